@@ -77,6 +77,11 @@ _MODIFIED: Final = """
 SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX
 WHERE trx_mysql_thread_id IN ({})"""
 
+_READ_LOCK: Final = """
+SELECT t.PROCESSLIST_ID FROM performance_schema.metadata_locks g
+JOIN performance_schema.threads t ON t.THREAD_ID = g.OWNER_THREAD_ID
+WHERE g.OBJECT_TYPE = 'GLOBAL' AND g.LOCK_TYPE = 'SHARED' AND g.LOCK_STATUS = 'GRANTED'"""
+
 # The time is that of the server's own zone, whatever the session's is. Transactions of the server
 # itself have no session.
 _OPEN: Final = """
@@ -110,6 +115,15 @@ def why_locks_are_unseen(session: SqlSession) -> str:
     if not enabled or enabled[0][0] != "YES":
         return "the instrument wait/lock/metadata/sql/mdl is disabled"
     return ""
+
+
+def global_read_lock(session: SqlSession) -> str:
+    """Return whose lock keeps all sessions from writing; empty where none is seen."""
+    found = excused(lambda: session.query(_READ_LOCK), [], access_denied)
+    if not found:
+        return ""
+    holder = f"session {found[0][0]} (FLUSH TABLES WITH READ LOCK)"
+    return f"the global read lock of {holder}: no session may write"
 
 
 def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:

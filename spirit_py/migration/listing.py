@@ -19,9 +19,10 @@ from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
+from spirit_py.locks.look import global_read_lock
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.indexes.plan import build_lock, named_indexes
-from spirit_py.migration.migration_status import UNDONE, MigrationShown, ReverseShown
+from spirit_py.migration.migration_status import HANGING, UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import kept_seconds
@@ -242,6 +243,8 @@ class _Listing:
             binlog=unseen or found.unreachable,
             reverse=_reverse(session, CheckpointTable(*home)),
         )
+        if seen.state == HANGING:
+            seen = replace(seen, held_up_by=global_read_lock(session))
         if unseen and isinstance(decision, Resume) and not decision.cleanup:
             seen = replace(seen, reason=f"{seen.reason}; if the binlog still reaches its position")
         if record is None or found.unreadable:

@@ -60,8 +60,9 @@ class MigrationShown:
     ``binlog`` says why the position is out of reach. ``swapped``: only its cleanup is left; None
     where the tables do not show it. ``worked_on_by`` is the server session of a process at work
     now, ``begins`` from where that is connected while it has no checkpoint table. ``paused`` holds
-    for the next run, too; ``live`` figures were written ``live_age`` seconds ago. ``resumable_for``
-    is None where a process works on it, and after the swap; ``command`` resumes.
+    for the next run, too; ``live`` figures were written ``live_age`` seconds ago, and
+    ``held_up_by`` keeps it from writing others. ``resumable_for`` is None where a process works on
+    it, and after the swap; ``command`` resumes.
     """
 
     checkpoint: str
@@ -94,6 +95,7 @@ class MigrationShown:
     reverse: ReverseShown | None = None
     live: LiveFigures | None = None
     live_age: float | None = None
+    held_up_by: str = ""
     resumable_for: float | None = None
     command: str = ""
 
@@ -206,10 +208,11 @@ class MigrationShown:
         age = human_seconds(self.live_age)
         if self.state == RUNNING:
             return f"{who}; figures written {age} ago"
+        why = "it hangs, or it cannot write to the server"
+        why = f"it waits for {self.held_up_by}" if self.held_up_by else why
         return (
             f"a process holds its lock (server session {self.worked_on_by}) and has written no"
-            f" figures for {age}: it hangs, or it cannot write to the server; it is process"
-            f" {self.live.pid} on {self.live.host}"
+            f" figures for {age}: {why}; it is process {self.live.pid} on {self.live.host}"
         )
 
 

@@ -10,7 +10,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import KW_ONLY, InitVar, dataclass
+from spirit_py.errors import ServerFault
+from spirit_py.locks.look import global_read_lock
 from spirit_py.mysql.facts import read_status
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.session import OWN_QUERIES
 from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive, Others
@@ -107,23 +110,34 @@ class CommitLatency:
         return _MEASURE_SECONDS if self.adaptive.measuring else _PROBE_SECONDS
 
     def look(self) -> str:
-        """Probe, and step the pace; return what is waited for while commits are measured."""
-        if self.settings.current.aggressive:
-            self._session.ask(self.beat)
-            return ""
-        self._session.ask(self._probe)
+        """Probe, and step the pace; return what is waited for: a measure, or a lock of others."""
+        aggressive = self.settings.current.aggressive
+        held = self._session.ask(self._beat if aggressive else self._probe)
+        if aggressive or held:
+            return held
         self.adaptive.press(*self.pressure())
         self.adaptive.step(self.clock())
         if self.adaptive.measuring:
             return "the measurement of the commit latency without the copy"
         return ""
 
-    def _probe(self, session: Session) -> None:
+    def _beat(self, session: Session) -> str:
+        try:
+            self.beat(session)
+        except ServerFault as fault:
+            if fault.code == LOCK_WAIT_TIMEOUT and (held := global_read_lock(session)):
+                return held
+            raise
+        return ""
+
+    def _probe(self, session: Session) -> str:
         began = self.clock()
-        self.beat(session)
+        if held := self._beat(session):
+            return held
         ended = self.clock()
         self.adaptive.probed(ended, ended - began)
         self._look_at_others(session, ended)
+        return ""
 
     def _look_at_others(self, session: Session, now: float) -> None:
         if self.seen is None:

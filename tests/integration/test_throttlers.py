@@ -12,6 +12,8 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.own_sessions import run_label
+from spirit_py.throttle.adaptive import Adaptive
+from spirit_py.throttle.latency import CommitLatency
 from spirit_py.throttle.server import (
     binlog_space_throttler,
     checkpoint_age_throttler,
@@ -21,6 +23,7 @@ from spirit_py.throttle.server import (
     redo_use,
     require_query,
 )
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import account, connection_options
 from tests.kits.reporter import lines_to
@@ -150,6 +153,36 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
         ours.close()
     until(lambda: throttler.look() == "", "nobody who waits")
     throttler.close()
+
+
+@pytest.mark.parametrize("aggressive", [False, True])
+def test_whoever_holds_the_global_read_lock_is_named(db, aggressive):
+    """No session may write: the probe's commit, which cannot be made, says why."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+
+    def beat(session):
+        session.execute(f"REPLACE {db.name}.t VALUES (1)")
+
+    probe = CommitLatency(
+        connection_options(db),
+        LiveSettings(PaceSettings(threads=1, aggressive=aggressive)),
+        Adaptive(),
+        beat=beat,
+    )
+    probe.look()
+    backup = db.connect()
+    backup.query("FLUSH TABLES WITH READ LOCK")
+    assert probe.look() == (
+        f"the global read lock of session {backup.thread_id()} (FLUSH TABLES WITH READ LOCK):"
+        " no session may write"
+    )
+    backup.query("UNLOCK TABLES")
+    assert "read lock" not in probe.look()
+    backup.query(f"LOCK TABLES {db.name}.t READ")
+    with pytest.raises(ServerFault, match="Lock wait timeout"):
+        probe.look()
+    backup.close()
+    probe.close()
 
 
 def running(db, session):

@@ -107,6 +107,19 @@ def test_the_lock_and_the_age_of_the_figures_show_the_state(changes, state):
     assert ("running on admin1" in seen.lines()[0]) == (state == "running" and bool(changes))
 
 
+@pytest.mark.parametrize(
+    ("by", "why"),
+    [
+        ("", "it hangs, or it cannot write to the server;"),
+        ("the global read lock of session 9", "it waits for the global read lock of session 9;"),
+    ],
+)
+def test_a_process_without_figures_has_its_reason(by, why):
+    """Where another session keeps all from writing, that session."""
+    seen = replace(SHOWN, live=LIVE, live_age=STALE_SECONDS + 1, held_up_by=by)
+    assert any(why in line for line in seen.lines())
+
+
 def test_what_is_not_known_is_not_shown():
     """Neither as zero nor as a question mark."""
     text = "\n".join(live_lines(LIVE))
