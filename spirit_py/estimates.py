@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
 from spirit_py.phases import Phase
-from spirit_py.table.schema import FIXED_BYTES
+from spirit_py.table.schema import FIXED_BYTES, ROW_HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from spirit_py.table.names import Name
-    from spirit_py.table.schema import Index, IndexPart, TableSchema
+    from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 
 RECENT_SECONDS: Final = 10.0
 """The time of a speed that is shown."""
@@ -313,14 +313,64 @@ def _entry(table: TableSchema, index: Index) -> float:
 
 
 def _part(table: TableSchema, part: IndexPart) -> float:
-    if part.column is None or not table.has_column(part.column):
-        return _SORTED_BYTE * _USUAL_TEXT
-    column = table.column(part.column)
+    column = _column(table, part)
+    collation = column.collation if column is not None else None
+    weighed = collation is not None and not collation.endswith("_bin")
+    return _SORTED_BYTE * _width(column, part.prefix) * (_WEIGHED if weighed else 1.0)
+
+
+def _column(table: TableSchema, part: IndexPart) -> Column | None:
+    known = part.column is not None and table.has_column(part.column)
+    return table.column(part.column or "") if known else None
+
+
+def _width(column: Column | None, prefix: int | None = None, *, filled: float = 1.0) -> float:
+    """Return the bytes of a value; ``filled``: of a text, by those that are usual."""
+    if column is None:
+        return _USUAL_TEXT
     known = _FIXED.get(column.data_type)
     if known is not None:
-        return _SORTED_BYTE * known
-    most = part.prefix or column.length or _USUAL_TEXT
+        return known
+    most = prefix or column.length or _USUAL_TEXT
+    if column.data_type in {"char", "binary"}:
+        return most
     # Of a text that may be long, the length is seldom used up.
-    text = most if column.data_type in {"char", "binary"} else min(most, _USUAL_TEXT + most / 8)
-    by_bytes = column.collation is None or column.collation.endswith("_bin")
-    return _SORTED_BYTE * text * (1.0 if by_bytes else _WEIGHED)
+    return min(most, filled * min(_USUAL_ROW, _USUAL_TEXT + most / 8))
+
+
+#: What an entry takes beside its values, and what a page leaves free of it.
+_ENTRY_HEADER, _PAGE_SHARE = 7.0, 1.3
+
+
+def likely_sizes(table: TableSchema) -> tuple[int, int]:
+    """Return the bytes of rows and of secondary indexes.
+
+    By the columns where the server's cannot be: after a load it has not counted the pages yet.
+    """
+    if table.row_bytes is not None or not table.estimated_rows:
+        return table.data_bytes, table.index_bytes
+    row = ROW_HEADER_BYTES + sum(_width(one) for one in _stored(table))
+    indexes = (index_bytes(table, one, table) for one in table.indexes if one.name != "PRIMARY")
+    return int(table.estimated_rows * row), sum(indexes)
+
+
+def index_bytes(table: TableSchema, index: Index, source: TableSchema) -> int:
+    """Return the bytes of an index for the rows of a source, whose texts are as long as there."""
+    filled = _filled(source)
+    primary = table.primary_key
+    parts = (*index.parts, *(primary.parts if primary is not None else ()))
+    entry = sum(_width(_column(table, part), part.prefix, filled=filled) for part in parts)
+    return int(source.estimated_rows * (_ENTRY_HEADER + entry) * _PAGE_SHARE)
+
+
+def _filled(table: TableSchema) -> float:
+    texts = [one for one in _stored(table) if one.data_type not in _FIXED]
+    usual = sum(map(_width, texts))
+    if table.row_bytes is None or not usual:
+        return 1.0
+    others = ROW_HEADER_BYTES + sum(_width(one) for one in _stored(table)) - usual
+    return max(0.1, (table.row_bytes - others) / usual)
+
+
+def _stored(table: TableSchema) -> Iterator[Column]:
+    return (one for one in table.columns if one.generated != "VIRTUAL")

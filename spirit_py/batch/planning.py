@@ -14,6 +14,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.estimates import likely_sizes
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
@@ -152,12 +153,13 @@ class _Planner:
             if refusal is not None:
                 raise refusal
             self._definitions.add(change, shape)
+        data, index = likely_sizes(source)
         return PlannedTable(
             change=change,
             action=action,
             rows=source.estimated_rows,
-            data_bytes=source.data_bytes,
-            index_bytes=source.index_bytes,
+            data_bytes=data,
+            index_bytes=index,
         )
 
 

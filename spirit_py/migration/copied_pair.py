@@ -16,7 +16,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy, last_copied_key
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.errors import Refusal
-from spirit_py.estimates import COMPARED, COMPARED_STAGED, TableShares, build_share
+from spirit_py.estimates import COMPARED, COMPARED_STAGED, TableShares, build_share, likely_sizes
 from spirit_py.events.copy import ChecksumRestarted, ChecksumResumed, CopyBegun, CopyDone
 from spirit_py.migration.facts import TableCopiedBefore
 from spirit_py.migration.histograms import carry_histograms
@@ -91,7 +91,9 @@ class CopiedPair(Pair):
         source = self.mapping.source
         run.tell(
             CopyBegun(
-                table=self.name, rows_estimated=source.estimated_rows, bytes=source.total_bytes
+                table=self.name,
+                rows_estimated=source.estimated_rows,
+                bytes=sum(likely_sizes(source)),
             )
         )
         self._copier.run()

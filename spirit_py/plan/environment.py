@@ -9,9 +9,11 @@ from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.recheck import may_roll
 from spirit_py.errors import SpiritError
+from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.throttle.lag import address_of, unnamed
 from spirit_py.throttle.option_checks import said_of_lag
 from spirit_py.units import counted, human_bytes, human_seconds
@@ -29,14 +31,26 @@ if TYPE_CHECKING:
 
 
 def space_of(
-    source: TableSchema, facts: ServerFacts, indexes: IndexesPlan | None, *, search: int
+    session: SqlSession,
+    source: TableSchema,
+    mapping: TableMapping | None,
+    facts: ServerFacts,
+    indexes: IndexesPlan | None,
+    *,
+    search: int,
 ) -> SpacePlan:
     """Return what a copy writes, by the sizes of the source; a search for duplicates is given."""
+    data, index = likely_sizes(source)
+    sort = 0
+    if mapping is not None:
+        secondary = [one.name for one in mapping.target.indexes if one.name != "PRIMARY"]
+        index = expected_bytes(session, mapping, secondary)
+        sort = expected_bytes(session, mapping, indexes.deferred) if indexes is not None else 0
     return SpacePlan(
-        table_bytes=source.total_bytes,
-        sort_bytes=source.index_bytes if indexes is not None and indexes.deferred else 0,
+        table_bytes=data + index,
+        sort_bytes=sort,
         search_bytes=search,
-        binlog_bytes=source.data_bytes if facts.is_on("log_bin") else 0,
+        binlog_bytes=data if facts.is_on("log_bin") else 0,
         free_bytes=free_bytes(facts),
     )
 

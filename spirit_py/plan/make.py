@@ -9,6 +9,7 @@ from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, ValueLost
+from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.duplicates import search_room
 from spirit_py.mysql.endpoint import require_one_server
@@ -174,6 +175,7 @@ class _Maker:
 
     def _table(self, context: PreflightContext, native: Session) -> TablePlan:
         source = context.source
+        data, index = likely_sizes(source)
         plain = TablePlan(
             schema=source.schema,
             table=source.name,
@@ -181,8 +183,9 @@ class _Maker:
             method=self._going_on() or method_of(context, None, len(self.contexts)),
             size=SizePlan(
                 rows=source.estimated_rows,
-                data_bytes=source.data_bytes,
-                index_bytes=source.index_bytes,
+                data_bytes=data,
+                index_bytes=index,
+                computed=data != source.data_bytes,
             ),
         )
         if isinstance(self.decision, Resume) and self.decision.cleanup:
@@ -243,7 +246,11 @@ class _Maker:
             locks=locks_of(
                 context, mapping, copied=copied, known=plain.method.certain, deferred=deferred
             ),
-            space=space_of(context.source, self._facts, indexes, search=search) if copied else None,
+            space=space_of(
+                self.session, context.source, mapping, self._facts, indexes, search=search
+            )
+            if copied
+            else None,
             time=self._time(plain, mapping, indexes, tried.create),
         )
 

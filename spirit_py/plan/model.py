@@ -68,11 +68,12 @@ class KeyPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class SizePlan:
-    """The server's estimates of the table's size."""
+    """The server's estimates of the table's size; ``computed``: the bytes are by its columns."""
 
     rows: int
     data_bytes: int
     index_bytes: int
+    computed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,9 +168,10 @@ def column_line(column: ColumnPlan) -> str:
 def size_line(table: TablePlan) -> str:
     """Return the size of a table."""
     size = table.size
+    computed = " (by its columns: the server has not measured it since a load)"
     return (
         f"~{human_count(size.rows)} rows, {human_bytes(size.data_bytes)} of rows,"
-        f" {human_bytes(size.index_bytes)} of secondary indexes"
+        f" {human_bytes(size.index_bytes)} of secondary indexes{computed if size.computed else ''}"
     )
 
 

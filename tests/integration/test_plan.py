@@ -127,6 +127,30 @@ def test_a_copy_is_planned_with_all_that_belongs_to_it(table: Database) -> None:
     assert plan["refusals"] == []
 
 
+def test_the_room_of_added_indexes_is_counted(db: Database) -> None:
+    """By the width of their columns, also right after a load that the server has not measured."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, customer INT NOT NULL, body VARCHAR(200) NOT NULL)"
+        " STATS_AUTO_RECALC=0"
+    )
+    db.execute("SET SESSION cte_max_recursion_depth = 20000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE"
+        " i < 20000) SELECT i, i % 100, REPEAT('x', 80 + i % 40) FROM n"
+    )
+    for measured in (False, True):
+        if measured:
+            db.execute("ANALYZE TABLE t")
+        alone, more = (
+            planned(db, alter, "--no-shortcut", "--no-sample")["tables"][0]
+            for alter in ("FORCE", "ADD INDEX c2 (customer, body)")
+        )
+        assert alone["size"]["computed"] is not measured
+        assert alone["size"]["data_bytes"] > 20_000 * 40
+        added = more["space"]["table_bytes"] - alone["space"]["table_bytes"]
+        assert 20_000 * 50 < added < 20_000 * 250
+
+
 def test_a_change_in_place_is_expected_not_promised(table: Database) -> None:
     """INSTANT is left to the server, so the plan says that it is not certain, and takes seconds."""
     (one,) = planned(table, "ADD COLUMN z INT")["tables"]

@@ -24,6 +24,7 @@ from spirit_py.errors import (
     StillDifferent,
     ValueLost,
 )
+from spirit_py.estimates import likely_sizes
 from spirit_py.events.swap import CutoverHeldBack, RevertLoses, RevertStepBegun
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.reverse.feed import require_definitions
@@ -123,12 +124,13 @@ class SwapBack:
 
     def _tell_comparison(self) -> None:
         sizes = [pair.mapping.source for pair in self._pairs]
+        size = sum(sum(likely_sizes(one)) for one in sizes)
         self._job.tell(
             RevertStepBegun(
                 step="compare",
                 said=f"comparing every row of {self._kept.record.names} before the swap back:"
-                f" {human_count(sum(size.estimated_rows for size in sizes))} rows,"
-                f" {human_bytes(sum(size.total_bytes for size in sizes))}, as the server estimates;"
+                f" {human_count(sum(one.estimated_rows for one in sizes))} rows,"
+                f" {human_bytes(size)}, as the server estimates;"
                 f" {self._time()}; it is not throttled",
             )
         )

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.names import is_ours
@@ -29,8 +30,9 @@ def disk_space(context: PreflightContext) -> Findings:
         context.session.execute("SET SESSION information_schema_stats_expiry = 0")
         for written in context.session.query(_SIZES, (context.schema, context.names.new)):
             data, index = (int(size or 0) for size in written)
-    table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
-    binlog = max(0, source.data_bytes - data) if context.facts.is_on("log_bin") else 0
+    rows, indexes = likely_sizes(source)
+    table = max(0, rows - data) + max(0, indexes - index)
+    binlog = max(0, rows - data) if context.facts.is_on("log_bin") else 0
     needed = f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
     room = free_bytes(context.facts)
     if room is None:
@@ -49,7 +51,7 @@ def disk_space(context: PreflightContext) -> Findings:
 
 
 def _check_sort_files(context: PreflightContext, left: int) -> Findings:
-    size = context.source.index_bytes
+    _, size = likely_sizes(context.source)
     if context.config.defer_indexes == "off" or not size:
         return
     facts = context.facts

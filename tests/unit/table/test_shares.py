@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spirit_py.estimates import build_share
+from dataclasses import replace
+
+from spirit_py.estimates import build_share, index_bytes, likely_sizes
 from tests.kits.definitions import column, index, table
 
 TABLE = table(
@@ -40,3 +42,26 @@ def test_wide_rows_take_longer_to_copy_than_to_read():
     """So an index of a wide table is a smaller share of its copy."""
     assert share("n", row_bytes=2000.0) < share("n") < 1
     assert share("n", row_bytes=None) == share("n")
+
+
+def test_an_index_is_as_large_as_its_columns_and_the_rows_texts():
+    """A wide text more than a number; texts are as long as the average row leaves room for."""
+    short = replace(TABLE, estimated_rows=1000, data_bytes=60_000)
+    long = replace(short, data_bytes=300_000)
+    n, both = (TABLE.index(name) for name in ("n", "both"))
+    assert n is not None
+    assert both is not None
+    assert index_bytes(TABLE, n, short) == index_bytes(TABLE, n, long) < 30_000
+    assert index_bytes(TABLE, n, short) < index_bytes(TABLE, both, short)
+    assert index_bytes(TABLE, both, short) < index_bytes(TABLE, both, long) < 300_000
+
+
+def test_sizes_that_cannot_be_are_replaced_by_those_of_the_columns():
+    """After a load the server has counted the rows, and one page."""
+    loaded = replace(TABLE, estimated_rows=399_999, data_bytes=16_384)
+    rows, indexes = likely_sizes(loaded)
+    assert 399_999 * 40 < rows < 399_999 * 400
+    assert indexes > 399_999 * 50
+    known = replace(loaded, data_bytes=40_000_000, index_bytes=7)
+    assert likely_sizes(known) == (40_000_000, 7)
+    assert likely_sizes(replace(TABLE, data_bytes=16_384)) == (16_384, 0)
