@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
 from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.config import KillMode, RunConfig
     from spirit_py.contracts import SqlSession
@@ -63,6 +64,8 @@ class Blocker:
         if self.session is None:
             return "a prepared XA transaction without a session"
         doing = "idle in a transaction" if self.idle else "executing"
+        if self.idle and self.table_locks:
+            doing = "idle with LOCK TABLES or a global lock"
         if self.requesting:
             doing = "waiting for the table lock itself"
         text = f"session {self.session} of {self.user}@{self.host}, {doing} for {self.seconds} s"
@@ -109,26 +112,40 @@ def _early(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> str:
     return ""
 
 
-def remedy(blockers: Iterable[Blocker], *, modes: Collection[KillMode]) -> str:
-    """Return the end of a line about how an operator can end blockers that may be ended, if any.
-
-    ``modes``: those of ``--kill-blockers`` that are in force.
-    """
+def remedy(
+    blockers: Sequence[Blocker], kills: KillPolicy, in_front_for: Callable[[Blocker], float]
+) -> str:
+    """Return the end of a line about what ends blockers: a kill to come, or the operator's own."""
     ending = [
         one
         for one in blockers
         if one.session is not None and one.certain and not (one.system or one.own)
     ]
-    if not ending:
-        return ""
-    sessions = dict.fromkeys(one.session for one in ending)
-    statements = "; ".join(f"KILL {session}" for session in sessions)
-    option = ""
-    if not all(one.idle for one in ending) and "all" not in modes:
+    times = {one: _until_killed(one, kills, in_front_for(one)) for one in ending}
+    text = ""
+    if soon := [seconds for seconds in times.values() if seconds > 0]:
+        who = "it is" if len(blockers) == 1 else f"{len(soon)} of them"
+        text = f"; {who} killed in {math.ceil(max(soon))} s (--kill-after {kills.after:g}s)"
+    left = [one for one, seconds in times.items() if seconds <= 0]
+    if not left:
+        return text
+    option, killable = "", [one for one in left if not _bound(one)]
+    if not killable:
+        option = " (no --kill-blockers kills such a session)"
+    elif kills.mode != "all" and not all(one.idle for one in killable):
         option = " (--kill-blockers all kills those that execute a statement, too)"
-    elif "never" in modes:
+    elif kills.mode == "never":
         option = " (--kill-blockers idle kills those that idle in a transaction)"
-    return f"; to end them: {statements}{option}"
+    statements = "; ".join(dict.fromkeys(f"KILL {one.session}" for one in left))
+    return f"{text}; to end them: {statements}{option}"
+
+
+def _until_killed(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> float:
+    """Return in how many seconds a blocker is killed if it goes on like this; 0 where not."""
+    if kills.mode == "never" or (kills.mode == "idle" and not blocker.idle) or _bound(blocker):
+        return 0.0
+    idle = blocker.seconds if kills.mode == "idle" else kills.after
+    return kills.after - min(in_front_for, idle)
 
 
 def kill_blocker(session: SqlSession, blocker: Blocker) -> str:

@@ -131,6 +131,11 @@ class Front:
         """Return who was last seen in front, and why they live; empty when nobody was."""
         return "; ".join(self.spared or map(str, self.last))
 
+    def remedy(self, found: list[Blocker]) -> str:
+        """Return what ends those of ``found`` that are in this front, to be added to a line."""
+        here = [one for one in found if one in self.now]
+        return remedy(here, self.kills, self._seen_for)
+
 
 def named(blockers: list[Blocker]) -> str:
     """Return a text that names the first of some blockers, and how many more there are."""
@@ -290,7 +295,7 @@ class LockTurns:
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
         text = f"{who}, before {self.what} is requested"
-        end = remedy(found, modes={front.kills.mode for _, front in self.fronts}) + self.instead
+        end = "".join(front.remedy(found) for _, front in self.fronts) + self.instead
         self.show(f"{text}{end}")
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()

@@ -244,8 +244,8 @@ class SwapOptions(TypedDict, total=False):
     kill_blockers: Annotated[
         KillMode,
         LOCKS(default="never", common=True),
-        "Which sessions to kill when they block the lock: none; those that idle in a transaction;"
-        " those that run a statement too.",
+        "Which sessions to kill when they have blocked the lock for 30 s (--kill-after): none;"
+        " those that idle in a transaction; those that run a statement too.",
     ]
     kill_after: Annotated[
         Seconds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.classes import dataclass, replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Tone = Literal["", "dim", "yellow"]
 _SOON: Final = 6 * 3600.0
+_BEHIND_NAME: Final = re.compile(r"[,;:] | \(")
 _WORKING: Final = {
     Phase.PREFLIGHT.value: "checking the table and the server",
     Phase.SHORTCUT.value: "trying INSTANT and INPLACE",
@@ -79,14 +81,27 @@ def rows_of(seen: MigrationProgress, phase: str) -> list[Row]:
     return [Row(label, tuple(facts), weight) for (label, weight), facts in rows.items() if facts]
 
 
-def in_one_line(seen: MigrationStatus) -> str:
-    """Return the facts that a log gets: phase, progress, time, and what is waited for."""
+def in_one_line(seen: MigrationStatus, told: str = "") -> str:
+    """Return the facts that a log gets: phase, progress, time, and what is waited for.
+
+    ``told``: the :func:`awaited` of the line before, of which there is nothing more to say.
+    """
     table = f" {seen.table}" if seen.table else ""
     parts = [f"[{seen.phase.value}]{table} {human_seconds(seen.elapsed)}"]
     for row in rows_of(seen, seen.phase.value):
         facts = ", ".join(one.text for one in row.facts if one.brief)
-        parts += [f"waiting {facts}" if row.label == "waiting" else facts] if facts else []
+        if row.label == "waiting":
+            facts = f"waiting {facts}"
+            if told == awaited(seen):
+                waited = "" if seen.waited is None else f", {duration(seen.waited)}"
+                facts = f"still waiting for {told}{waited}"
+        parts += [facts] if facts else []
     return "; ".join(parts)
+
+
+def awaited(seen: MigrationProgress) -> str:
+    """Return the name of what is waited for, without figures and remedies."""
+    return _BEHIND_NAME.split(seen.waiting_for, maxsplit=1)[0]
 
 
 def _declared(seen: MigrationProgress, row: str) -> Iterator[Said]:
@@ -168,7 +183,8 @@ def _binlog(seen: MigrationProgress) -> Iterator[Said]:
 
 def _throttle(seen: MigrationProgress) -> Iterator[Said]:
     if seen.throttled:
-        same = seen.throttled == seen.waiting_for
+        # Behind it stands what ends the wait.
+        same = seen.waiting_for.startswith(seen.throttled)
         yield Said("holds work back" if same else f"waits for {seen.throttled}", "yellow")
     elif seen.pace:
         yield Said(f"pace: {seen.pace}", brief=True)
@@ -199,6 +215,7 @@ class _Written:
     phase: Phase
     since: float
     written: float
+    told: str = ""
 
     def pause(self, now: float) -> float:
         most = _MOST_RARELY if self.phase in _HELD else _RARELY
@@ -218,11 +235,12 @@ class ProgressEvents:
         now = under_way(snapshot)
         self._last = {one.table: self._last[one.table] for one in now if one.table in self._last}
         for one in now:
+            told = self._last[one.table].told if one.table in self._last else ""
             if self._is_due(one):
                 figures = {key: value for key, value in vars(one).items() if key not in _NO_FIGURES}
                 if one.totals is not None:
                     figures["totals"] = dataclasses.asdict(one.totals)
-                yield ProgressMade(table=one.table, figures=figures, said=in_one_line(one))
+                yield ProgressMade(table=one.table, figures=figures, said=in_one_line(one, told))
 
     def _is_due(self, snapshot: MigrationStatus) -> bool:
         now = self._clock()
@@ -233,5 +251,6 @@ class ProgressEvents:
         due = now - last.written >= last.pause(now)
         if snapshot.phase is Phase.DONE and not self._at_once:
             due = False
-        self._last[snapshot.table] = replace(last, written=now) if due else last
+        told = replace(last, written=now, told=awaited(snapshot))
+        self._last[snapshot.table] = told if due else last
         return due

@@ -26,7 +26,6 @@ class Waiting:
         self.shown: list[str] = []
         stop: Any = SimpleNamespace(wait=self._pass, check=lambda: None)
         front: Any = self
-        self.kills = SimpleNamespace(mode="never")
         self.spared, self.unseen = ["session 7"], ""
         self.turns = LockTurns(
             [(front, front)],
@@ -56,6 +55,10 @@ class Waiting:
     def kill(self, _session: object) -> None:
         """Kill nobody."""
 
+    def remedy(self, _found: list[Blocker]) -> str:
+        """Offer the operator's own kill."""
+        return "; to end them: KILL 7"
+
     def older_than(self, _seconds: float) -> list[Blocker]:
         """Everybody is old."""
         return self.now
@@ -63,11 +66,10 @@ class Waiting:
 
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let looks have no session, and messages a remedy."""
+    """Let looks have no session."""
     monkeypatch.setattr(
         "spirit_py.locks.turns.connect", lambda *_, **__: contextlib.nullcontext(None)
     )
-    monkeypatch.setattr("spirit_py.locks.turns.remedy", lambda *_, **__: "; to end them: KILL 7")
 
 
 def test_the_wait_for_old_sessions_is_counted_while_it_lasts() -> None:

@@ -85,17 +85,43 @@ def test_blocker_says_what_it_does():
     assert "prepared XA" in str(dataclasses.replace(KILLABLE, session=None))
 
 
+BY_HAND = "; to end them: KILL 7"
+BY_IDLE = f"{BY_HAND} (--kill-blockers idle kills those that idle in a transaction)"
+BY_ALL = f"{BY_HAND} (--kill-blockers all kills those that execute a statement, too)"
+BY_NO_MODE = f"{BY_HAND} (no --kill-blockers kills such a session)"
+SOON = "; it is killed in 13 s (--kill-after 30s)"
+
+
 @pytest.mark.parametrize(
-    ("idle", "modes", "option"),
+    ("change", "ends"),
     [
-        (True, {"never"}, " (--kill-blockers idle kills those that idle in a transaction)"),
-        (True, {"idle"}, ""),
-        (False, {"never"}, " (--kill-blockers all kills those that execute a statement, too)"),
-        (False, {"idle"}, " (--kill-blockers all kills those that execute a statement, too)"),
-        (False, {"all"}, ""),
+        ({}, {"never": BY_IDLE, "idle": SOON, "all": SOON}),
+        ({"seconds": 5}, {"idle": SOON.replace("13", "25"), "all": SOON}),
+        ({"idle": False}, {"never": BY_ALL, "idle": BY_ALL, "all": SOON}),
+        ({"table_locks": True}, dict.fromkeys(("never", "idle", "all"), BY_NO_MODE)),
+        ({"system": True}, dict.fromkeys(("never", "idle", "all"), "")),
     ],
 )
-def test_the_advice_is_a_mode_that_would_kill_the_blocker(idle, modes, option):
-    """A session that executes is not killed by ``idle``."""
-    blocker = dataclasses.replace(KILLABLE, idle=idle)
-    assert remedy([blocker], modes=modes) == f"; to end them: KILL {KILLABLE.session}{option}"
+def test_what_ends_a_blocker_is_what_would_end_it(change, ends):
+    """Its time, a mode that would kill it, or a kill by hand: never a mode that spares it."""
+    blocker = dataclasses.replace(KILLABLE, **change)
+    for mode, end in ends.items():
+        assert remedy([blocker], KillPolicy(mode=mode), lambda _: 17.0) == end
+
+
+def test_a_blocker_that_the_server_did_not_kill_is_left_to_the_operator():
+    """Its time is over, and it is still there."""
+    assert remedy([KILLABLE], KillPolicy(mode="idle"), lambda _: 31.0) == BY_HAND
+
+
+def test_of_several_blockers_each_has_its_end():
+    """Some are killed, others are not."""
+    other = dataclasses.replace(KILLABLE, key=(41, 1), session=8, idle=False)
+    end = remedy([KILLABLE, other], KillPolicy(mode="idle"), lambda _: 17.0)
+    assert end == "; 1 of them killed in 13 s (--kill-after 30s)" + BY_ALL.replace("7", "8", 1)
+
+
+def test_lock_tables_is_no_transaction():
+    """Whoever idles with it has to unlock, not to commit."""
+    text = str(dataclasses.replace(KILLABLE, table_locks=True))
+    assert text.startswith("session 7 of app@web1, idle with LOCK TABLES or a global lock for 60 s")

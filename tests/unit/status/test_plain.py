@@ -57,6 +57,24 @@ def test_two_days_of_deferral_are_not_two_hundred_lines():
     assert len(_lines_of([Phase.SENTINEL], hours=48)) in range(96, 200)
 
 
+def test_what_is_waited_for_is_told_once_and_then_named():
+    """Its figures change, and so does its remedy; another one is told as a whole."""
+    now, out = [0.0], io.StringIO()
+    reporter = PlainReporter(clock=lambda: now[0], stream=out)
+    for seconds, session in ((3.0, 7), (8.0, 7), (13.0, 8), (18.0, 8)):
+        who = f"session {session} of app@::1, idle in a transaction for {seconds:.0f} s: KILL it"
+        reporter.progress(_status(waiting_for=who, waited=seconds))
+        now[0] += PROGRESS_SECONDS
+        reporter.progress(_status(waiting_for=who, waited=seconds))
+    said = [line.partition("1m01s; ")[2] for line in out.getvalue().splitlines()]
+    assert said == [
+        "waiting for session 7 of app@::1, idle in a transaction for 3 s: KILL it (for 3.0s)",
+        "still waiting for session 7 of app@::1, 8.0s",
+        "waiting for session 8 of app@::1, idle in a transaction for 13 s: KILL it (for 13s)",
+        "still waiting for session 8 of app@::1, 18s",
+    ]
+
+
 def test_details_are_shown_when_asked_for():
     """A line that most readers need not see is written with ``--verbose`` alone."""
     for verbose, lines in ((False, 0), (True, 1)):

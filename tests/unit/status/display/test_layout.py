@@ -118,6 +118,15 @@ def test_who_stands_in_front_of_a_lock_can_be_read_on_a_usual_terminal(columns):
     assert max(map(cell_len, lines)) < columns
 
 
+def test_who_stands_in_front_of_a_lock_is_shown_once():
+    """As what is waited for, with the remedy; the throttle's row need not repeat it."""
+    held = BLOCKED.partition("; to end")[0]
+    seen = status(Phase.CUTOVER, **FEED, waiting_for=BLOCKED, throttled=held)
+    lines = [line.plain for line in render(seen, Room(width=79, height=30))]
+    assert "throttle   holds work back" in lines
+    assert sum("session 4711" in line for line in lines) == 1
+
+
 def test_what_a_table_of_a_batch_waits_for_has_lines_of_its_own():
     """Session and user with the statement's end; other tables have two lines at most."""
     blocked = status(Phase.CUTOVER, **FEED, waiting_for=BLOCKED)
