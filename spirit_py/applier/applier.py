@@ -70,7 +70,7 @@ class SqlApplier:
         elif rows:
             texts = [row.sql for row in rows]
             plain = partial(self._replace, mapping=mapping, rows=texts, keys=keys)
-            self._run(mapping, session, plain, texts)
+            self._run(mapping, session, plain)
         return len(rows)
 
     def write_in_order(
@@ -158,7 +158,6 @@ class SqlApplier:
         mapping: TableMapping,
         session: SqlSession | None,
         work: Callable[[SqlSession], T],
-        rows: Sequence[str] = (),
     ) -> T:
         try:
             if session is not None:
@@ -168,7 +167,7 @@ class SqlApplier:
                 result: T = retrying(self.stop, attempts=_ATTEMPTS)(worker.run, work)
                 return result
         except ServerFault as fault:
-            raise judge_fault(fault, mapping, rows) from fault
+            raise judge_fault(fault, mapping) from fault
 
     def _bounds(self, session: SqlSession) -> Bounds:
         with self._lock:

@@ -19,7 +19,7 @@ from spirit_py.applier.stage import (
     number_column,
     stage_table,
 )
-from spirit_py.applier.workers import TRUNCATED, judge_fault, judge_warnings
+from spirit_py.applier.workers import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
@@ -73,20 +73,11 @@ def write(
             elif staged:
                 stage.write_stage(session, mapping, within=within)
             else:
-                _replace(session, mapping, [c.row.sql for _, c in part if c.row], bounds)
+                texts = [change.row.sql for _, change in part if change.row]
+                stage.replace(session, mapping, texts, bounds, nullcontext)
     for kind, there in (("rows", staged), ("keys", converted), ("new_keys", converted)):
         if there:
             stage.drop_stage(session, mapping, kind)
-
-
-def _replace(
-    session: SqlSession, mapping: TableMapping, rows: Sequence[str], bounds: Bounds
-) -> None:
-    """Write rows directly; the row number in a fault is one of this statement."""
-    try:
-        stage.replace(session, mapping, rows, bounds, nullcontext)
-    except ServerFault as fault:
-        raise judge_fault(fault, mapping, rows) from fault
 
 
 def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> None:

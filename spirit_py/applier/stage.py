@@ -99,7 +99,7 @@ def fill(
     """Put rows into a staging table, inside :func:`as_stored`; ``allowed`` warnings are no loss."""
     for statement in insert_rows(into, texts, bounds, mapping, tail):
         session.execute(statement)
-        judge_warnings(session, mapping, texts, allowed=allowed)
+        judge_warnings(session, mapping, allowed=allowed)
 
 
 def write_stage(session: SqlSession, mapping: TableMapping, *, within: str = "") -> None:
@@ -186,4 +186,4 @@ def replace(
     for statement in replace_rows(mapping, rows, bounds):
         with evaluating(session, mapping), judged():
             session.execute(statement)
-            judge_warnings(session, mapping, rows)
+            judge_warnings(session, mapping)

@@ -30,7 +30,7 @@ from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -184,15 +184,9 @@ TRUNCATED: Final = 1265
 UNDEFINED_CHARACTER: Final = 1300
 """A byte that its character set does not define: in a key's literal it is compared all the same."""
 
-_EXCERPT: Final = 300
-
 
 def judge_warnings(
-    session: SqlSession,
-    mapping: TableMapping,
-    rows: Sequence[str] = (),
-    *,
-    allowed: Iterable[int] = (DEPRECATED,),
+    session: SqlSession, mapping: TableMapping, *, allowed: Iterable[int] = (DEPRECATED,)
 ) -> None:
     """Raise for any warning of the last statement that is not allowed."""
     for level, code, text in telling(session, mapping.recomputed):
@@ -203,26 +197,22 @@ def judge_warnings(
                 hint=RAISE_PACKET,
             )
         if code not in set(allowed):
-            raise value_lost(mapping, f"{level.lower()} {code}: {text}", rows)
+            raise value_lost(mapping, f"{level.lower()} {code}: {text}")
 
 
-def judge_fault(fault: ServerFault, mapping: TableMapping, rows: Sequence[str] = ()) -> Exception:
+def judge_fault(fault: ServerFault, mapping: TableMapping) -> Exception:
     """Return the error to raise for a fault of an applied statement."""
     if fault.code in VALUE_ERRORS:
-        return value_lost(mapping, f"error {fault.code}: {fault.text}", rows)
+        return value_lost(mapping, f"error {fault.code}: {fault.text}")
     return fault
 
 
-def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLost:
-    """Build the error that names the column and, where the server says it, the row."""
-    column, row = read_complaint(text)
-    details: tuple[str, ...] = ()
-    if 0 < row <= len(rows):
-        details = (f"row: {rows[row - 1][:_EXCERPT]}",)
+def value_lost(mapping: TableMapping, text: str) -> ValueLost:
+    """Build the error that names the column; whoever knows the row adds its key."""
+    column, _ = read_complaint(text)
     about = f"column {column} of " if column else ""
     return ValueLost(
         f"a changed row does not fit into {about}{mapping.target.full_name}: {text}",
         hint="change the row in the source, then run the same command again: it resumes; or"
-        " choose a column type that holds it, which starts from the beginning",
-        details=details,
+        " choose a column type that holds it, with --start-afresh",
     )

@@ -57,7 +57,7 @@ _TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1
 _RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s) = CONNECTION_ID()"
 _HINT: Final = (
     "change the row in the source, then run the same command again: it resumes; or change the"
-    " ALTER, which starts from the beginning"
+    " ALTER, and begin again with --start-afresh"
 )
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
@@ -247,7 +247,8 @@ class ChunkWriter:
         )
 
     def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:
-        message = f"{self._label(chunk)}: {text} (error {code})"
+        name = self._spec.mapping.source.full_name
+        message = f"a value of {name} does not fit: {text} (error {code})"
         return LostValue(message, text, chunk=chunk.number, part=part, code=code, hint=_HINT)
 
     def _label(self, chunk: Chunk) -> str:

@@ -315,7 +315,7 @@ class _Maker:
             )
         except ValueLost as lost:
             self.noted.refusals.append(Remarks.of_error(lost, plain.name))
-            return TimePlan(how="no time is estimated for a change that is refused")
+            return TimePlan(how="no time is estimated for a copy that would fail")
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self.decision.record.rows_copied if isinstance(self.decision, Resume) else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from spirit_py.classes import asdict, dataclass, field
+from spirit_py.codes import ErrorCode
 
 Algorithm = Literal["instant", "inplace", "copy", "cleanup", "unknown"]
 Change = Literal["kept", "renamed", "changed", "converted", "added", "dropped"]
@@ -233,6 +234,11 @@ class Plan:
     def refused(self) -> bool:
         """Whether the command would be refused."""
         return bool(self.refusals)
+
+    @property
+    def failures(self) -> tuple[Note, ...]:
+        """Those of the refusals that only the copy meets, as the plan's sample has."""
+        return tuple(one for one in self.refusals if one.code == ErrorCode.VALUE_LOST)
 
     @property
     def totals(self) -> Totals:

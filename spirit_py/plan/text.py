@@ -43,14 +43,13 @@ class PlanLine(NamedTuple):
 
 def text_of(plan: Plan) -> list[PlanLine]:
     """Return the whole plan."""
-    lines = [
-        line for table in plan.tables for line in _table(table, refused=_is_refused(table, plan))
-    ]
+    lines = [line for table in plan.tables for line in _table(table, refused=_refused(table, plan))]
     if len(plan.tables) > 1:
         lines += _totals(plan)
     lines += _around(plan)
     lines += [line for note in plan.warnings for line in _note(note, "warning")]
-    lines += [line for note in plan.refusals for line in _note(note, "refusal")]
+    refusals = [(note, "failure" if note in plan.failures else "") for note in plan.refusals]
+    lines += [line for note, word in refusals for line in _note(note, "refusal", word)]
     lines.append(_verdict(plan))
     return lines
 
@@ -82,17 +81,19 @@ def headline(table: TablePlan) -> str:
     return f"{table.name}: {METHODS[method.algorithm]}{expected}"
 
 
-def _is_refused(table: TablePlan, plan: Plan) -> bool:
-    """Return whether a refusal is about this table; a cause has the name with a space behind it."""
-    return any(
-        table.name == one.table or (not one.table and f" {table.name} " in f" {one.cause} ")
+def _refused(table: TablePlan, plan: Plan) -> str:
+    """Return what refusals about this table do; a cause has the name with a space behind it."""
+    found = [
+        one
         for one in plan.refusals
-    )
+        if table.name == one.table or (not one.table and f" {table.name} " in f" {one.cause} ")
+    ]
+    return "" if not found else "refused" if set(found) - set(plan.failures) else "would fail"
 
 
-def _table(table: TablePlan, *, screen: bool = False, refused: bool = False) -> Iterator[PlanLine]:
+def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iterator[PlanLine]:
     if refused:
-        yield PlanLine(f"{table.name}: refused, as said below", "heading")
+        yield PlanLine(f"{table.name}: {refused}, as said below", "heading")
     else:
         yield PlanLine(headline(table), "heading")
         yield from listed("why", [table.method.why])
@@ -256,9 +257,9 @@ def earlier_line(plan: Plan) -> str:
     }[earlier.action]
 
 
-def _note(note: Note, style: Style) -> Iterator[PlanLine]:
+def _note(note: Note, style: Style, word: str = "") -> Iterator[PlanLine]:
     where = f"{note.table}: " if note.table and note.table not in note.cause else ""
-    yield PlanLine(f"{style}: {where}{note.cause}", style)
+    yield PlanLine(f"{word or style}: {where}{note.cause}", style)
     yield from (PlanLine(f"  {detail}") for detail in note.details)
     if note.remedy:
         yield PlanLine(f"  remedy: {note.remedy}")
@@ -268,7 +269,9 @@ def _verdict(plan: Plan) -> PlanLine:
     if plan.refusals:
         count = len(plan.refusals)
         reasons = "the reason" if count == 1 else f"the {count} reasons"
-        return PlanLine(f"would be refused for {reasons} above; nothing was written", "refusal")
+        later = len(plan.failures) == count
+        would = "fail during the copy" if later else "be refused"
+        return PlanLine(f"would {would} for {reasons} above; nothing was written", "refusal")
     done = "would run: spirit-py migrate with the same options does it; nothing was written"
     return PlanLine(done, "heading")
 

@@ -227,6 +227,16 @@ def test_the_last_line_says_whether_it_would_run(table: Database) -> None:
     assert last == "would be refused for the reason above; nothing was written"
     assert refused.stdout.count("the new unique key u meets duplicates") == 1
     assert refused.returncode == 2
+    later = run_here(table, "plan", "--alter", "MODIFY a TINYINT", "--no-shortcut")
+    first, *_, last = later.stdout.splitlines()
+    assert first == f"{table.name}.t: would fail, as said below"
+    assert f"failure: a value of {table.name}.t does not fit: Out of range" in later.stdout
+    assert last == "would fail during the copy for the reason above; nothing was written"
+    assert later.returncode == 2
+    failed = run_here(table, "migrate", "--alter", "MODIFY a TINYINT", "--no-shortcut")
+    assert failed.returncode == 1
+    assert f"error: a value of {table.name}.t does not fit: Out of range" in failed.stderr
+    assert "or change the ALTER, and begin again with --start-afresh" in failed.stderr
 
 
 def test_a_table_that_is_refused_is_not_said_to_be_changed_in_place(db: Database) -> None:
