@@ -107,6 +107,8 @@ class Knee:
         self._sparing = True
         #: Whether more tasks may be tried now.
         self.calm = False
+        #: Whether tasks rest as the operator asked; more tasks would only make up for that.
+        self.rests = False
         self.trials: deque[TaskTrial] = deque(maxlen=1000)
         self._start(0.0, tasks)
 
@@ -125,6 +127,8 @@ class Knee:
             last = next(more, None)
         if 0 < self._most <= self.tasks:
             return "all that there may be"
+        if self.rests:
+            return "no more while they rest"
         if last is None or last.stays:
             return "more while they pay"
         return f"{last.tasks} tasks: {last.gain - 1:+.0%} rows/s"
@@ -207,7 +211,7 @@ class Knee:
         if self._settled and abs(rate / self._settled - 1) > max(_CHANGED, 3 * error):
             self._begin_trials(now, fast=not self._sparing)
         self._settled = self._settled or rate
-        if now >= self._due[_UP] and self.calm and tasks < self._most:
+        if now >= self._due[_UP] and self.calm and not self.rests and tasks < self._most:
             further = tasks if self._fast else max(1, tasks // 2)
             self._try(now, min(self._most, tasks + further), rate, error)
         elif now >= self._due[_DOWN] and tasks > 1:

@@ -208,6 +208,7 @@ class Throttles:
     def done(self, work: Work, done: ChunkDone, most: int) -> None:
         """Note a chunk of work for which there can be ``most`` tasks."""
         if self.adaptive is not None:
+            self.adaptive.knee.rests = self.settings.current.nice > 0
             self.adaptive.knee.done(self.clock(), work, done, self.most_tasks(most))
 
     def most_tasks(self, most: int) -> int:

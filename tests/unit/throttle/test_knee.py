@@ -162,6 +162,18 @@ def test_no_more_tasks_are_tried_while_the_server_is_not_calm():
     assert copy.knee.tasks > 8
 
 
+def test_no_more_tasks_are_tried_while_they_rest():
+    """The server has room only because of the rests, for which more tasks would make up."""
+    copy = Copy()
+    copy.knee.rests = True
+    copy.on(PaceServer(name="many cores", cores=32))
+    assert max(tasks for _, tasks in copy.moves) == 2
+    assert copy.knee.reason == "no more while they rest"
+    copy.knee.rests = False
+    copy.on(PaceServer(name="many cores", cores=32))
+    assert copy.knee.tasks > 8
+
+
 def test_what_is_given_back_is_not_tried_again_at_once():
     """The time to the next trial doubles, as after one that failed."""
     copy = Copy()

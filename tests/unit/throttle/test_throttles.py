@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.errors import MigrationFailure, UsageFault
-from spirit_py.pace import PART_BYTES, Work
+from spirit_py.pace import PART_BYTES, ChunkDone, Work
+from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles
@@ -246,6 +247,18 @@ def test_settings_take_effect_at_once():
     assert (pace.tasks(8), pace.tasks(2), pace.rest_after(1.0)) == (4, 2, 0.0)
     settings.change(threads=1, target_chunk_time=0.2, nice=0.5)
     assert (pace.tasks(8), pace.chunk_seconds(), pace.rest_after(2.0)) == (1, 0.2, 1.0)
+
+
+def test_the_knee_learns_whether_tasks_rest():
+    """From the setting that is in force when a chunk ends."""
+    settings, adaptive = LiveSettings(PaceSettings(threads=4)), Adaptive()
+    pace = Throttles(settings, adaptive=adaptive, tell=Told())
+    rests = []
+    for nice in (0.0, 4.0, 0.0):
+        settings.change(nice=nice)
+        pace.done(Work.COPY, ChunkDone(1, 1000, 0.5), 4)
+        rests.append(adaptive.knee.rests)
+    assert rests == [False, True, False]
 
 
 @pytest.mark.parametrize(
