@@ -46,6 +46,7 @@ class ErrorCode(enum.StrEnum):
     CHECKS_REFUSE = "checks-refuse"
     STATEMENT_NOT_UNDERSTOOD = "statement-not-understood"
     CLAUSE_NOT_SUPPORTED = "clause-not-supported"
+    ROWS_WOULD_GO = "rows-would-go"
     DEFINITION_REFUSED = "definition-refused"
     OTHER_MODES_ACCEPT = "other-modes-accept"
     OTHER_MODES_CHOSEN = "other-modes-chosen"

@@ -220,6 +220,7 @@ class MigrationConfig(RunConfig):
     no_repair: bool = False
     recompute_generated: bool = False
     allow_nullable_unique_key: bool = False
+    allow_data_loss: bool = False
     keep_old_current: float = 0.0
     checkpoint_max_age: float = 7 * 86400.0
     start_afresh: bool = False

@@ -21,6 +21,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.new_table import server_refusal
+from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind
 from spirit_py.statement.rewrite import FOREIGN_KEY
@@ -56,7 +57,12 @@ _CERTAIN: Final = frozenset(
     }
 )
 #: They are about what the temporary table lacks.
-_UNLIKE: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
+_UNLIKE: Final = frozenset(
+    {
+        *(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT, ClauseKind.ADD_FOREIGN_KEY),
+        *TAKES_ROWS,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

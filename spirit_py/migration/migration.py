@@ -35,7 +35,7 @@ from spirit_py.migration.reverse.phase import (
     plan_tables,
     run_reverse,
 )
-from spirit_py.migration.shortcuts import change_in_place
+from spirit_py.migration.shortcuts import change_in_place, require_not_begun
 from spirit_py.migration.swap.deferral import Deferral
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.swap import plan_swap, swap_in_new_tables
@@ -108,6 +108,7 @@ def _begin(
     run: Run, session: Session, contexts: Contexts, abandoned: CheckpointRecord | None
 ) -> NewTables | None:
     """Change the tables in place, or create the new ones; None when nothing is left to do."""
+    require_not_begun(contexts, abandoned)
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
     uuid = contexts[0].facts.uuid

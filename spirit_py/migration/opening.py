@@ -77,7 +77,7 @@ def open_migration(
     if isinstance(decision, Afresh) or not decision.cleanup:
         run.warn_of(check_before_create(contexts))
         require_throttlers(run.config, session)
-        require_free_relatives(session, tables)
+        require_free_relatives(session, contexts)
     run.stop.check()
     return contexts, decision
 

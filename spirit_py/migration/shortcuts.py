@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.attached.foreign_keys.model import drops
 from spirit_py.checkpoint.proofs import read_proofs
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.events.run import AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.facts import AlterAnswered, PlainFact
+from spirit_py.migration.new_key import prove_key, try_key
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.partitions import PartitionProof
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
-from spirit_py.preflight.clauses import why_copied
+from spirit_py.plan.earlier_run import statement_of
+from spirit_py.preflight.clauses import certainly_copied, made_by_server, why_copied
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
     Sending,
@@ -28,15 +35,19 @@ from spirit_py.preflight.shortcut import (
     ShortcutResult,
     probe_shortcut,
 )
-from spirit_py.statement import ClauseKind
+from spirit_py.sql import quote_identifier
+from spirit_py.statement import ClauseKind, alter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.preflight.shortcut import OutcomeProof
+    from spirit_py.statement import Clause
     from spirit_py.table.names import Name
 
 
@@ -51,20 +62,64 @@ def change_in_place(
 
     Several tables must change at one moment, which only the copy can do. A dry run asks the server
     about an empty copy of the table. ``mark`` creates the checkpoint table, which must be there
-    before the empty copy; ``listen`` lets operators reach the run while it waits.
+    before the empty copy; ``listen`` lets operators reach the run while it waits. A clause that no
+    copy makes is a MigrationFailure where it has to wait for the operator.
     """
+    by_server = made_by_server(contexts)
     if reason := _against(run, session, contexts):
-        run.tell(AlgorithmChosen(algorithm="copy", reason=reason))
-        return False
+        return _left_to_copy(run, reason, by_server)
     (context,) = contexts
+    if by_server is not None and by_server.kind is ClauseKind.EXCHANGE_PARTITION:
+        # Made again, it would undo what a killed run has made: that run has to be known.
+        mark()
+    new_key = by_server is not None and by_server.kind is ClauseKind.ADD_FOREIGN_KEY
     with run.session("shortcut", native=True) as native:
         if asks_first := run.config.dry_run or run.veto.asks:
             mark()
             found = _probed(run, native, session, context)
         if not asks_first or (found.algorithm is not None and not run.config.dry_run):
             found = _tried(run, native, session, context, listen)
-    run.tell(AlgorithmChosen(algorithm=found.algorithm or "copy", reason=found.reason))
-    return found.algorithm is not None
+        if new_key and by_server is not None and found.algorithm and not run.config.dry_run:
+
+            def undo() -> None:
+                _tried(run, native, session, _dropping(session, context, by_server), listen)
+
+            _reach(listen)
+            prove_key(run, context, by_server, undo)
+    if found.algorithm is None:
+        return _left_to_copy(run, found.reason, by_server)
+    run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
+    return True
+
+
+def _left_to_copy(run: Run, reason: str, by_server: Clause | None) -> bool:
+    if by_server is not None:
+        raise MigrationFailure(
+            f"{by_server.text!r} was not made: {reason}",
+            hint="the server makes it at once or not at all: run the same command when it may",
+            error_code=ErrorCode.SWAP_HELD_BACK,
+        )
+    run.tell(AlgorithmChosen(algorithm="copy", reason=reason))
+    return False
+
+
+def require_not_begun(
+    contexts: Sequence[PreflightContext], abandoned: CheckpointRecord | None
+) -> None:
+    """Refuse an EXCHANGE of which a killed run may have made the same: it would be undone."""
+    clause = made_by_server(contexts)
+    if clause is None or abandoned is None or clause.kind is not ClauseKind.EXCHANGE_PARTITION:
+        return
+    if abandoned.statement == statement_of(contexts):
+        schema, table = contexts[0].schema, contexts[0].table
+        raise Refusal(
+            f"a run of {clause.text!r} was killed, and may have made it: made again, it would"
+            " bring the rows back",
+            hint=f"see which of the two tables has the rows ({schema}.{table} and"
+            f" {'.'.join(clause.other)}); then spirit-py cleanup --database {quote(schema)}"
+            f" --table {quote(table)}, and the same command if it was not made",
+            error_code=ErrorCode.CANNOT_RESUME,
+        )
 
 
 def _probed(
@@ -72,8 +127,13 @@ def _probed(
 ) -> ShortcutResult:
     building = read_proofs(session, context.schema, context.table).building
     source, statement = context.source, context.statement
+    by_server = made_by_server([context])
+    if by_server is not None and by_server.kind is ClauseKind.ADD_FOREIGN_KEY:
+        try_key(session, context, by_server, building)
     try:
-        return probe_shortcut(native, session, source, statement, building=building)
+        return probe_shortcut(
+            native, session, source, statement, building=building, by_server=by_server
+        )
     except Refusal as refusal:
         if run.config.dry_run:
             raise
@@ -88,6 +148,9 @@ def _tried(
     listen: Callable[[], None],
 ) -> ShortcutResult:
     """Change the table in place once nothing holds that back; other modes are left to the copy."""
+    proof = _proof_of(session, context)
+    if isinstance(proof, KeyProof) and proof.happened(answered=False):
+        return ShortcutResult(algorithm="inplace", reason="an earlier run has added the key")
     # A session of its own: its temporary table hides the table itself.
     with run.session("trial", native=True) as trial:
         made = shape_after(trial, context.source, context.statement)
@@ -104,6 +167,7 @@ def _tried(
                 context.statement,
                 _turns(run, _locked(session, context), partial(_attend, run, context, listen)),
                 made=made,
+                proof=proof,
                 renew=partial(_renew, run, native, session),
                 await_turn=partial(_await_turn, run, context, listen),
                 sending=partial(_sending, run),
@@ -111,6 +175,22 @@ def _tried(
             ).try_all()
         except (OtherModesAccept, _Deferred) as reason:
             return ShortcutResult(reason=str(reason))
+
+
+def _dropping(session: SqlSession, context: PreflightContext, clause: Clause) -> PreflightContext:
+    """Return the context of the statement that drops a foreign key that was added."""
+    schema, table = context.schema, context.table
+    drop = alter_of(schema, table, f"DROP FOREIGN KEY {quote_identifier(clause.name)}")
+    return replace(context, statement=drop, found=read_table(session, schema, table))
+
+
+def _proof_of(session: SqlSession, context: PreflightContext) -> OutcomeProof | None:
+    clause, table = made_by_server([context]), (context.schema, context.table)
+    if clause is None:
+        return None
+    if clause.kind is ClauseKind.ADD_FOREIGN_KEY:
+        return KeyProof(session, wanted_key(clause, table), clause)
+    return PartitionProof(session, table, clause)
 
 
 class _Deferred(Exception):
@@ -200,6 +280,8 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
     """
     table = (context.schema, context.table)
     found = {table: None}
+    if (clause := made_by_server([context])) and clause.other[1]:
+        found[clause.other] = None
     found.update((key.child, None) for key in keys_to(session, *table))
     if context.statement.of_kind(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT):
         keys = keys_of(session, *table)
@@ -224,8 +306,14 @@ def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> Lock
     )
 
 
+def _surely(clause: str) -> str:
+    return f"{clause!r} is neither INSTANT nor a change of metadata alone" if clause else ""
+
+
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
-    if reason := why_copied(contexts):
+    if made_by_server(contexts) is None and (
+        reason := why_copied(contexts) or _surely(certainly_copied(contexts[0].statement))
+    ):
         return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):

@@ -179,6 +179,11 @@ class _EachOptions(
         "Identify rows by a unique key with nullable columns where there is no other key; a row"
         " with NULL in it stops the run.",
     ]
+    allow_data_loss: Annotated[
+        bool,
+        DEFINITIONS(),
+        "Run DROP, TRUNCATE and EXCHANGE PARTITION, with which rows leave the table.",
+    ]
     checkpoint_max_age: Annotated[
         Seconds,
         UNFINISHED(least=1, default="7d"),

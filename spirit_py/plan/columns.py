@@ -9,9 +9,10 @@ from spirit_py.feed.subscription import may_be_weighed
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
-from spirit_py.preflight.clauses import certainly_copied, why_copied
+from spirit_py.preflight.clauses import certainly_copied, made_by_server, why_copied
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
+from spirit_py.statement import ClauseKind
 from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.table.keys import comparable, comparable_column
 
@@ -142,10 +143,15 @@ def _rest(column: Column) -> tuple[object, ...]:
 
 def method_of(context: PreflightContext, target: TableSchema | None, tables: int) -> Method:
     """Return how a table will be changed, of ``tables`` together."""
+    if clause := made_by_server([context]):
+        why = f"the server makes {clause.text!r} itself, and no row is copied"
+        if clause.kind is ClauseKind.ADD_FOREIGN_KEY:
+            why += "; then it is looked at each row whether it has a parent"
+        return Method(algorithm="inplace", certain=True, why=why)
     if reason := why_copied([context], tables):
         return Method(algorithm="copy", certain=True, why=reason)
-    if clause := certainly_copied(context.statement):
-        why = f"{clause!r} is neither INSTANT nor a change of metadata alone"
+    if text := certainly_copied(context.statement):
+        why = f"{text!r} is neither INSTANT nor a change of metadata alone"
         return Method(algorithm="copy", certain=True, why=why)
     if target is None:
         why = "the server is tried first: it changes the table in place if it can"

@@ -13,6 +13,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.throttle.lag import address_of, unnamed
 from spirit_py.throttle.option_checks import said_of_lag
@@ -168,9 +169,12 @@ def locks_of(
         f"each request waits {wait} at most, and is made only when no older transaction blocks it"
         f"; again for up to {human_seconds(config.cutover_timeout)}"
     )
+    others = "tables whose foreign keys refer to it"
+    if (clause := made_by_server([context])) and clause.other[1]:
+        others = ".".join(clause.other)
     alter = Lock(
         name="the ALTER",
-        on=f"{table}, and tables whose foreign keys refer to it: exclusive metadata lock",
+        on=f"{table}, and {others}: exclusive metadata lock",
         held="some milliseconds",
         waits=tries,
     )

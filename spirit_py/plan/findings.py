@@ -158,6 +158,4 @@ def note_checks(
     with noted.refusing():
         require_throttlers(config, session)
     with noted.refusing():
-        require_free_relatives(
-            session, [(one.schema, one.table) for one in contexts if one.found is not None]
-        )
+        require_free_relatives(session, [one for one in contexts if one.found is not None])

@@ -34,6 +34,7 @@ from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.checks.syntax import syntax
+from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.spark.choice import engine_of
@@ -192,6 +193,13 @@ class _Maker:
             return plain
         if not self.brief and any(syntax(context)):
             return replace(plain, definition=Definition(old=shape_of(source), unknown=(_UNREAD,)))
+        if made_by_server([context]) is not None:
+            return replace(
+                plain,
+                definition=Definition(old=shape_of(source)),
+                locks=locks_of(context, None, copied=False, known=True, deferred=False),
+                time=self._time(plain, None, None, ""),
+            )
         tried = try_definition(self.session, native, source, context.statement)
         try:
             made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from spirit_py.statement import AlterStatement, Clause
     from spirit_py.table.schema import TableSchema
 
+TAKES_ROWS: Final = frozenset(
+    {
+        ClauseKind.DROP_PARTITION,
+        ClauseKind.TRUNCATE_PARTITION,
+        ClauseKind.EXCHANGE_PARTITION,
+    }
+)
+"""The clauses with which rows leave the table."""
+_BY_VALUES: Final = re.compile(r"\n/\*!\d+ +PARTITION BY (?:RANGE|LIST)\b")
 _ALWAYS = frozenset(
     {
         *(ClauseKind.DROP_INDEX, ClauseKind.RENAME_INDEX, ClauseKind.ALTER_INDEX),
@@ -65,6 +74,21 @@ def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     )
 
 
+def made_by_server(contexts: Sequence[PreflightContext]) -> Clause | None:
+    """Return the clause that the server makes itself, and no copy would.
+
+    Partitions by values of RANGE or LIST are added without a copy (manual 17.12.1).
+    """
+    clauses = contexts[0].statement.parsed
+    alone = {*TAKES_ROWS, ClauseKind.ADD_FOREIGN_KEY}
+    if len(clauses) == 1 and clauses[0].kind in alone:
+        return clauses[0]
+    if [one.kind for one in clauses] != [ClauseKind.ADD_PARTITION] or contexts[0].found is None:
+        return None
+    by_values = _BY_VALUES.search(contexts[0].found.create_sql)
+    return clauses[0] if by_values and not why_copied(contexts) else None
+
+
 _NEVER_IN_PLACE: Final = frozenset(
     {
         *(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY),
@@ -76,6 +100,8 @@ _NEVER_IN_PLACE: Final = frozenset(
 
 def copy_is_certain(contexts: Sequence[PreflightContext]) -> bool:
     """Return whether rows are copied, as far as that shows without asking the server."""
+    if made_by_server(contexts):
+        return False
     return bool(why_copied(contexts) or certainly_copied(contexts[0].statement))
 
 
@@ -86,7 +112,7 @@ def certainly_copied(statement: AlterStatement) -> str:
 
 def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
     """Return why the options have the rows copied (``tables``: 0 for all); empty if they do not."""
-    config, tables = contexts[0].config, tables or len(contexts)
+    config, tables = contexts[0].config, tables or len(contexts[0].altered)
     if config.no_shortcut:
         return "INSTANT and INPLACE were switched off"
     if config.keep_old_current:

@@ -186,12 +186,28 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
     return without_computed(made) if context.config.recompute_generated else made
 
 
-def require_free_relatives(session: SqlSession, tables: Sequence[Name]) -> None:
-    """Require that no other run works on a child or a parent: the swap of one alters the other."""
+def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightContext]) -> None:
+    """Require that no other run works on a child or a parent, or a table that a statement names.
+
+    The swap of one alters the other.
+    """
+    tables = [(one.schema, one.table) for one in contexts]
+    for other in [clause.other for one in contexts for clause in one.statement.parsed]:
+        if (
+            other[1]
+            and other not in tables
+            and (holder := named_lock_holder(session, _run_lock(other)))
+        ):
+            raise Refusal(
+                f"another run works on {'.'.join(other)} ({whose(session, holder)}), which the"
+                " statement names",
+                hint=f"let it finish first; {NO_RUN_OF_OURS.format(holder)}",
+                error_code=ErrorCode.ALREADY_RUNNING,
+            )
     for table in tables:
         for key in keys_around(session, *table):
             for other in sorted({key.child, key.parent} - set(tables)):
-                holder = named_lock_holder(session, lock_name("migration", *other))
+                holder = named_lock_holder(session, _run_lock(other))
                 if holder is not None:
                     raise Refusal(
                         f"another run works on {'.'.join(other)} ({whose(session, holder)}), and"
@@ -200,3 +216,7 @@ def require_free_relatives(session: SqlSession, tables: Sequence[Name]) -> None:
                         f" {NO_RUN_OF_OURS.format(holder)}",
                         error_code=ErrorCode.ALREADY_RUNNING,
                     )
+
+
+def _run_lock(table: Name) -> str:
+    return lock_name("migration", *table)

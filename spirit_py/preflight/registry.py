@@ -20,6 +20,7 @@ from spirit_py.preflight.checks import (
     names,
     options,
     other_writers,
+    partitions,
     privileges,
     server_settings,
     source_table,
@@ -27,6 +28,7 @@ from spirit_py.preflight.checks import (
     swap,
     syntax,
 )
+from spirit_py.preflight.clauses import made_by_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +50,12 @@ class Check:
     scope: CheckScope
     run: Callable[[PreflightContext], Iterable[Finding]]
     code: ErrorCode
+
+    def concerns(self, context: PreflightContext) -> bool:
+        """Return whether it is about more than a copy, where there will be none."""
+        if self.scope is CheckScope.SOURCE and not context.found:
+            return False
+        return self.run in _OF_ANY_CHANGE or made_by_server([context]) is None
 
 
 PRIVILEGES: Final = privileges.privileges.__name__
@@ -76,11 +84,13 @@ CHECKS: tuple[Check, ...] = tuple(
         (lost_values.member_twice, _NEW, ErrorCode.MEMBER_TWICE),
         (options.modes, _SERVER, ErrorCode.OTHER_MODES_CHOSEN),
         (names.new_check_names, _NEW, ErrorCode.CHECK_NAME),
+        (attached.new_foreign_key, _SOURCE, ErrorCode.FOREIGN_KEY),
         (lost_values.new_not_null, _NEW, ErrorCode.NEW_NOT_NULL),
         (source_table.nullable_key, _NEW, ErrorCode.NULLABLE_KEY),
         (other_writers.other_writers, _SERVER, ErrorCode.OTHER_WRITERS),
         (options.own_writes, _SERVER, ErrorCode.TAGGED_WRITES),
         (as_native.padded_chars, _NEW, ErrorCode.PADDED_CHAR),
+        (partitions.partitions, _SOURCE, ErrorCode.CLAUSE_NOT_SUPPORTED),
         (binary_log.prepared_xa, _SERVER, ErrorCode.XA_UNDECIDED),
         (privileges.privileges, _SERVER, ErrorCode.MISSING_PRIVILEGES),
         (binary_log.replica, _SERVER, ErrorCode.REPLICA),
@@ -95,6 +105,15 @@ CHECKS: tuple[Check, ...] = tuple(
         (source_table.usable_key, _SOURCE, ErrorCode.NO_USABLE_KEY),
         (as_native.zero_dates, _NEW, ErrorCode.ZERO_DATES),
     )
+)
+
+_OF_ANY_CHANGE: Final = frozenset(
+    {
+        attached.new_foreign_key,
+        *(binary_log.replica, names.leftovers, options.load_limits, options.modes),
+        *(other_writers.other_writers, partitions.partitions, privileges.privileges),
+        *(source_table.source_table, swap.blockers, syntax.syntax),
+    }
 )
 
 
@@ -113,7 +132,7 @@ def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tu
         replace(finding, check=check.name, code=finding.code or check.code)
         for context in contexts
         for check in CHECKS
-        if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.found)
+        if check.scope in scopes and check.concerns(context)
         for finding in _findings(check, context)
     )
     named = any(map(names_missing, found))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from spirit_py.attached.foreign_keys.rules import REMEDIES
 from spirit_py.classes import dataclass, field, replace
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.locks.turns import LockTurns
-    from spirit_py.statement import AlterStatement
+    from spirit_py.statement import AlterStatement, Clause
     from spirit_py.table.schema import TableSchema
 
 Algorithm = Literal["instant", "inplace"]
@@ -43,6 +43,24 @@ _MODIFIERS: Final[dict[Algorithm, str]] = {
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
 }
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
+#: On a copy, the other table's rows would come, or the other table be locked.
+_NOT_ON_A_COPY: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD_FOREIGN_KEY})
+
+
+class OutcomeProof(Protocol):
+    """What a clause changes, looked at before it is sent, where the definition is no proof.
+
+    ``settings`` are sent in its session before it.
+    """
+
+    reason: str
+    settings: tuple[str, ...]
+
+    def without(self, shape: str) -> str:
+        """Return the part of a definition that the clause leaves alone."""
+
+    def happened(self, *, answered: bool) -> bool:
+        """Return whether the clause was made; ``answered``: the server says so."""
 
 
 @dataclass(kw_only=True)
@@ -80,8 +98,14 @@ def probe_shortcut(
     statement: AlterStatement,
     *,
     building: str,
+    by_server: Clause | None = None,
 ) -> ShortcutResult:
-    """Return which shortcut the server would take, by trying it on an empty copy of the table."""
+    """Return which shortcut the server would take, by trying it on an empty copy of the table.
+
+    A clause that only the server makes is refused where it does not work.
+    """
+    if by_server is not None and by_server.kind in _NOT_ON_A_COPY:
+        return ShortcutResult(algorithm="inplace", reason="the server makes it itself")
 
     def refused(algorithm: Algorithm) -> str:
         if algorithm == "instant":
@@ -92,12 +116,23 @@ def probe_shortcut(
             session, native, source, statement, _MODIFIERS[algorithm], building=building
         )
 
-    return _choose(source, statement, refused)
+    return _choose(source, statement, refused, by_server is not None)
 
 
 def _choose(
-    source: TableSchema, statement: AlterStatement, refused: Callable[[Algorithm], str]
+    source: TableSchema,
+    statement: AlterStatement,
+    refused: Callable[[Algorithm], str],
+    by_server: bool,
 ) -> ShortcutResult:
+    if by_server:
+        if why := refused("inplace"):
+            raise Refusal(
+                f"the server does not make {statement.clauses!r} in place: {why}",
+                hint="correct the statement",
+                error_code=ErrorCode.DEFINITION_REFUSED,
+            )
+        return ShortcutResult(algorithm="inplace", reason="the server makes it itself")
     if statement.of_kind(*_WITHOUT_MODIFIERS):
         return ShortcutResult(reason="partitioning is changed: the table is rebuilt")
     instant = refused("instant")
@@ -115,13 +150,14 @@ class Shortcut:
     """Sends the ALTER within a bounded wait for the lock, several times.
 
     Neither algorithm gives the table another InnoDB number (measured on 9.7): so number and
-    definition prove the outcome.
+    definition prove the outcome; else ``proof`` does.
 
     ``native``, with the server's own settings, runs the ALTER; ``session`` looks who is in front,
     and at the table when the answer is lost. ``made``: the definition that it makes, empty where
-    not known. ``renew`` opens lost sessions again, and returns whether ``session`` was lost;
-    ``await_turn`` waits until the ALTER may be sent, and returns whether that took time.
-    ``sending`` is open meanwhile; ``refused`` is called before the next ``await_turn``.
+    not known; ``proof`` is that of a clause which only the server makes. ``renew`` opens lost
+    sessions again, and returns whether ``session`` was lost; ``await_turn`` waits until the ALTER
+    may be sent, and returns whether that took time. ``sending`` is open meanwhile; ``refused`` is
+    called before the next ``await_turn``.
     """
 
     native: SqlSession
@@ -130,6 +166,7 @@ class Shortcut:
     statement: AlterStatement
     turns: LockTurns
     made: str = ""
+    proof: OutcomeProof | None = None
     renew: Callable[[], bool] = lambda: False
     await_turn: Callable[[], bool] = lambda: False
     sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
@@ -152,7 +189,8 @@ class Shortcut:
         another session has changed or replaced the table before; OutcomeUnknown where it is neither
         as before nor as the statement makes it.
         """
-        return replace(_choose(self.source, self.statement, self._run), attempts=self._sends)
+        found = _choose(self.source, self.statement, self._run, self.proof is not None)
+        return replace(found, attempts=self._sends)
 
     def _keep_alive(self) -> None:
         self._attend()
@@ -198,6 +236,8 @@ class Shortcut:
             take_named_lock(self.native, fence)
             self._fenced = fence
             self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
+            for setting in self.proof.settings if self.proof is not None else ():
+                self.native.execute(setting)
             self.native.execute(
                 f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
             )
@@ -263,7 +303,7 @@ class Shortcut:
         except ServerFault:
             # The answer counts: the server says that it was done.
             return
-        if not same or (self.made and shape != self.made):
+        if not self._is_made(shape, same=same, answered=True):
             raise self._other_table("was executed", same=same)
 
     def _changed(self, error: ServerFault, fence: str) -> bool:
@@ -285,9 +325,18 @@ class Shortcut:
         shape, same = self._look()
         if same and shape == shape_of(self.source):
             return False
-        if same and shape == self.made:
+        if self._is_made(shape, same=same, answered=False):
             return True
         raise self._other_table(f"was not answered ({error.text})", same=same) from error
+
+    def _is_made(self, shape: str, *, same: bool, answered: bool) -> bool:
+        """Return whether the table is what the ALTER makes of it; ``answered``: with success."""
+        if self.proof is None:
+            return same and (shape == self.made or (answered and not self.made))
+        rest = self.proof.without
+        if rest(shape) != rest(shape_of(self.source)):
+            return False
+        return self.proof.happened(answered=answered)
 
     def _look(self) -> tuple[str, bool]:
         """Return the definition (empty without a table), and whether the table is the same."""

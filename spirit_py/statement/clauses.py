@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.statement.cursor import Cursor, normal_text, outside_parentheses, split_at, text_of
 from spirit_py.statement.lexer import not_understood
 from spirit_py.statement.model import Clause, ClauseKind
@@ -23,7 +24,8 @@ class _Rule(NamedTuple):
 
 
 _ALONE = "run it natively as a statement of its own"
-_PARTS = "it removes or moves rows, and the copy would bring them back"
+_APART = "give it in a command of its own"
+_PARTS = "rows go with it, and it stands alone in its statement"
 _MAINTENANCE = "it maintains partitions and changes no definition"
 _REBUILDS = "it maintains single partitions, and the copy would rebuild all of them"
 _WHOLE = "write REBUILD PARTITION ALL to rebuild all of them, or run it natively"
@@ -39,7 +41,7 @@ _RULES = (
         for verb in ("DISCARD", "IMPORT")
         for what in ("TABLESPACE", "PARTITION")
     ),
-    *(_Rule((verb, "PARTITION"), _PARTS, _ALONE) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
+    *(_Rule((verb, "PARTITION"), _PARTS, _APART) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
     *(_Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE) for verb in ("ANALYZE", "CHECK", "REPAIR")),
     *(_Rule((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
     *(_Rule((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
@@ -64,13 +66,11 @@ def _not_supported(message: str, hint: str) -> Refusal:
 
 
 def foreign_key(cursor: Cursor) -> Refusal:
-    """Refuse a new foreign key in each form: rows can only be compared while both are locked."""
+    """Refuse a new foreign key with other clauses: the server adds it to the table that is."""
     return _not_supported(
-        f"a foreign key cannot be added: {cursor.excerpt()!r}; the rows would have to be compared"
-        " with the parent's while both tables are locked",
-        "leave it out, and add it with a native ALTER TABLE of its own afterwards: it copies"
-        " the table and keeps writers out, or, with SET foreign_key_checks=0 in that session, it"
-        " changes only metadata once the columns have an index, and compares no row",
+        f"a foreign key is added by an ALTER of its own: {cursor.excerpt()!r}",
+        "leave it out, and afterwards run ADD CONSTRAINT name FOREIGN KEY (...) REFERENCES t (...)"
+        " in a command of its own: the server adds it at once, and every row is looked at",
     )
 
 
@@ -149,8 +149,12 @@ _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 
 def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
     """Read all clauses after the table's name."""
-    if Cursor(sql, tokens).starts_with("REORGANIZE", "PARTITION"):
-        return tuple(_read_clause(Cursor(sql, tokens)))
+    for words, reader in _OF_PARTITIONS:
+        # Its names are separated by commas, and the server takes no other clause with it.
+        if (cursor := Cursor(sql, tokens)).take(*words):
+            return tuple(reader(cursor))
+    if (key := _only_foreign_key(Cursor(sql, tokens))) is not None:
+        return (key,)
     clauses: list[Clause] = []
     for piece in split_at(tokens, ","):
         if not piece:
@@ -199,7 +203,8 @@ def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = ""
 
 def _add(cursor: Cursor) -> Iterator[Clause]:
     if cursor.take("PARTITION"):
-        yield _clause(cursor, Kind.ADD_PARTITION)
+        clause = _clause(cursor, Kind.ADD_PARTITION)
+        yield replace(clause, partitions=_added_partitions(cursor))
         return
     if not cursor.take("COLUMN"):
         constraint = _constraint(cursor)
@@ -216,6 +221,97 @@ def _add(cursor: Cursor) -> Iterator[Clause]:
         part = Cursor(cursor.sql, element)
         constraint = _constraint(part)
         yield constraint or _column(part, Kind.ADD_COLUMN, part.name("the new column's name"))
+
+
+def _added_partitions(cursor: Cursor) -> tuple[str, ...]:
+    """Return the names that are added; none where only their number is given."""
+    found = [token for token in cursor.tokens if token.is_symbol("(")][:1]
+    if not found:
+        return ()
+    listed = cursor.tokens[cursor.tokens.index(found[0]) + 1 : -1]
+    parts = [Cursor(cursor.sql, one) for one in split_at(listed, ",")]
+    return tuple(one.name("the partition's name") for one in parts if one.take("PARTITION"))
+
+
+def _partitions(kind: ClauseKind) -> _Reader:
+    def read(cursor: Cursor) -> Iterator[Clause]:
+        at = cursor.at
+        every = kind is Kind.TRUNCATE_PARTITION and cursor.take("ALL")
+        names: list[str] = []
+        while not every and (not names or cursor.take_symbol(",")):
+            names.append(cursor.name("the partition's name"))
+        other = ("", "")
+        if kind is Kind.EXCHANGE_PARTITION:
+            if len(names) > 1 or not cursor.take("WITH", "TABLE"):
+                raise unknown_clause(cursor)
+            first = cursor.name("the table's name")
+            other = ("", first)
+            if cursor.take_symbol("."):
+                other = (first, cursor.name("the table's name"))
+            if cursor.take_any("WITH", "WITHOUT") and not cursor.take("VALIDATION"):
+                raise unknown_clause(cursor)
+        if not cursor.done:
+            raise unknown_clause(cursor)
+        cursor.at = at
+        yield replace(_clause(cursor, kind), partitions=tuple(names), other=other)
+
+    return read
+
+
+def _only_foreign_key(cursor: Cursor) -> Clause | None:
+    """Read ``ADD [CONSTRAINT name] FOREIGN KEY ... REFERENCES ...`` that is the whole ALTER."""
+    if not cursor.take("ADD"):
+        return None
+    name = ""
+    if cursor.take("CONSTRAINT") and cursor.keyword() not in _CONSTRAINT_HEADS:
+        name = cursor.name("the constraint's name")
+    if not cursor.take("FOREIGN", "KEY"):
+        return None
+    if not cursor.symbol("("):
+        cursor.name("the index's name")
+    columns = _names_in_parentheses(cursor)
+    if not cursor.take("REFERENCES"):
+        raise unknown_clause(cursor)
+    other = ("", cursor.name("the table's name"))
+    if cursor.take_symbol("."):
+        other = (other[1], cursor.name("the table's name"))
+    parent_columns = _names_in_parentheses(cursor)
+    if any(token.is_symbol(",") for _, token in outside_parentheses(cursor.tokens[cursor.at :])):
+        raise foreign_key(cursor)
+    if not name:
+        raise not_understood(
+            f"the foreign key has no name: {cursor.excerpt()!r}",
+            "write ADD CONSTRAINT name FOREIGN KEY ...: by its name a later run knows it",
+        )
+    clause = _clause(cursor, Kind.ADD_FOREIGN_KEY, name)
+    return replace(clause, other=other, columns=columns, parent_columns=parent_columns)
+
+
+def _names_in_parentheses(cursor: Cursor) -> tuple[str, ...]:
+    names: list[str] = []
+    if not cursor.take_symbol("("):
+        raise unknown_clause(cursor)
+    while not names or cursor.take_symbol(","):
+        names.append(cursor.name("the column's name"))
+    if not cursor.take_symbol(")"):
+        raise unknown_clause(cursor)
+    return tuple(names)
+
+
+def qualified_sql(clause: Clause) -> str:
+    """Write an EXCHANGE PARTITION or a foreign key with the schema of its table."""
+    if clause.kind is Kind.ADD_FOREIGN_KEY:
+        return (
+            f"ADD CONSTRAINT {quote_identifier(clause.name)}"
+            f" FOREIGN KEY ({identifier_list(clause.columns)}) REFERENCES"
+            f" {quote_table(*clause.other)} ({identifier_list(clause.parent_columns)})"
+            f" {clause.body.upper()}"
+        ).rstrip()
+    words = clause.body.split()
+    rest = f" {' '.join(words[-2:]).upper()}" if words[-1] == "validation" else ""
+    (partition,) = clause.partitions
+    other = quote_table(*clause.other)
+    return f"EXCHANGE PARTITION {quote_identifier(partition)} WITH TABLE {other}{rest}"
 
 
 def _constraint(cursor: Cursor) -> Clause | None:
@@ -344,6 +440,12 @@ def _convert(cursor: Cursor) -> Iterator[Clause]:
     yield _clause(cursor, Kind.CONVERT)
 
 
+_OF_PARTITIONS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
+    (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
+    (("DROP", "PARTITION"), _partitions(Kind.DROP_PARTITION)),
+    (("TRUNCATE", "PARTITION"), _partitions(Kind.TRUNCATE_PARTITION)),
+    (("EXCHANGE", "PARTITION"), _partitions(Kind.EXCHANGE_PARTITION)),
+)
 _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("ADD",), _add),
     (("DROP",), _drop),
@@ -354,7 +456,6 @@ _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("CONVERT", "TO"), _convert),
     (("PARTITION", "BY"), _plain(Kind.PARTITION_BY)),
     (("REMOVE", "PARTITIONING"), _bare(Kind.REMOVE_PARTITIONING)),
-    (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
     (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),
     (("FORCE",), _bare(Kind.FORCE)),
     (("REBUILD", "PARTITION", "ALL"), _bare(Kind.FORCE)),

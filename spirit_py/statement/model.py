@@ -17,7 +17,11 @@ class ClauseKind(enum.StrEnum):
     ADD_UNIQUE = "add unique"
     ADD_PRIMARY_KEY = "add primary key"
     ADD_CHECK = "add check"
+    ADD_FOREIGN_KEY = "add foreign key"
     ADD_PARTITION = "add partition"
+    DROP_PARTITION = "drop partition"
+    TRUNCATE_PARTITION = "truncate partition"
+    EXCHANGE_PARTITION = "exchange partition"
     DROP_COLUMN = "drop column"
     DROP_INDEX = "drop index"
     DROP_PRIMARY_KEY = "drop primary key"
@@ -44,13 +48,22 @@ class ClauseKind(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Clause:
-    """One clause, as written in ``text``; ``name`` is the old name, ``body`` normalized."""
+    """One clause, as written in ``text``; ``name`` is the old name, ``body`` normalized.
+
+    ``partitions`` are the named ones, of ADD those that come; none for ALL. ``other`` is the table
+    that one is exchanged with, or that a foreign key refers to, by ``columns`` and
+    ``parent_columns``; its schema is empty where it is not named.
+    """
 
     kind: ClauseKind
     name: str = ""
     new_name: str = ""
     body: str = ""
     text: str = ""
+    partitions: tuple[str, ...] = ()
+    other: tuple[str, str] = ("", "")
+    columns: tuple[str, ...] = ()
+    parent_columns: tuple[str, ...] = ()
 
     @property
     def normalized(self) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.classes import dataclass
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.sql import quote_identifier
-from spirit_py.statement.clauses import read_clauses, refuse_clause, unknown_clause
+from spirit_py.statement.clauses import qualified_sql, read_clauses, refuse_clause, unknown_clause
 from spirit_py.statement.cursor import Cursor, split_at, text_of
 from spirit_py.statement.lexer import SqlMode, after_blanks, not_understood, read_token, tokenize
 from spirit_py.statement.model import AlterStatement
@@ -118,9 +118,12 @@ def _table_name(cursor: Cursor, default_schema: str) -> tuple[str, str]:
 
 
 def _statement(schema: str, table: str, sql: str, tokens: tuple[Token, ...]) -> AlterStatement:
-    return AlterStatement(
-        schema=schema, table=table, clauses=text_of(sql, tokens), parsed=read_clauses(sql, tokens)
-    )
+    parsed, clauses = read_clauses(sql, tokens), text_of(sql, tokens)
+    if parsed and parsed[0].other[1]:
+        # The program's sessions have no default schema.
+        only = replace(parsed[0], other=(parsed[0].other[0] or schema, parsed[0].other[1]))
+        clauses, parsed = qualified_sql(only), (only,)
+    return AlterStatement(schema=schema, table=table, clauses=clauses, parsed=parsed)
 
 
 def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode) -> AlterStatement:

@@ -176,6 +176,8 @@ _PARTITIONING: Final = frozenset(
     {
         *(ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING, ClauseKind.ADD_PARTITION),
         *(ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION),
+        *(ClauseKind.DROP_PARTITION, ClauseKind.TRUNCATE_PARTITION),
+        ClauseKind.EXCHANGE_PARTITION,
     }
 )
 _OPTIONS: Final = frozenset(
@@ -185,6 +187,11 @@ _OPTIONS: Final = frozenset(
     }
 )
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+
+
+def without_partitions(create_sql: str) -> str:
+    """Return a definition without the list of its partitions."""
+    return _PARTITIONS.sub("", create_sql)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,7 +71,7 @@ CHILD = "CREATE TABLE child (id INT PRIMARY KEY, a INT, FOREIGN KEY (a) REFERENC
 REFUSALS = [
     Refused("auto-increment", "MODIFY a INT AUTO_INCREMENT UNIQUE"),
     Refused("clause-not-supported", "RENAME TO u"),
-    Refused("clause-not-supported", "ADD FOREIGN KEY (a) REFERENCES t (id)"),
+    Refused("clause-not-supported", "ADD c INT, ADD FOREIGN KEY (a) REFERENCES t (id)"),
     Refused("column-not-convertible", "ADD p POINT NOT NULL"),
     Refused("definition-refused", "DROP COLUMN nonesuch"),
     Refused("duplicates-for-unique-key", "ADD UNIQUE KEY u (b)"),

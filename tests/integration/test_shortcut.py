@@ -18,11 +18,8 @@ from spirit_py.errors import (
     SchemaChanged,
     ServerFault,
 )
-from spirit_py.events.event import untold
 from spirit_py.locks import turns as turns_module
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.locks.look import LockRequest
-from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table, shape_of
@@ -32,7 +29,8 @@ from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
-from tests.kits.locking import BLIND, policy
+from tests.kits.locking import BLIND, turns_on
+from tests.kits.lost_answer import LosesTheAnswer
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.reporter import lines_to
 from tests.kits.schema_tools import open_schema_tools
@@ -54,21 +52,6 @@ def desk(db):
     db.execute("INSERT INTO t VALUES (1, 'x', 1, 'a')")
     with open_schema_tools(db) as found:
         yield found
-
-
-def turns_on(desk, stop=None, tell=untold, **settings) -> LockTurns:
-    """Return what decides when the ALTER of table ``t`` is sent; by default whoever is in front."""
-    given: dict[str, Any] = {"old": BLIND, "wait": 1.0} | settings
-    chosen = policy(**given)
-    front = Front(LockRequest(tables=[(desk.schema, "t")], defines=True), chosen.kills)
-    return LockTurns(
-        [(desk.options, front)],
-        chosen,
-        stop or StopSwitch(),
-        what="the metadata lock",
-        show=lambda _: None,
-        tell=tell,
-    )
 
 
 def run(desk, alter, stop=None, **settings) -> ShortcutResult:
@@ -324,40 +307,6 @@ def test_killed_before_it_took_effect(db, desk, what):
         waiting.result()
     other.rollback()
     assert not desk.table().has_column("c")
-
-
-class LosesTheAnswer:
-    """A session whose connection is lost after an ALTER was carried out.
-
-    Args:
-        instead: what other sessions do in place of the ALTER.
-        then: what they do after it.
-    """
-
-    def __init__(self, desk, db, *, instead: str = "", then: str = ""):
-        self.id = desk.native.id
-        self.query = desk.native.query
-        self._session = desk.native
-        self._db = db
-        self._instead = instead
-        self._then = then
-        #: Whether the answer arrives all the same.
-        self.answers = False
-
-    def execute(self, sql: str) -> int:
-        """Run the statement, then lose the connection and the answer."""
-        if not sql.startswith("ALTER"):
-            return self._session.execute(sql)
-        if self._instead:
-            self._db.execute(self._instead)
-        else:
-            self._session.execute(sql)
-        if self._then:
-            self._db.execute(self._then)
-        if self.answers:
-            return 0
-        self._db.execute(f"KILL {self._session.id}")
-        raise ServerFault(2013, "Lost connection to server during query", where="test")
 
 
 def test_the_answer_is_lost(db, desk):

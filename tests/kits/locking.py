@@ -6,7 +6,11 @@ import time
 from typing import Any
 
 from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.events.event import untold
 from spirit_py.locks.blockers import KillPolicy, LockPolicy
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.turns import Front, LockTurns
+from spirit_py.threads import StopSwitch
 
 #: With this age as the limit nobody counts as old: the lock is requested whoever is in front.
 BLIND = float("inf")
@@ -47,3 +51,18 @@ class Clock:
     def put_forward(self, seconds: float) -> None:
         """Let so many seconds have passed."""
         self._ahead += seconds
+
+
+def turns_on(desk, stop=None, tell=untold, **settings) -> LockTurns:
+    """Return what decides when the ALTER of table ``t`` is sent; by default whoever is in front."""
+    given: dict[str, Any] = {"old": BLIND, "wait": 1.0} | settings
+    chosen = policy(**given)
+    front = Front(LockRequest(tables=[(desk.schema, "t")], defines=True), chosen.kills)
+    return LockTurns(
+        [(desk.options, front)],
+        chosen,
+        stop or StopSwitch(),
+        what="the metadata lock",
+        show=lambda _: None,
+        tell=tell,
+    )

@@ -119,16 +119,34 @@ def as_noted(
     session: SqlSession, schema: str, table: str, proof: Identity, partitions: Iterable[str]
 ) -> list[str]:
     """Return the partitions that still have a noted number; look-alike names count as one."""
-    place = "/".join(stored_like(part) for part in (schema, table)) + "#%"
-    rows = session.query(_NUMBERS + _NAMED, (place,))
-    stored = [
-        str(name).lower().partition("#p#")[2] for name, number, _ in rows if number in proof.numbers
-    ]
+    rows = _of_partitions(session, schema, table)
+    stored = [name for name, number in rows if number in proof.numbers]
     return [
         name
         for name in partitions
-        if any(re.fullmatch(_pattern(name.lower()) + _SUBPARTITION, one) for one in stored)
+        if any(re.fullmatch(partition_pattern(name), one) for one in stored)
     ]
+
+
+def partition_numbers(session: SqlSession, schema: str, table: str) -> dict[str, int]:
+    """Return the numbers of a table's partitions, by the names that InnoDB has for them.
+
+    None where two tables may look alike.
+    """
+    rows = _of_partitions(session, schema, table)
+    found = dict(rows)
+    return found if len(found) == len(rows) else {}
+
+
+def _of_partitions(session: SqlSession, schema: str, table: str) -> list[tuple[str, int]]:
+    place = "/".join(stored_like(part) for part in (schema, table)) + "#%"
+    rows = session.query(_NUMBERS + _NAMED, (place,))
+    return [(str(name).lower().partition("#p#")[2], int(number)) for name, number, _ in rows]
+
+
+def partition_pattern(name: str) -> str:
+    """Return what matches the names that InnoDB has for a partition, and for its parts."""
+    return _pattern(name.lower()) + _SUBPARTITION
 
 
 def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:

@@ -15,6 +15,7 @@ from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import drop_if, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
+from spirit_py.statement import ClauseKind
 from spirit_py.statement.rewrite import (
     check_definitions,
     check_names,
@@ -165,6 +166,8 @@ def _alter_copy(
     *,
     modifiers: str = "",
 ) -> None:
+    if statement.of_kind(ClauseKind.EXCHANGE_PARTITION):
+        raise AssertionError("a copy would get the rows of the other table")
     mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
     keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
     clauses = rewrite_clauses(statement, source.name, new, checks, keys=keys, sql_mode=mode)

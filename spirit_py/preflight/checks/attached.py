@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys.added import (
+    OrphanSearch,
+    existing_key,
+    index_for,
+    is_same_key,
+    wanted_key,
+)
 from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_of
 from spirit_py.attached.foreign_keys.rules import (
     MANY_CHILDREN,
@@ -16,13 +23,69 @@ from spirit_py.attached.foreign_keys.rules import (
 )
 from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_triggers
 from spirit_py.attached.triggers.model import changed_by, mentions
+from spirit_py.chunk.chunk import KeyRange
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.facts import version_numbers
+from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.grants import scope_of
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
+from spirit_py.preflight.clauses import made_by_server
+from spirit_py.sql import identifier_list
+from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
     from spirit_py.attached.triggers.model import Trigger
+
+
+#: Seconds of a first look for rows without a parent.
+_ORPHAN_SECONDS: Final = 5.0
+
+
+def new_foreign_key(context: PreflightContext) -> Findings:
+    """Refuse a foreign key that the server cannot add in place, or that a row does not meet."""
+    clause = made_by_server([context])
+    if clause is None or clause.kind is not ClauseKind.ADD_FOREIGN_KEY:
+        return
+    key = wanted_key(clause, (context.schema, context.table))
+    there = existing_key(context.session, key)
+    if there is not None and not is_same_key(there, key, clause):
+        yield refuse(f"there is another {there}", "give the new one another name")
+        return
+    if unknown := [name for name in key.columns if not context.source.has_column(name)]:
+        yield refuse(
+            f"{context.source.full_name} has no column {', '.join(unknown)}", "check the name"
+        )
+        return
+    if read_table(context.session, *key.parent) is None:
+        yield refuse(f"there is no table {'.'.join(key.parent)}", "check the name")
+        return
+    index, columns = index_for(context.source, key.columns), identifier_list(key.columns)
+    if index is None:
+        yield refuse(
+            f"no index of {context.source.full_name} begins with ({columns}): the server would"
+            " build one while it adds the key",
+            f"run ADD INDEX ({columns}) first, then this command",
+        )
+        return
+    if there is not None:
+        # Added by an earlier run: this one looks at its rows, and drops it where one has no parent.
+        return
+    search = OrphanSearch(context.session.query, key, context.source, index)
+    try:
+        found = search.first(KeyRange(), seconds=_ORPHAN_SECONDS)
+    except ServerFault as error:
+        if error.code != STATEMENT_TIMED_OUT:
+            raise
+        # The run looks at all rows once the key is there.
+        return
+    if found:
+        yield refuse(
+            f"a row of {context.source.full_name} has no parent in {'.'.join(key.parent)}, with"
+            f" ({', '.join(key.columns)}) = ({', '.join(found)})",
+            "give it a parent, change it, or delete it; then run the same command again",
+        )
 
 
 def triggers(context: PreflightContext) -> Findings:

@@ -15,6 +15,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.preflight import registry
 from spirit_py.preflight.check import refusal_of, refuse, warn
 from spirit_py.preflight.registry import CHECKS, PRIVILEGES, Check, CheckScope, run_checks
+from spirit_py.statement import alter_of
 
 SIGNATURE = {"context": "PreflightContext", "return": "Findings"}
 """Of a check."""
@@ -23,7 +24,7 @@ SIGNATURE = {"context": "PreflightContext", "return": "Findings"}
 def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
-    context: Any = SimpleNamespace(found=None)
+    context: Any = SimpleNamespace(found=None, statement=alter_of("s", "t", "FORCE"))
     return run_checks([context], CheckScope.SERVER, CheckScope.SOURCE)
 
 

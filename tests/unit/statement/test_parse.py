@@ -157,15 +157,17 @@ def test_both_renames_of_a_swap_name_the_columns_before():
         ("IMPORT TABLESPACE", "file"),
         ("DISCARD PARTITION p TABLESPACE", "file"),
         ("IMPORT PARTITION p TABLESPACE", "file"),
-        ("DROP PARTITION p", "bring them back"),
-        ("TRUNCATE PARTITION p", "bring them back"),
-        ("EXCHANGE PARTITION p WITH TABLE u", "bring them back"),
+        ("ADD c INT, DROP PARTITION p", "stands alone"),
+        ("DROP PARTITION p, ADD c INT", "not understood"),
+        ("DROP PARTITION p LOCK=NONE", "not understood"),
+        ("EXCHANGE PARTITION p", "not understood"),
+        ("EXCHANGE PARTITION p, q WITH TABLE u", "not understood"),
+        ("EXCHANGE PARTITION p WITH TABLE u WITH", "not understood"),
         ("ANALYZE PARTITION p", "maintains"),
         ("CHECK PARTITION p", "maintains"),
         ("OPTIMIZE PARTITION p", "maintains"),
         ("REBUILD PARTITION p", "maintains"),
         ("REBUILD PARTITION p, q", "maintains"),
-        ("DROP PARTITION p, q", "removes or moves rows"),
         ("REPAIR PARTITION p", "maintains"),
         ("ENABLE KEYS", "no effect"),
         ("DISABLE KEYS", "no effect"),
@@ -175,7 +177,10 @@ def test_both_renames_of_a_swap_name_the_columns_before():
         ("ENGINE=MyISAM", "only InnoDB"),
         ("ENGINE = 'ROCKSDB'", "only InnoDB"),
         ("ADD FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
-        ("ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
+        ("ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b), ADD c INT", "an ALTER of its own"),
+        ("ADD c INT, ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b)", "an ALTER of its own"),
+        ("ADD CONSTRAINT f FOREIGN KEY (a)", "not understood"),
+        ("ADD CONSTRAINT f FOREIGN KEY a REFERENCES u (b)", "not understood"),
         ("ADD CONSTRAINT FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
         ("ADD (a INT, FOREIGN KEY (a) REFERENCES u (b))", "foreign key"),
         ("ADD a INT REFERENCES u (b)", "foreign key"),
@@ -208,6 +213,57 @@ def test_what_cannot_be_honoured_is_refused_with_a_reason(text, reason):
         clauses(text)
     assert refused.value.hint
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "partitions", "other"),
+    [
+        ("DROP PARTITION p", Kind.DROP_PARTITION, ("p",), ("", "")),
+        ("drop partition p, `q r`", Kind.DROP_PARTITION, ("p", "q r"), ("", "")),
+        ("TRUNCATE PARTITION p,q", Kind.TRUNCATE_PARTITION, ("p", "q"), ("", "")),
+        ("TRUNCATE PARTITION ALL", Kind.TRUNCATE_PARTITION, (), ("", "")),
+        ("EXCHANGE PARTITION p WITH TABLE u", Kind.EXCHANGE_PARTITION, ("p",), ("s", "u")),
+        (
+            "EXCHANGE PARTITION p WITH TABLE `V w`.u WITH VALIDATION",
+            Kind.EXCHANGE_PARTITION,
+            ("p",),
+            ("V w", "u"),
+        ),
+        ("ADD PARTITION PARTITIONS 3", Kind.ADD_PARTITION, (), ("", "")),
+        (
+            "ADD PARTITION (PARTITION p VALUES IN ((1, 2)) (SUBPARTITION a), PARTITION q)",
+            Kind.ADD_PARTITION,
+            ("p", "q"),
+            ("", ""),
+        ),
+    ],
+)
+def test_the_partitions_of_a_clause_are_known(text, kind, partitions, other):
+    """The table of an EXCHANGE gets the schema of the statement: sessions have no default one."""
+    statement = clauses(text)
+    (clause,) = statement.parsed
+    assert (clause.kind, clause.partitions, clause.other) == (kind, partitions, other)
+    sent = {"s": "`s`.`u`", "V w": "`V w`.`u` WITH VALIDATION", "": ""}[other[0]]
+    assert statement.clauses == (f"EXCHANGE PARTITION `p` WITH TABLE {sent}" if sent else text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b)", "REFERENCES `s`.`u` (`b`)"),
+        (
+            "add constraint f foreign key i (a,`B c`) references V.u (x,y) on delete cascade",
+            "(`a`, `B c`) REFERENCES `V`.`u` (`x`, `y`) ON DELETE CASCADE",
+        ),
+    ],
+)
+def test_a_foreign_key_alone_is_read(text, sent):
+    """It is sent with the schema of its parent, and without the name of an index."""
+    statement = clauses(text)
+    (clause,) = statement.parsed
+    assert (clause.kind, clause.name, clause.columns[0]) == (Kind.ADD_FOREIGN_KEY, "f", "a")
+    assert statement.clauses.startswith("ADD CONSTRAINT `f` FOREIGN KEY (`a`")
+    assert statement.clauses.endswith(sent)
 
 
 def test_algorithm_as_a_column_name():

@@ -1,0 +1,245 @@
+"""A foreign key that the server adds in place, and a look at every row for its parent."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from spirit_py.attached.foreign_keys.added import (
+    KeyProof,
+    OrphanSearch,
+    existing_key,
+    index_for,
+    wanted_key,
+)
+from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.plan import make_plan
+from spirit_py.preflight.shortcut import Shortcut
+from spirit_py.statement import alter_of
+from tests.kits.draw import seed_of
+from tests.kits.locking import turns_on
+from tests.kits.lost_answer import LosesTheAnswer
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.schema_tools import open_schema_tools
+
+TABLES = """
+CREATE TABLE p (id INT PRIMARY KEY, u VARCHAR(20), x INT, UNIQUE KEY ux (u, x));
+CREATE TABLE t (id INT PRIMARY KEY, p INT, u VARCHAR(20), x INT, KEY p (p), KEY ux (u, x));
+INSERT INTO p VALUES (1, 'a', 1), (2, 'b', 2);
+INSERT INTO t VALUES (1, 1, 'A', 1), (2, NULL, NULL, 7), (3, 2, 'b', 2)"""
+ADD = "ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES p (id)"
+BOTH = (
+    "ADD CONSTRAINT f FOREIGN KEY (u, x) REFERENCES p (u, x) ON DELETE CASCADE ON UPDATE SET NULL"
+)
+
+
+@pytest.fixture
+def desk(db):
+    """Open a desk in a schema with a child ``t`` and its parent ``p``."""
+    for sql in TABLES.split(";"):
+        db.execute(sql)
+    with open_schema_tools(db) as found:
+        yield found
+
+
+def clause_of(desk, alter: str = ADD):
+    """Read the clause."""
+    return alter_of(desk.schema, "t", alter).parsed[0]
+
+
+def key_of(desk, alter: str = ADD):
+    """Return the key that the table has, if it has one."""
+    return existing_key(desk.session, wanted_key(clause_of(desk, alter), (desk.schema, "t")))
+
+
+def migrate(db, engine, alter: str = ADD, **more: Any):
+    """Add a foreign key."""
+    return Migrating(engine, config_for(db, table="t", alter=alter, **more)).end()
+
+
+@pytest.mark.parametrize("alter", [ADD, BOTH, ADD.replace("(p)", "i (p)")])
+def test_the_server_adds_it_and_checks_it_from_then_on(db, desk, engine, alter):
+    """No row is copied; nothing of the program's stays; the same command is done at once."""
+    for _ in range(2):
+        assert migrate(db, engine, alter).algorithm == "inplace"
+        assert key_of(desk, alter) is not None
+        assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+    with pytest.raises(Exception, match="foreign key constraint fails"):
+        db.execute("INSERT INTO t VALUES (9, 9, 'z', 9)")
+
+
+@pytest.mark.parametrize(
+    ("alter", "says"),
+    [
+        ("ADD CONSTRAINT f FOREIGN KEY (x) REFERENCES p (id)", "no index of .* begins with"),
+        ("ADD CONSTRAINT f FOREIGN KEY (nope) REFERENCES p (id)", "has no column nope"),
+        ("ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES nope (id)", "no table .*nope"),
+        ("ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES p (nope)", "nope"),
+        ("ADD FOREIGN KEY (p) REFERENCES p (id)", "has no name"),
+        (f"{ADD}, ADD CONSTRAINT g FOREIGN KEY (p) REFERENCES p (id)", "an ALTER of its own"),
+        (f"{ADD}, ADD COLUMN c INT", "an ALTER of its own"),
+        (f"ADD COLUMN c INT, {ADD}", "an ALTER of its own"),
+    ],
+)
+def test_what_cannot_be_added_is_refused(db, desk, engine, alter, says):
+    """Nothing is changed."""
+    with pytest.raises(Refusal, match=says) as refused:
+        migrate(db, engine, alter)
+    assert refused.value.exit_code == 2
+    assert not db.query("SELECT 1 FROM information_schema.REFERENTIAL_CONSTRAINTS"
+                        f" WHERE CONSTRAINT_SCHEMA = '{db.name}'")  # fmt: skip
+
+
+def test_another_key_of_that_name_is_none_of_an_earlier_run(db, desk, engine):
+    """Neither with other columns, nor with other actions."""
+    db.execute("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE")
+    with pytest.raises(Refusal, match="there is another foreign key f"):
+        migrate(db, engine)
+
+
+def test_a_row_without_a_parent_is_named_before_anything_is_written(db, desk, engine):
+    """The plan says so, too."""
+    db.execute("INSERT INTO t VALUES (9, 77, NULL, NULL)")
+    with pytest.raises(Refusal, match=r"has no parent in .*\.p, with \(p\) = \('77'\)") as refused:
+        migrate(db, engine)
+    assert refused.value.error_code is ErrorCode.FOREIGN_KEY
+    assert [one.code for one in make_plan(config_for(db, table="t", alter=ADD)).refusals] == [
+        ErrorCode.FOREIGN_KEY
+    ]
+
+
+def test_a_dry_run_tries_it_between_empty_copies(db, desk, engine):
+    """What the server has against it is said, and neither table is locked or changed."""
+    assert migrate(db, engine, dry_run=True).algorithm == "inplace"
+    assert key_of(desk) is None
+    db.execute("ALTER TABLE p DROP KEY ux")
+    with pytest.raises(Refusal, match=r"Missing (unique key|index) for constraint 'f'"):
+        migrate(db, engine, BOTH, dry_run=True)
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+
+
+@pytest.mark.parametrize("table", ["t", "p"])
+def test_a_row_that_comes_before_the_key_is_found_after_it(db, desk, engine, table):
+    """R23: nothing is requested meanwhile. The key is dropped again, and the row named."""
+    reader = db.connect()
+    reader.query("BEGIN")
+    reader.query(f"DELETE FROM {table} WHERE id = -1")
+    run = Migrating(engine, config_for(db, table="t", alter=ADD))
+    run.wait_until(lambda: "is not requested while" in run.told.text, "wait")
+    db.execute("INSERT INTO t VALUES (9, 77, NULL, NULL)")
+    reader.rollback()
+    with pytest.raises(MigrationFailure, match=r"was dropped again: .* \(p\) = \('77'\)") as failed:
+        run.end()
+    assert failed.value.exit_code == 1
+    assert key_of(desk) is None
+    db.execute("UPDATE t SET p = 1 WHERE id = 9")
+    assert migrate(db, engine).algorithm == "inplace"
+
+
+def test_a_run_after_a_killed_one_looks_at_the_rows_of_its_key(db, desk, engine):
+    """The key of before proves nothing about the rows."""
+    db.execute("INSERT INTO t VALUES (9, 77, NULL, NULL)")
+    db.execute("SET foreign_key_checks = 0")
+    db.execute(f"ALTER TABLE t {ADD}")
+    db.execute("SET foreign_key_checks = 1")
+    with pytest.raises(MigrationFailure, match="was dropped again"):
+        migrate(db, engine)
+    assert key_of(desk) is None
+
+
+def attempt(desk, native: Any) -> str | None:
+    """Send the ALTER in a session whose answer may be lost."""
+    clause = clause_of(desk)
+    proof = KeyProof(desk.session, wanted_key(clause, (desk.schema, "t")), clause)
+    statement = alter_of(desk.schema, "t", ADD)
+    sent = Shortcut(native, desk.session, desk.table(), statement, turns_on(desk), proof=proof)
+    return sent.try_all().algorithm
+
+
+def test_a_lost_answer_is_found_out_by_the_key(db, desk):
+    """R25: it is there, or it is not."""
+    assert attempt(desk, LosesTheAnswer(desk, db)) == "inplace"
+    db.execute("ALTER TABLE t DROP FOREIGN KEY f")
+    native: Any = LosesTheAnswer(desk, db, instead="SELECT 1")
+    with open_schema_tools(db) as again:
+        native = LosesTheAnswer(again, db, instead="SELECT 1")
+        with pytest.raises(ServerFault) as ended:
+            attempt(again, native)
+    assert ended.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        "ALTER TABLE t ADD CONSTRAINT g FOREIGN KEY (p) REFERENCES p (id)",
+        "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (u, x) REFERENCES p (u, x)",
+        "ALTER TABLE t ADD COLUMN other INT",
+        "DROP TABLE t",
+    ],
+)
+def test_another_change_is_not_taken_for_it(db, desk, instead):
+    """R25: exit code 3 where others have changed the table meanwhile."""
+    with pytest.raises(SpiritError) as ended:
+        attempt(desk, LosesTheAnswer(desk, db, instead=instead))
+    assert isinstance(ended.value, OutcomeUnknown)
+
+
+def search_of(desk, alter: str, rows: int) -> OrphanSearch:
+    """Return a search that begins with chunks of so many rows."""
+    clause = clause_of(desk, alter)
+    index = index_for(desk.table(), clause.columns)
+    assert index is not None
+    key = wanted_key(clause, (desk.schema, "t"))
+    search = OrphanSearch(desk.session.query, key, desk.table(), index)
+    search._sizer = ChunkSizer(60.0, first_rows=rows)
+    return search
+
+
+@pytest.mark.parametrize("index", ["(u, x)", "(u DESC, x)", "(u, x DESC, id)", "(x, u)"])
+def test_every_row_is_looked_at(db, desk, index):
+    """Against the server's own answer: texts that are equal, NULLs, many rows of one value."""
+    seed = seed_of("SPIRIT_PY_ORPHAN_SEED")
+    print(f"SPIRIT_PY_ORPHAN_SEED={seed}")  # noqa: T201 - to repeat a failure
+    rng = random.Random(seed)
+    alter = BOTH if not index.startswith("(x") else BOTH.replace("(u, x)", "(x, u)")
+    db.execute(f"ALTER TABLE t DROP KEY ux, ADD KEY ux {index}")
+    rows = []
+    for number in range(400):
+        text = rng.choice([None, *"aAbBcC"])
+        rows.append((1000 + number, rng.choice([None, 1, 2]), text, rng.choice([None, 1, 2, 3])))
+    for row in rows:
+        db.execute("INSERT INTO t VALUES (%s, %s, %s, %s)", row)
+    orphans = db.query(
+        "SELECT u, x FROM t WHERE u IS NOT NULL AND x IS NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM p WHERE p.u = t.u AND p.x = t.x)"
+    )
+    assert orphans
+    assert search_of(desk, alter, 10).run(lambda _: None)
+    last = orphans.pop()
+    db.execute(
+        "DELETE FROM t WHERE (u, x) IN (SELECT * FROM (SELECT u, x FROM t WHERE NOT EXISTS"
+        " (SELECT 1 FROM p WHERE p.u = t.u AND p.x = t.x)) AS gone)"
+    )
+    assert search_of(desk, alter, 10).run(lambda _: None) == ()
+    db.execute("INSERT INTO t VALUES (7000, NULL, %s, %s)", last)
+    assert search_of(desk, alter, 10).run(lambda _: None)
+
+
+def test_a_row_that_moves_meanwhile_is_found(db, desk):
+    """It moves by its own key, never by the value without a parent: that has become checked."""
+    for number in range(100, 200):
+        db.execute("INSERT INTO t VALUES (%s, 1, NULL, NULL)", (number,))
+    db.execute("INSERT INTO t VALUES (9000, 77, NULL, NULL)")
+    db.execute("SET foreign_key_checks = 0")
+    db.execute(f"ALTER TABLE t {ADD}")
+    db.execute("SET foreign_key_checks = 1")
+
+    def move(rows: int) -> None:
+        if rows:
+            db.execute("UPDATE t SET id = -id WHERE p = 77")
+
+    assert search_of(desk, ADD, 10).run(move) == ("'77'",)
