@@ -144,8 +144,10 @@ class MigrationShown:
         done = ", all rows" if self.copied else ""
         age, worked = human_seconds(self.age), human_seconds(self.seconds)
         reaches = self.binlog or "the binlog still reaches its position"
+        hangs = f", hanging (no figures for {human_seconds(self.live_age)})"
+        hangs = hangs if self.state == HANGING else ""
         return [
-            f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
+            f"{', '.join(self.tables)}: {self.phase}{hangs}, checkpoint written {age} ago",
             *self._statement_lines(),
             f"  copied     {counted(self.rows_copied, 'row')}{done}",
             *(f"  indexes    {line}" for line in self.indexes),
@@ -163,8 +165,11 @@ class MigrationShown:
         limit = human_seconds(self.resumable_for)
         until = f"for {limit} more: then the binlog or the checkpoint is too old"
         again = f"  run again  it would {self.again}: {self.reason}"
-        if self.state == RUNNING and self.live is not None:
-            again = f"  run again  after a stop {self._after_stop}"
+        if self.worked_on_by is not None:
+            when = (
+                "after a stop" if self.state == RUNNING else "refused until that process ends; then"
+            )
+            again = f"  run again  {when} {self._after_stop}"
         return [
             *([f"  swap       {self.after_swap}"] if self.after_swap else []),
             *([f"  old table  {self.old_table}"] if self.old_table else []),

@@ -130,6 +130,23 @@ def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_pat
     assert_migrated(table)
 
 
+def test_a_process_without_new_figures_is_said_to_hang_before_its_answer(
+    table, tmp_path, monkeypatch
+):
+    """The operator is not left waiting for an answer without a word."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        until(lambda: live(table)["live"], "figures")
+        assert "may hang" not in done(table, "pause")
+        monkeypatch.setattr("spirit_py.migration.control.command.STALE_SECONDS", -1.0)
+        first, *answer = done(table, "resume").splitlines()
+        assert "has written no figures for" in first
+        assert first.endswith("it may hang; its answer is waited for, 30 s at most")
+        assert "resumed" in "".join(answer)
+        hold.release()
+        command.finish()
+
+
 @ALWAYS
 def test_a_pause_outlasts_the_process(table, tmp_path):
     """The same command, as a supervisor would start it, goes on paused, with the settings."""

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.examination import find_record
-from spirit_py.checkpoint.live import DONE, FAILED, Request
+from spirit_py.checkpoint.examination import find_record, live_of
+from spirit_py.checkpoint.live import DONE, FAILED, STALE_SECONDS, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
@@ -21,6 +21,7 @@ from spirit_py.mysql.processlist import whose
 from spirit_py.signals import stop_on_signals
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Name
 
     Say = Callable[[str], None]
 
@@ -123,7 +125,9 @@ class Asking:
         # Without a process its tables may be missing, and no GRANT on them succeeds.
         self._require_process()
         self._require_rights(self.database, self.table)
-        queue = self._queue()
+        home = self._home()
+        self._tell_silence(home)
+        queue = RequestQueue(*home)
         request = Request.of(verb, arguments)
         take_named_lock(self.session, request.lock)
         asked = Asked(number=queue.put(self.session, request), request=request)
@@ -184,7 +188,18 @@ class Asking:
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
 
-    def _queue(self) -> RequestQueue:
+    def _tell_silence(self, home: Name) -> None:
+        """Say at once that the process may hang: its answer is waited for all the same."""
+        holder = named_lock_holder(self.session, self._process_lock)
+        live, age = live_of(self.session, CheckpointTable(*home), holder)
+        if live is not None and age is not None and age > STALE_SECONDS:
+            self.say(
+                f"the process that works on {self._name} (process {live.pid} on {live.host}) has"
+                f" written no figures for {human_seconds(age)}: it may hang; its answer is waited"
+                f" for, {_ANSWER_SECONDS:.0f} s at most"
+            )
+
+    def _home(self) -> Name:
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
             raise Refusal(
@@ -224,7 +239,7 @@ class Asking:
                 hint="ask again in a moment; signals control the process as well",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
-        return queue
+        return found.home
 
     def _where(self) -> str:
         holder = named_lock_holder(self.session, self._process_lock)

@@ -105,6 +105,9 @@ def test_the_lock_and_the_age_of_the_figures_show_the_state(changes, state):
     assert seen.state == state
     assert seen.to_dict()["state"] == state
     assert ("running on admin1" in seen.lines()[0]) == (state == "running" and bool(changes))
+    assert ("hanging (no figures for 11.0s)" in seen.lines()[0]) == (state == "hanging")
+    again = "  run again  refused until that process ends; then it would"
+    assert (again in "\n".join(seen.lines())) == (state == "hanging")
 
 
 @pytest.mark.parametrize(
