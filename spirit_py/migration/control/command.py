@@ -189,7 +189,7 @@ class Asking:
         )
 
     def _tell_silence(self, home: Name) -> None:
-        """Say at once that the process may hang: its answer is waited for all the same."""
+        """Warn at once where the process may hang; its answer is waited for all the same."""
         holder = named_lock_holder(self.session, self._process_lock)
         live, age = live_of(self.session, CheckpointTable(*home), holder)
         if live is not None and age is not None and age > STALE_SECONDS:
