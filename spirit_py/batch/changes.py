@@ -14,6 +14,7 @@ from spirit_py.checkpoint.table import checkpoint_tables
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
+from spirit_py.mysql.tables.definition import near_name
 from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
 from spirit_py.statement.parse import read_script
@@ -254,7 +255,8 @@ def _of_statement(
     if not rows:
         raise Refusal(
             f"there is no table {statement.schema}.{statement.table}",
-            hint="check its name, and whether the account has privileges on it",
+            hint=near_name(session, statement.schema, statement.table)
+            + "check its name, and whether the account has privileges on it",
             error_code=ErrorCode.NO_SUCH_TABLE,
         )
     named = replace(statement, schema=str(rows[0][0]), table=str(rows[0][1]))

@@ -7,6 +7,7 @@ precedence, and the environment and the command line over all of them.
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from spirit_py.classes import dataclass, field
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml")
 _ALL: Final = "all"
@@ -29,6 +30,9 @@ _SECRETS: Final = ("password", "target_password", "replica_password", "dsn")
 
 #: The other types refuse true and false themselves.
 _OF_TEXT: Final = (click.types.StringParamType, click.Path, click.Choice)
+_PREFIX: Final = "SPIRIT_PY_"
+#: How much of two names of variables is the same, where one is a misspelling of the other.
+_NEAR: Final = 0.92
 _SETTINGS: Final = "spirit_py.settings"
 #: Commands that have the options of another one: its section holds for them, too.
 _ALIKE: Final = {"migrate": ("plan",)}
@@ -186,12 +190,44 @@ def config_option(context: click.Context, _parameter: click.Parameter, value: Pa
         context.meta[_SETTINGS] = defaults.settings
 
 
-def setting_of(error: click.ClickException) -> FileSetting | None:
-    """Return the setting of a file whose value is refused; None for any other error."""
+def place_of(error: click.ClickException) -> tuple[str, str] | None:
+    """Return what sets a refused value, and what to do there; None for the command line's own."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return None
     context, name = error.ctx, str(error.param.name)
-    if context.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
-        return None
+    source = context.get_parameter_source(name)
+    if source is ParameterSource.ENVIRONMENT:
+        variable = next(one for one in variables_of(error.param) if os.environ.get(one))
+        return variable, "correct this variable of the environment, or unset it"
     settings: Mapping[tuple[str, str], FileSetting] = context.meta.get(_SETTINGS, {})
-    return settings.get((str(context.info_name), name))
+    setting = settings.get((str(context.info_name), name))
+    return (
+        (setting.text, setting.hint) if setting and source is ParameterSource.DEFAULT_MAP else None
+    )
+
+
+def variables_of(parameter: click.Parameter) -> tuple[str, ...]:
+    """Return the variables of the environment that an option reads, in their order."""
+    named = parameter.envvar or ()
+    return (named,) if isinstance(named, str) else tuple(named)
+
+
+def unread_variables(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Return variables that only nearly have the name of an option's, each with that one."""
+    read = [one for option in context.command.params for one in variables_of(option)]
+    near = {
+        name: found[0]
+        for name in sorted(os.environ)
+        if name.startswith(_PREFIX) and name not in read
+        if (found := difflib.get_close_matches(name, read, n=1, cutoff=_NEAR))
+    }
+    root = context.find_root().command
+    if not near or not isinstance(root, click.Group):
+        return
+    others = {
+        one
+        for command in (root, *root.commands.values())
+        for option in command.params
+        for one in variables_of(option)
+    }
+    yield from ((name, meant) for name, meant in near.items() if name not in others)

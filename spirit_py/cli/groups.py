@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import click
 
+from spirit_py.cli.configfile import unread_variables
 from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
 from spirit_py.cli.values import (
     ADDRESS,
@@ -57,6 +58,13 @@ class SectionedCommand(click.Command):
     @property
     def _has_many(self) -> bool:
         return sum(isinstance(one, SectionedOption) for one in self.params) > _MANY
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Warn of a variable whose name only seems to be an option's."""
+        left = super().parse_args(ctx, args)
+        for name, meant in () if ctx.resilient_parsing else unread_variables(ctx):
+            warn(ctx, f"no option reads {name} of the environment: did you mean {meant}?")
+        return left
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return ``--help``, which shows what most runs need."""

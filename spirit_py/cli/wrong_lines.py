@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from spirit_py.cli.configfile import WrongFile, setting_of
+from spirit_py.cli.configfile import WrongFile, place_of
 from spirit_py.cli.outcome import (
     OutputFailed,
     leave_unwritten,
@@ -135,10 +135,10 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
 def _explained(error: click.ClickException, root: click.Context | None) -> tuple[str, str]:
     if isinstance(error, WrongFile):
         return error.message, error.hint
-    if setting := setting_of(error):
+    if place := place_of(error):
         near = _near(error)
-        hint = " ".join([*([_question(near)] if near else []), setting.hint])
-        return f"{setting.text}: {error.message.removesuffix('.')}", hint
+        hint = " ".join([*([_question(near)] if near else []), place[1]])
+        return f"{place[0]}: {error.message.removesuffix('.')}", hint
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
     # Where an argument is missing, the choices are lines with tabs.
     cause = re.sub(r"\s*\n\s*", " ", cause)

@@ -16,7 +16,7 @@ from spirit_py.mysql.faults import TOO_MANY_CONNECTIONS, server_away
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.retry import waiting_for
-from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.throttle.throttler import own_session
 
@@ -76,7 +76,7 @@ def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal
     option = "--table and --database" if what == "source" else "the --target-... options"
     return Refusal(
         f"there is no table {schema}.{table} (the {what})",
-        hint=f"check {option}; other tables are hidden from an account",
+        hint=f"{near_name(session, schema, table)}check {option}; other tables are hidden from an account",
         error_code=ErrorCode.NO_SUCH_TABLE,
     )
 

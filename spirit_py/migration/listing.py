@@ -29,6 +29,7 @@ from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
+from spirit_py.mysql.tables.definition import near_name
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
@@ -112,7 +113,8 @@ def require_name(session: SqlSession, database: str, table: str = "") -> None:
     if table and not session.query(f"{_NAMES} AND TABLE_NAME = %s", (database, table)):
         raise Refusal(
             f"there is no table {database}.{table}, and no migration of it has left anything",
-            hint="check the name; the account sees only tables on which it has privileges",
+            hint=near_name(session, database, table)
+            + "check the name; the account sees only tables on which it has privileges",
             error_code=ErrorCode.NO_SUCH_TABLE,
         )
 

@@ -224,6 +224,10 @@ def test_a_revert_without_reverse_replication_is_refused(db):
     asked = RevertConfig(connection=connection_options(db), database=db.name, table="t")
     with pytest.raises(Refusal, match="there is no reverse replication of"):
         Revert(asked, RecordingReporter(), engine_factory=unwanted_engine, stop=StopSwitch()).run()
+    absent = replace(asked, table="tt")
+    with pytest.raises(Refusal, match=f"there is no table {db.name}.tt,") as refused:
+        Revert(absent, RecordingReporter(), engine_factory=unwanted_engine, stop=StopSwitch()).run()
+    assert refused.value.hint.startswith("did you mean t? check the name")
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
     with pytest.raises(Refusal, match="is not a checkpoint table of spirit-py"):
         Revert(asked, RecordingReporter(), engine_factory=unwanted_engine, stop=StopSwitch()).run()

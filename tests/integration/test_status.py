@@ -139,6 +139,18 @@ def test_a_name_that_is_not_there_is_refused(db, command):
         assert "check the name" in done.stderr
 
 
+def test_a_verb_for_a_table_that_is_not_there_is_refused_as_status_does(db):
+    """Nobody works on it, and nobody could; the table of a similar name is meant."""
+    db.execute("CREATE TABLE two (id INT PRIMARY KEY)")
+    for command in (("ctl", "pause"), ("status",)):
+        done = asked(db, *command, "--table", "tow")
+        assert f"there is no table {db.name}.tow, and no migration of it" in done.stderr
+        assert "hint: did you mean two? check the name" in done.stderr
+    assert "no process works on" in asked(db, "ctl", "pause", "--table", "two").stderr
+    done = asked(db, "migrate", "--table", "tow", "--alter", "FORCE")
+    assert "hint: did you mean two? check --table" in done.stderr
+
+
 def test_a_schema_that_is_not_there_is_refused_for_all_its_tables(db):
     """``status --database nosuch`` is no answer about a schema."""
     done = asked(db, "status", "--database", "nosuch")

@@ -173,6 +173,37 @@ def test_a_wrong_choice_of_a_file_names_the_near_one(places):
     assert "hint: did you mean all? correct this line" in result.stderr
 
 
+def test_a_wrong_value_of_the_environment_is_named_with_its_variable(places, monkeypatch):
+    """The command line, which does not have it, is not to blame."""
+    monkeypatch.setenv("SPIRIT_PY_THREADS", "x")
+    result = CliRunner().invoke(main, ["migrate", *PLAN])
+    error, hint, _ = result.stderr.splitlines()
+    assert error == "error: SPIRIT_PY_THREADS: 'x' is not a whole number"
+    assert hint == "hint: correct this variable of the environment, or unset it"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("TREADS", "THREADS"),
+        ("MAX_LGA", "MAX_LAG"),
+        # Of another command, of the tests, and of a hook's own environment.
+        ("TABLES_FROM", ""),
+        ("TARGET_HOST", ""),
+        ("TEST_SEED", ""),
+        ("EVENT", ""),
+    ],
+)
+def test_a_misspelt_variable_is_warned_of(places, monkeypatch, name, meant):
+    """A file's is refused; a variable may belong to another program."""
+    monkeypatch.setenv(f"SPIRIT_PY_{name}", "4")
+    monkeypatch.setattr(main.commands["migrate"], "callback", lambda **_: None)
+    said = CliRunner().invoke(main, ["migrate", *PLAN]).stderr
+    question = f"no option reads SPIRIT_PY_{name} of the environment: did you mean"
+    assert (f"warning: {question} SPIRIT_PY_{meant}?" in said) == bool(meant)
+    assert ("did you mean" in said) == bool(meant)
+
+
 def test_the_command_line_replaces_a_wrong_value_of_a_file(places, configured):
     """What is not used is not read; what the command line has wrong is no fault of the file."""
     places[1].write_text("[migrate]\nnice = -1\n")

@@ -29,8 +29,8 @@ _NATIVE_KEYS = "innodb_native_foreign_keys"
 #: Each child takes some milliseconds of the lock, and its lock is asked for with the others.
 MANY_CHILDREN = 20
 _ALIKE: Final = (
-    "change the columns of both tables in the same way: both in one run, with several statements;"
-    " or drop the foreign key first"
+    "change the columns of both tables in the same way, in one run: --statement 'ALTER TABLE ...;"
+    " ALTER TABLE ...'; or drop the foreign key first"
 )
 INDEX_REMEDY: Final = "keep such an index, or drop the foreign key first"
 _PARENT_INDEX: Final = "keep a unique index over the referenced columns, or drop the foreign key"
@@ -126,12 +126,13 @@ def dropped_in_vain(
     statement: AlterStatement, source: TableSchema, keys: Iterable[ForeignKey]
 ) -> Iterator[Objection]:
     """Yield the clauses that drop a key which is not there, or is not clearly meant."""
-    names = {key.name.lower() for key in keys}
+    names = {key.name.lower(): key.name for key in keys}
+    there = f"its foreign keys: {', '.join(names.values())}" if names else "it has none"
     for clause in statement.of_kind(ClauseKind.DROP_FOREIGN_KEY):
         if clause.name.lower() not in names:
             yield Objection(
                 f"table {source.full_name} has no foreign key {clause.name}",
-                f"see SHOW CREATE TABLE {source.name}",
+                f"correct the name, or leave the clause out ({there})",
             )
     for clause in statement.of_kind(ClauseKind.DROP_CONSTRAINT):
         name = clause.name

@@ -15,6 +15,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.migration.control.subject import Verb
+from spirit_py.migration.listing import require_name
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
@@ -182,6 +183,7 @@ class Asking:
                 " is left; spirit-py status shows it",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
+        require_name(self.session, self.database, self.table)
         raise Refusal(
             f"no process works on {self._name} now, and this account sees nothing of one before",
             hint="see spirit-py status without --table for other tables of the schema",

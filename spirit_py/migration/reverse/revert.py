@@ -38,6 +38,7 @@ from spirit_py.migration.control.subject import (
 )
 from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
+from spirit_py.migration.listing import require_name
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.state import Wait
 from spirit_py.migration.swap.attachments import settle_left
@@ -265,6 +266,7 @@ class Revert(Job):
                 "tables that are left there could be hidden from it",
                 astuple(AuxiliaryNames.of(self.config.table)),
             )
+            require_name(session, self.config.database, self.config.table)
             raise Refusal(
                 f"there is no reverse replication of {self._name}",
                 hint="spirit-py migrate --keep-old-current begins one; see spirit-py status",

@@ -7,6 +7,7 @@ expressions and SRIDs: these are in ``SHOW CREATE TABLE``.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -91,6 +92,16 @@ def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> s
         (schema, *names),
     )
     return {str(name) for (name,) in rows}
+
+
+def near_name(session: SqlSession, schema: str, table: str) -> str:
+    """Return the question whether the table is meant whose name is nearest, or nothing."""
+    rows = session.query(
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", (schema,)
+    )
+    names = {str(name).lower(): str(name) for (name,) in rows}
+    near = difflib.get_close_matches(table.lower(), names, n=1)
+    return f"did you mean {names[near[0]]}? " if near else ""
 
 
 def shape_of(table: TableSchema) -> str:

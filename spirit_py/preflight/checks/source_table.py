@@ -8,6 +8,7 @@ from spirit_py.checkpoint.table import checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import NullInKey
 from spirit_py.mysql.duplicates import refuse_null_keys, ruled_out
+from spirit_py.mysql.tables.definition import near_name
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
@@ -67,7 +68,7 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
         )
     return refuse(
         f"there is no table {schema}.{table}",
-        "check --table; names may be case-sensitive, and other tables are hidden from an account",
+        f"{near_name(context.session, schema, table)}check --table; names may be case-sensitive, and other tables are hidden from an account",
     )
 
 
