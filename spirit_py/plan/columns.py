@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.feed.subscription import may_be_weighed
 from spirit_py.mysql.faults import access_denied, excused
-from spirit_py.mysql.tables.guard_column import row_versions
+from spirit_py.mysql.tables.guard_column import most_row_versions, row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
 from spirit_py.preflight.clauses import certainly_copied, made_by_server, why_copied
 from spirit_py.preflight.index_deferral import deferral
@@ -172,6 +172,9 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
     instant = why_not_instant(altered)
     if not instant:
         why = "the server is expected to change only the data dictionary"
+        if altered.row_versions is not None and (altered.added or altered.dropped):
+            most = most_row_versions(altered.version)
+            why += f"; {most - altered.row_versions} of {most} row versions are left before it"
         return Method(algorithm="instant", certain=False, why=why)
     inplace = why_not_inplace(altered)
     if not inplace:

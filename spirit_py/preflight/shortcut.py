@@ -19,7 +19,7 @@ from spirit_py.mysql.evaluation import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, connection_lost, disposition
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.tables.guard_column import row_versions
+from spirit_py.mysql.tables.guard_column import most_row_versions, row_versions
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
 from spirit_py.preflight.clauses import why_not_metadata_only
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Algorithm = Literal["instant", "inplace"]
 
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
-_MOST_VERSIONS = 64
 _MODIFIERS: Final[dict[Algorithm, str]] = {
     "instant": "ALGORITHM=INSTANT",
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
@@ -108,9 +107,9 @@ def probe_shortcut(
         return ShortcutResult(algorithm="inplace", reason="the server makes it itself")
 
     def refused(algorithm: Algorithm) -> str:
-        if algorithm == "instant":
+        if algorithm == "instant" and (statement.added or statement.dropped):
             used = row_versions(session, source.schema, source.name) or 0
-            if used >= _MOST_VERSIONS:
+            if used >= most_row_versions(str(session.query("SELECT @@version")[0][0])):
                 return f"the table has {used} row versions already"
         return probe_algorithm(
             session, native, source, statement, _MODIFIERS[algorithm], building=building

@@ -156,6 +156,7 @@ def test_a_change_in_place_is_expected_not_promised(table: Database) -> None:
     (one,) = planned(table, "ADD COLUMN z INT")["tables"]
     assert one["method"]["algorithm"] == "instant"
     assert not one["method"]["certain"]
+    assert re.search(r"(\d+) of \1 row versions are left before it", one["method"]["why"])
     assert one["time"]["most"] < 10
 
 
