@@ -40,16 +40,18 @@ class ReverseShown:
             return [f"  reverse    reverse replication has ended: {self.reason}"]
         if self.state == REVERTED:
             return ["  reverse    reverted: the old definition is in place again"]
-        until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time has passed"
+        left, more = human_seconds(self.left), list(self.losses)
+        until = f"for {left} more" if self.left > 0 else "its time has passed"
         state = self.state
         if state == FOLLOWING and not followed:
+            state = "nothing follows now (no process works on it)"
+            until = f"{left} of its time are left" if self.left > 0 else until
             again = "goes on" if self.left > 0 else "drops the old table"
-            state = (
-                "nothing follows now, because no process works on it (the same command with"
-                f" --keep-old-current {again}; spirit-py revert swaps back)"
+            more.insert(
+                0, f"the same command with --keep-old-current {again}; spirit-py revert swaps back"
             )
         kept = f"{state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
-        return [f"  reverse    {kept}", *(f"             {line}" for line in self.losses)]
+        return [f"  reverse    {kept}", *(f"             {line}" for line in more)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
     "inplace": "changed INPLACE, without copying a row",
     "copy": "copied row by row, and swapped",
-    "cleanup": "changed already by an earlier run; what it left is cleaned up",
+    "cleanup": "changed already by an earlier run; what follows the swap is carried on",
     "unknown": "changed in place if the server can do that, else copied and swapped",
 }
 """How a table is changed; a batch says it in the same words."""
@@ -249,7 +249,7 @@ def earlier_line(plan: Plan) -> str:
         "running": f"it runs now, {earlier.reason}",
         "none": "no earlier run has left anything",
         "resume": f"this command resumes: {earlier.reason}",
-        "clean_up": f"this command cleans up: {earlier.reason}",
+        "clean_up": f"this command carries on after the swap: {earlier.reason}",
         "afresh": f"this command drops it and starts afresh: {earlier.reason}{rows}",
         "ask": f"this command would drop it{rows} and asks first: {earlier.reason}",
         "give_up": f"this command gives it up: {earlier.reason}",

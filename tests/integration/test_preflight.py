@@ -374,6 +374,14 @@ def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, m
     assert desk.before("ADD c INT") == ()
 
 
+def test_an_old_table_that_is_kept_for_longer_than_asked_is_said(desk):
+    """It follows for ``--keep-old-current``, and is not dropped before."""
+    (warning,) = desk.before("ADD c INT", drop_old_after=3600.0, keep_old_current=7200.0)
+    assert "--drop-old-after (1h00m) is shorter than --keep-old-current" in warning.cause
+    assert desk.before("ADD c INT", drop_old_after=9000.0, keep_old_current=7200.0) == ()
+    assert desk.before("ADD c INT", keep_old_current=7200.0) == ()
+
+
 def test_little_room_for_sorting_indexes_is_said(db, desk, monkeypatch):
     """Deferred indexes are sorted in files of their size, which may have a disk of their own."""
     db.execute("ALTER TABLE t ADD INDEX sorted (a)")

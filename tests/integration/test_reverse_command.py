@@ -135,7 +135,7 @@ def test_no_write_is_lost_through_crash_resumption_signal_and_revert(table, run)
     status = run("status")
     assert status.end() == 0, status.output.read_text()
     text = status.output.read_text()
-    assert "reverse    nothing follows now, because no process works on it" in text
+    assert "reverse    nothing follows now (no process works on it), " in text
     assert "a revert loses the values of column extra" in text
     go_on_writing(clients)
     again = migrate(run)
