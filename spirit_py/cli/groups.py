@@ -90,9 +90,12 @@ class SectionedCommand(click.Command):
         """Write what holds for all options, then the epilog."""
         formatter.write_paragraph()
         if ctx.meta.get(_COMMON):
-            every = sum(isinstance(one, click.Option) for one in self.get_params(ctx))
+            every = sum(len(one) for one in in_sections(self, ctx).values())
             formatter.write_text(f"--help-all shows all {every} options.")
-        formatter.write_text(f"Options can also be set in the environment: {EXAMPLE}.")
+        named = [f"{one.opts[0]} as {one.envvar[0]}" for one in self.params if one.envvar]
+        # With a dash where there is one: it becomes an underscore.
+        for shown in sorted(named, key=lambda one: (one != EXAMPLE, "-" not in one[2:]))[:1]:
+            formatter.write_text(f"Options can also be set in the environment: {shown}.")
         super().format_epilog(ctx, formatter)
 
 

@@ -307,6 +307,12 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
     return 2 if made.refused else 0
 
 
+for _one in plan.params:
+    # Taken, so that a command line of migrate is one of plan, but of no use to its readers.
+    if isinstance(_one, click.Option) and _one.name in _OF_A_RUN:
+        _one.hidden = True
+
+
 def _unused(options: dict[str, Any]) -> list[str]:
     """Return the options that are given and record a run, of which there is none."""
     # A team's defaults for migrate, from its configuration, are no request to plan.

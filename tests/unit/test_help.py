@@ -27,7 +27,7 @@ def test_every_option_has_a_section(command):
     shown = _everything(command)
     assert "General:" not in shown, "declare it in spirit_py/options"
     for parameter in found.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             longest = max(parameter.opts, key=len)
             declared = re.findall(rf"^  (?:-\w, )?{longest}\b(?!-)", shown, re.MULTILINE)
             assert len(declared) == 1, longest
@@ -48,6 +48,24 @@ def test_a_command_with_many_options_shows_what_most_runs_need():
     assert "--max-lag" in shown
     assert "--max-checkpoint-age" not in shown
     assert _HINT not in CliRunner().invoke(main, ["status", "--help"]).output.partition("Exit")[2]
+
+
+def test_help_names_no_option_that_the_command_has_no_use_for():
+    """``plan`` takes those that record a run, as in a command line of ``migrate``, and warns."""
+    shown = _everything("plan")
+    for unused in ("--report-json", "--metrics-listen", "--on-event", "--hook-veto"):
+        assert unused in _everything("migrate")
+        assert unused not in shown
+    assert "--max-lag as SPIRIT_PY_MAX_LAG" in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_the_environment_is_an_option_of_the_command(command):
+    """``explain`` and ``status`` watch no lag."""
+    shown = " ".join(_everything(command).split())
+    option, variable = re.findall(r"environment: (--\S+) as (\w+)\.", shown)[0]
+    found = {one.opts[0]: one.envvar or () for one in main.commands[command].params}
+    assert variable in found[option]
 
 
 def shown_options(text):
