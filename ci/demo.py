@@ -208,7 +208,7 @@ def show(
             "longest write during the migration",
             f"{1000 * application.longest_stall(started, ended):.0f} ms",
         ),
-        ("lock held by the cutover", f"{report['lock_held_ms']:.0f} ms"),
+        ("lock held by the cut-over", f"{report['lock_held_ms']:.0f} ms"),
     ]
     print()
     for name, value in lines:

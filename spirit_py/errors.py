@@ -219,7 +219,7 @@ class HeldBack(CutoverFailure, code=ErrorCode.SWAP_HELD_BACK):
     @classmethod
     def by(cls, what: str) -> Self:
         """Return the error for what defers the swap."""
-        return cls(f"{what} defers the cutover", hint=f"end {what} to swap")
+        return cls(f"{what} defers the cut-over", hint=f"end {what} to swap")
 
 
 class OutcomeUnknown(SpiritError, code=ErrorCode.OUTCOME_UNKNOWN, resumable=False):

@@ -32,6 +32,11 @@ class Phase(enum.StrEnum):
     CLEANUP = "cleanup"
     DONE = "done"
 
+    @property
+    def shown(self) -> str:
+        """Its name for people."""
+        return "in place" if self is Phase.SHORTCUT else self.value
+
 
 AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP, Phase.DONE})
 """The phases in which the tables are swapped."""

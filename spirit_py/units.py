@@ -102,6 +102,11 @@ def duration(value: float | None) -> str:
     return human_seconds(value)
 
 
+def to_the_second(moment: str) -> str:
+    """Render a moment of ISO 8601 in UTC without its fraction of a second."""
+    return f"{moment[:19].replace('T', ' ')} UTC"
+
+
 def human_percent(value: float | None) -> str:
     """Render a fraction as a percentage; rounded down, so that 100% is the whole."""
     return "?" if value is None else f"{math.floor(1000 * value + 1e-9) / 10:.1f}%"

@@ -26,7 +26,7 @@ class LockUnseen(Event):
     reason: str
 
 
-@event("cutover.deferred", "the cutover is deferred; to swap: {command}; or {statement}")
+@event("cutover.deferred", "the cut-over is deferred; to swap: {command}; or {statement}")
 class CutoverDeferred(Event):
     """The swap waits for its sentinel to be dropped; each of two commands does that."""
 
@@ -35,7 +35,7 @@ class CutoverDeferred(Event):
     command: str
 
 
-@event("cutover.released", "the cutover is no longer deferred")
+@event("cutover.released", "the cut-over is no longer deferred")
 class CutoverReleased(Event):
     """The sentinel is gone, or an operator does not want to wait for it."""
 
@@ -58,11 +58,12 @@ class CutoverLocksMore(Event):
     def sentence(self) -> str:
         """Which tables, by whom."""
         tables, implied = ", ".join(self.tables), ", ".join(self.implied)
-        asked = f"the swap locks {tables} too, for foreign keys; " if tables else ""
-        return asked + (f"the server locks {implied} with the tables" if implied else "")
+        asked = f"the swap locks {tables} too, for foreign keys" if tables else ""
+        taken = f"the server locks {implied} with the tables" if implied else ""
+        return "; ".join(filter(None, (asked, taken)))
 
 
-@event("cutover.try_failed", "cutover try {number} failed: {reason}")
+@event("cutover.try_failed", "cut-over try {number} failed: {reason}")
 class CutoverTryFailed(Event):
     """A try has ended without a swap; another follows."""
 
@@ -81,7 +82,7 @@ class CutoverReady(Event):
 
 @event(
     "cutover.vetoed",
-    "the hook vetoed the cutover: {reason}; it is asked again in {seconds:time}",
+    "the hook vetoed the cut-over: {reason}; it is asked again in {seconds:time}",
     level="warning",
 )
 class CutoverVetoed(Event):

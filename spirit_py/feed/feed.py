@@ -250,7 +250,7 @@ class ChangeFeed:
         if pending > (limit := self._options.under_lock_changes):
             raise ChangesNotFlushed(
                 f"{pending} changes are pending under the table lock, more than {limit}",
-                hint="the cutover tries again when the backlog is smaller",
+                hint="the cut-over tries again when the backlog is smaller",
             )
         _started(self._flusher).flush_in(session, flushed)
 

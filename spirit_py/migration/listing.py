@@ -222,6 +222,8 @@ class _Listing:
             found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         again, reason = _OUTCOMES[type(decision)], decision.reason
+        if found.kept_no_more:
+            reason = reason or "the earlier change is done, and its old table is gone"
         if isinstance(decision, Afresh) and decision.throws_away:
             again = _OUTCOMES[Refuse]
             reason = f"{reason}; with --start-afresh it would start afresh"

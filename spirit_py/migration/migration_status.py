@@ -10,7 +10,7 @@ from spirit_py.checkpoint.record import FOLLOWING
 from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
-from spirit_py.units import counted, human_seconds
+from spirit_py.units import counted, human_seconds, to_the_second
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
@@ -145,6 +145,7 @@ class MigrationShown:
             return [begins, f"  process    {self._beginning}"]
         done = ", all rows" if self.copied else ""
         age, worked = human_seconds(self.age), human_seconds(self.seconds)
+        since = to_the_second(self.started_at)
         reaches = self.binlog or "the binlog still reaches its position"
         hangs = f", hanging (no figures for {human_seconds(self.live_age)})"
         hangs = hangs if self.state == HANGING else ""
@@ -153,7 +154,7 @@ class MigrationShown:
             *self._statement_lines(),
             f"  copied     {counted(self.rows_copied, 'row')}{done}",
             *(f"  indexes    {line}" for line in self.indexes),
-            f"  worked     {worked} in {counted(self.runs, 'run')} since {self.started_at}",
+            f"  worked     {worked} in {counted(self.runs, 'run')} since {since}",
             f"  position   {self.position or 'none: the change feed had not begun'}",
             *([f"  binlog     {reaches}"] if self.position else []),
             *self._outcome_lines(),
@@ -175,8 +176,12 @@ class MigrationShown:
         return [
             *([f"  swap       {self.after_swap}"] if self.after_swap else []),
             *([f"  old table  {self.old_table}"] if self.old_table else []),
-            *(["  deferred   the cutover waits for its sentinel"] if self.deferred else []),
-            *([f"  paused     {self.paused}, and so is the next run"] if self.paused else []),
+            *(["  deferred   the cut-over waits for its sentinel"] if self.deferred else []),
+            *(
+                [f"  paused     {_by_whom(self.paused)}, and so is the next run"]
+                if self.paused
+                else []
+            ),
             f"  process    {self._working}",
             *([f"  resumable  {until}"] if self.resumable_for is not None else []),
             again,
@@ -223,6 +228,11 @@ class MigrationShown:
         )
 
 
+def _by_whom(paused: str) -> str:
+    """Return a pause without the word that its label has."""
+    return paused.removeprefix("paused ")
+
+
 def live_lines(live: LiveFigures) -> list[str]:
     """Return the figures of a running process for people, a line each; the unknown is left out."""
     spent, run = human_seconds(live.phase_elapsed), human_seconds(live.elapsed)
@@ -231,7 +241,7 @@ def live_lines(live: LiveFigures) -> list[str]:
         **{
             row.label: ", ".join(one.text for one in row.facts) for row in rows_of(live, live.phase)
         },
-        "paused": live.paused,
+        "paused": _by_whom(live.paused),
         "settings": ", ".join(f"{name}={text}" for name, text in live.settings.items()),
     }
     return [f"  {name:<10} {text}" for name, text in shown.items() if text]

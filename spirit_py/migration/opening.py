@@ -29,7 +29,7 @@ from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dr
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.throttle.option_checks import require_throttlers
-from spirit_py.units import counted, human_seconds
+from spirit_py.units import counted, human_seconds, to_the_second
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,7 +175,7 @@ def _work_of(record: CheckpointRecord | None) -> str:
         return "what is copied in the new table; how much that is cannot be read"
     return (
         f"{counted(record.rows_copied, 'row')} copied in {human_seconds(record.seconds)} of work,"
-        f" {counted(record.runs, 'run')} since {record.started_at}"
+        f" {counted(record.runs, 'run')} since {to_the_second(record.started_at)}"
     )
 
 

@@ -146,7 +146,7 @@ def _resumed(decided: ResumeDecided, _report: MigrationReport) -> dict[str, Any]
         "resumed": decided.said,
     }
     if decided.decision == "resume":
-        changes |= {"resumed": f"resuming: {decided.reason}", "algorithm": "copy"}
+        changes |= {"resumed": f"resumed: {decided.reason}", "algorithm": "copy"}
     return changes
 
 

@@ -22,7 +22,7 @@ from spirit_py.mysql.own_sessions import ours
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
 from spirit_py.table.names import lock_name
-from spirit_py.units import human_count, human_percent, human_seconds, of_about
+from spirit_py.units import human_count, human_percent, human_seconds, of_about, to_the_second
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -109,7 +109,7 @@ def refusals_of(decision: Decision, earlier: EarlierRun) -> list[Note]:
         asks = isinstance(decision, Afresh)
         return [
             Note(
-                cause=f"an unfinished migration: {earlier.reason}",
+                cause=f"an unfinished migration: {earlier.reason}" if asks else earlier.reason,
                 remedy=earlier.remedy,
                 check="earlier_run",
                 code=ErrorCode.UNFINISHED_WORK if asks else ErrorCode.CANNOT_RESUME,
@@ -225,7 +225,7 @@ def described(seen: RunningRun) -> str:
         return f"server session {seen.session}; it has written no figures yet"
     parts = [f"on {seen.host} (process {seen.process}, server session {seen.session})"]
     if seen.elapsed is not None:
-        begun = f", begun {seen.started_at}" if seen.started_at else ""
+        begun = f" (begun {to_the_second(seen.started_at)})" if seen.started_at else ""
         parts.append(f"for {human_seconds(seen.elapsed)}{begun}")
     done = ""
     if seen.rows is not None:

@@ -134,7 +134,7 @@ def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iter
 
 def _columns(columns: Sequence[ColumnPlan]) -> Iterator[str]:
     if kept := sum(one.change == "kept" for one in columns):
-        yield f"{kept} kept as they are"
+        yield f"{kept} kept as {'it is' if kept == 1 else 'they are'}"
     yield from (column_line(one) for one in columns if one.change != "kept")
 
 

@@ -200,7 +200,8 @@ class MigrationReport(OutcomeReport):
             f" waited {self.lock_wait_ms:.0f} ms for the lock, held it {self.lock_held_ms:.0f} ms"
         )
         if self.attached:
-            locked += f"; {len(self.attached)} foreign keys and triggers were carried over"
+            what = ("foreign key or trigger", "foreign keys and triggers")
+            locked += f"; {counted(len(self.attached), *what)} carried over"
         copied = f"{counted(self.rows_copied, 'row')} in {counted(self.chunks, 'chunk')}"
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"
@@ -209,7 +210,7 @@ class MigrationReport(OutcomeReport):
             *([f"  changes   {changes}"] if self.changes_received else []),
             *([f"  indexes   {self._built()}"] if self.indexes_deferred else []),
             f"  checksum  {compared}",
-            *([] if self.outcome == "rehearsed" else [f"  cutover   {locked}"]),
+            *([] if self.outcome == "rehearsed" else [f"  cut-over  {locked}"]),
         ]
 
     def _built(self) -> str:

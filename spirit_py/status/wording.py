@@ -38,7 +38,7 @@ _WORKING: Final = {
     Phase.DRAIN.value: "applying the changes that wait",
     Phase.ANALYZE.value: "the server renews the statistics of the new table",
     Phase.CHECKSUM.value: "comparing rows",
-    Phase.SENTINEL.value: "the cutover is deferred",
+    Phase.SENTINEL.value: "the cut-over is deferred",
     Phase.CUTOVER.value: "swapping the tables",
     Phase.KEEP.value: "keeping the old table up to date",
     Phase.GRACE.value: "the old table is kept for a while",
@@ -87,7 +87,7 @@ def in_one_line(seen: MigrationStatus, told: str = "") -> str:
     ``told``: the :func:`awaited` of the line before, of which there is nothing more to say.
     """
     table = f" {seen.table}" if seen.table else ""
-    parts = [f"[{seen.phase.value}]{table} {human_seconds(seen.elapsed)}"]
+    parts = [f"[{seen.phase.shown}]{table} {human_seconds(seen.elapsed)}"]
     for row in rows_of(seen, seen.phase.value):
         facts = ", ".join(one.text for one in row.facts if one.brief)
         if row.label == "waiting":
@@ -149,13 +149,13 @@ def _rest(seen: MigrationProgress, phase: str) -> Iterator[Said]:
     if not seen.run_eta_parts:
         return
     if seen.run_eta is None:
-        yield Said(f"unknown time until {seen.run_eta_until}", "dim")
+        yield Said(f"time until {seen.run_eta_until} not known", "dim")
     else:
         yield Said(f"about {duration(seen.run_eta)} until {seen.run_eta_until}", brief=True)
     for one in Phase:
         if one.value in seen.run_eta_parts and one.value not in {phase, Phase.CUTOVER.value}:
             seconds = seen.run_eta_parts[one.value]
-            about = f"~{duration(seconds)}" if seconds is not None else "unknown"
+            about = f"~{duration(seconds)}" if seconds is not None else "not known"
             yield Said(f"{one.value} {about}")
 
 
@@ -185,7 +185,8 @@ def _throttle(seen: MigrationProgress) -> Iterator[Said]:
     if seen.throttled:
         # Behind it stands what ends the wait.
         same = seen.waiting_for.startswith(seen.throttled)
-        yield Said("holds work back" if same else f"waits for {seen.throttled}", "yellow")
+        held = "work is held back: see waiting" if same else f"waits for {seen.throttled}"
+        yield Said(held, "yellow")
     elif seen.pace:
         yield Said(f"pace: {seen.pace}", brief=True)
     elif seen.tasks is not None:

@@ -122,11 +122,11 @@ class Knee:
         """Return why there are not more tasks."""
         with self._lock:
             if self._before is not None:
-                return f"a trial, after {counted(self._before[0], 'task')}"
+                return f"on trial; {counted(self._before[0], 'task')} before"
             more = (one for one in reversed(self.trials) if one.tasks > one.before == self.tasks)
             last = next(more, None)
         if 0 < self._most <= self.tasks:
-            return "all that there may be"
+            return "the most that there can be"
         if self.rests:
             return "no more while they rest"
         if last is None or last.stays:

@@ -344,7 +344,7 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monk
     assert plan_batch(afresh).refused == ()
     report, told = batch_here(engine, afresh)
     assert report.exit_code == 0, told.text
-    assert report.tables[0]["report"]["resumed"].startswith("resuming")
+    assert report.tables[0]["report"]["resumed"].startswith("resumed")
 
 
 @pytest.mark.kills

@@ -206,7 +206,7 @@ def test_a_transaction_held_through_all_tries(db, cutover):
     clock = Clock()
 
     def give_up(text: str) -> None:
-        if "cutover try 3 failed" in text:
+        if "cut-over try 3 failed" in text:
             clock.put_forward(DAYS)
 
     failing = cutover(source, limits=blind(wait=1), clock=clock, tell=lines_to(give_up))

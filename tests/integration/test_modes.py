@@ -88,7 +88,7 @@ def test_other_modes_do_not_carry_on(db, engine, interrupt):
         assert said in refused.value.hint
         assert tables(db) == kept
     report = start(engine, db, **config, modes=ZEROS).end()
-    assert "resuming" in report.resumed
+    assert "resumed" in report.resumed
     assert_nothing_left(db)
 
 
@@ -100,7 +100,7 @@ def test_a_choice_does_not_carry_on_without_it(db, engine, interrupt):
     interrupt.at(engine, db, "chunk.committed", 2, **config)
     with pytest.raises(Refusal, match="begun under the server's modes"):
         start(engine, db, **config, modes=ZEROS).end()
-    assert "resuming" in start(engine, db, **config).end().resumed
+    assert "resumed" in start(engine, db, **config).end().resumed
 
 
 def test_a_servers_own_innodb_strict_mode_needs_no_option(db, engine):

@@ -292,9 +292,11 @@ def test_a_migration_beside_a_kept_old_table_is_refused(db, change):
 
 
 def test_a_kept_old_table_that_was_dropped_by_hand_is_in_nobodys_way(db, change):
-    """The next migration begins as if nothing had been left."""
+    """The next migration begins as if nothing had been left, and status says why."""
     kept(db, change)
     db.execute("DROP TABLE _t_old")
+    afresh = "it would start afresh: the earlier change is done, and its old table is gone"
+    assert afresh in shown(db)
     report = change(alter="DROP COLUMN z").end()
     assert (report.outcome, report.resumed) == ("done", "")
     assert tables(db) == ["t"]

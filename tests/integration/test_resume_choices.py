@@ -94,7 +94,7 @@ def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(st
     spelled = "modify `a` bigint ,  add  z int not null  default 5 , add index(`b`)"
     run = start(engine, stopped, alter=spelled, threads=1, target_chunk_time=0.5)
     report = run.end()
-    assert "resuming: stopped in the copy phase" in report.resumed
+    assert "resumed: stopped in the copy phase" in report.resumed
     assert report.runs == 2
     assert report.rows_copied_before == record.rows_copied
     assert report.rows_copied == ROWS

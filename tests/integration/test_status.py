@@ -94,8 +94,8 @@ def test_the_commands_that_are_shown_do_what_they_are_shown_for(db, engine):
     assert "bigint DEFAULT '7'" in db.query("SHOW CREATE TABLE t")[0][1]
 
     waiting = start(engine, db, table="t", alter="MODIFY v INT", defer_cutover=True)
-    waiting.wait_until(lambda: waiting.told.said("the cutover is deferred"), "the sentinel")
-    (line,) = [one for one in waiting.told.lines if "the cutover is deferred" in one]
+    waiting.wait_until(lambda: waiting.told.said("the cut-over is deferred"), "the sentinel")
+    (line,) = [one for one in waiting.told.lines if "the cut-over is deferred" in one]
     run_as_shown(db, line.partition("to swap: ")[2].partition("; or ")[0])
     waiting.end()
     assert "`v` int" in db.query("SHOW CREATE TABLE t")[0][1]

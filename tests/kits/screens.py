@@ -115,7 +115,7 @@ SCREENS: Final[dict[str, MigrationStatus | BatchStatus]] = {
         run_eta=650.0,
         run_eta_until="the deferred swap",
         run_eta_parts={"index": 610.0, "checksum": 39.0, "cutover": 1.0},
-        waiting_for="the server to build customer, slot of _orders_new (merge sort, 42.0%, 7m21s)",
+        waiting_for="the server to build customer, slot of _orders_new (merge sort, 42.0%)",
         waited=441.0,
     ),
     "drain": status(Phase.DRAIN, **FEED, waiting_for="the change feed to catch up", waited=3.0),

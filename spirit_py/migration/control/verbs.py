@@ -155,9 +155,9 @@ class Verbs(Carrier):
     def _now(self, *, asked_for: bool) -> str:
         seen = self._run.snapshots.take()
         if paused := self._run.settings.current.paused:
-            return f"{seen.phase.value}, {paused}"
+            return f"{seen.phase.shown}, {paused}"
         waits = "" if asked_for and seen.phase is Phase.SENTINEL else seen.waiting_for
-        return f"{seen.phase.value}, waiting for {waits}" if waits else seen.phase.value
+        return f"{seen.phase.shown}, waiting for {waits}" if waits else seen.phase.shown
 
     def _postpone(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("it cannot be postponed any more")

@@ -41,7 +41,6 @@ from spirit_py.mysql.tables.deferred_indexes import (
 )
 from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.threads import Background
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     import threading
@@ -208,9 +207,9 @@ class IndexBuild:
                 self._subscription.hold_applies(held=False)
 
     def _watch(self, ended: threading.Event, builder: int) -> None:
-        began = looked = time.monotonic()
+        looked = time.monotonic()
         points.reach("index.building")
-        self._show_stage(builder, 0.0)
+        self._show_stage(builder)
         while not ended.wait(_LOOK_SECONDS):
             now = time.monotonic()
             if self._run.stop.requested:
@@ -218,9 +217,9 @@ class IndexBuild:
                 return
             if now - looked >= _STAGE_SECONDS:
                 looked = now
-                self._show_stage(builder, now - began)
+                self._show_stage(builder)
 
-    def _show_stage(self, builder: int, seconds: float) -> None:
+    def _show_stage(self, builder: int) -> None:
         text = f"the server to build {self._deferred} of {self._deferred.table}"
         stage, others = None, []
         try:
@@ -232,11 +231,12 @@ class IndexBuild:
                 self._front.kill(session)
         except ServerFault:
             _log.debug("cannot look at the build of indexes", exc_info=True)
-        how = f"{stage}, " if stage else ""
-        held = ", changes wait" if self._held or others else ""
+        how = [str(stage)] if stage else []
+        how += ["changes wait"] if self._held or others else []
+        shown = f" ({', '.join(how)})" if how else ""
         who = f"; the new table is used by {named(others)}" if others else ""
         self._run.note(IndexesUnderWay(stage.fraction if stage else None))
-        self._run.show(f"{text} ({how}{human_seconds(seconds)}{held}){who}")
+        self._run.show(f"{text}{shown}{who}")
 
     def _end(self, ended: threading.Event, builder: int) -> None:
         """Kill the build; break its connection where the server does not answer."""

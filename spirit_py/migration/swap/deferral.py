@@ -136,7 +136,7 @@ class Deferral(SwapGate):
                 break
             if self._found and self._run.settings.unpaused() >= until:
                 raise MigrationFailure(
-                    f"the cutover was deferred for {human_seconds(self._run.config.defer_timeout)}"
+                    f"the cut-over was deferred for {human_seconds(self._run.config.defer_timeout)}"
                     f" and {'.'.join(self._found)} still exists",
                     hint="run the same command again to go on waiting; drop the table to swap",
                     error_code=ErrorCode.SWAP_HELD_BACK,

@@ -115,7 +115,9 @@ def probe_algorithm(
     try:
         _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
     except Refusal as refusal:
-        return refusal.message
+        # In the words of the table's own ALTER: that there is another way is no failure.
+        server = refusal.__cause__
+        return server.text if isinstance(server, ServerFault) else refusal.message
     finally:
         _drop_quietly(session, source.schema, building)
     return ""

@@ -117,9 +117,11 @@ def _head(name: str, elapsed: float, page: Room) -> Text:
 
 def _steps(seen: MigrationStatus, page: Room) -> Text:
     glyphs = page.glyphs
-    done = list(dict.fromkeys(phase.value for phase, _ in seen.passed if phase is not seen.phase))
-    now = f"{glyphs.now} {seen.phase.value} {duration(seen.phase_elapsed)}"
-    come = [phase.value for phase in seen.to_come]
+    # One that has tried, and not made, the change in place would look as if it had.
+    untold = {seen.phase, Phase.SHORTCUT}
+    done = list(dict.fromkeys(phase.shown for phase, _ in seen.passed if phase not in untold))
+    now = f"{glyphs.now} {seen.phase.shown} {duration(seen.phase_elapsed)}"
+    come = [phase.shown for phase in seen.to_come]
     long_done = "".join(f"{glyphs.done} {name}  " for name in done)
     short_done = f"{glyphs.done} {len(done)} done  " if done else ""
     for before in (long_done, short_done):
@@ -174,7 +176,7 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     known = f"{human_percent(seen.fraction):>6}" if seen.fraction is not None else " " * 6
     end = f" ETA {duration(seen.eta)}" if seen.eta is not None else ""
     bar_width = max(6, width // 6)
-    phase = f" {seen.phase.value:<9} "
+    phase = f" {seen.phase.shown:<9} "
     room = width - len(phase) - bar_width - len(known) - 12
     name = shortened(one_line(seen.table), room, glyphs.more)
     full, empty = bar(seen.fraction, bar_width, glyphs)

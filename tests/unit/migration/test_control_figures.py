@@ -149,7 +149,7 @@ def test_the_phases_that_are_left_are_shown_in_their_order():
 def test_a_migration_that_was_stopped_in_a_pause_says_so():
     """The next run would begin paused."""
     stopped = replace(SHOWN, worked_on_by=None, phase="copy", paused="paused by a@h")
-    assert "  paused     paused by a@h, and so is the next run" in stopped.lines()
+    assert "  paused     by a@h, and so is the next run" in stopped.lines()
 
 
 def test_why_the_work_is_slower_is_shown_as_on_the_display():

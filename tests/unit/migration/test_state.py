@@ -153,7 +153,7 @@ def test_a_run_that_carries_on_copies_and_one_that_begins_afresh_decides():
     }
     said = "resuming: its checkpoint is good; some rows may be copied again"
     carried = after(ResumeDecided(decision="resume", said=said, swapped=True, **decided))
-    assert carried.report.resumed == "resuming: its checkpoint is good"
+    assert carried.report.resumed == "resumed: its checkpoint is good"
     assert (carried.report.runs, carried.report.rows_copied_before) == (3, 40)
     assert (carried.report.algorithm, carried.swapped_before) == ("copy", True)
     afresh = after(ResumeDecided(decision="afresh", said="afresh: why", **decided))

@@ -19,7 +19,7 @@ RUN = RunningRun(
     session=77,
     host="admin1",
     process=4711,
-    started_at="2026-11-22T12:00:00",
+    started_at="2026-11-22T12:00:00.900153+00:00",
     phase="copy",
     elapsed=194.0,
     rows=12_480_000,
@@ -33,8 +33,8 @@ RUN = RunningRun(
 def test_it_names_process_time_and_figures():
     """As its own display has them."""
     assert described(RUN) == (
-        "on admin1 (process 4711, server session 77); for 3m14s, begun 2026-11-22T12:00:00; in"
-        " phase copy: 12 480 000 of ~48 000 000 rows, 26.0%; about 13m43s until the swap"
+        "on admin1 (process 4711, server session 77); for 3m14s (begun 2026-11-22 12:00:00"
+        " UTC); in phase copy: 12 480 000 of ~48 000 000 rows, 26.0%; about 13m43s until the swap"
     )
 
 

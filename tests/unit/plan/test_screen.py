@@ -14,7 +14,7 @@ from spirit_py.plan.model import (
     SizePlan,
     TablePlan,
 )
-from spirit_py.plan.text import STYLES, screen_of
+from spirit_py.plan.text import STYLES, screen_of, text_of
 
 OLD = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `a` int,\n  PRIMARY KEY (`id`)\n)"
 NEW = OLD.replace("`a` int", "`a` bigint")
@@ -60,6 +60,13 @@ def test_what_needs_no_saying_is_left_out() -> None:
         "  size      ~9 rows, 1.0 MiB of rows, 0 B of secondary indexes",
         "  locks     snapshot: some milliseconds; swap: milliseconds; 2 s at most",
     ]
+
+
+def test_one_column_is_no_plural() -> None:
+    """The whole plan counts those that are kept."""
+    kept = ColumnPlan(change="kept", old="id", new="id", old_type="int", new_type="int")
+    for columns, said in (((kept,), "1 kept as it is"), ((kept, kept), "2 kept as they are")):
+        assert f"  columns   {said}" in [line.text for line in text_of(plan(columns=columns))]
 
 
 def test_lines_that_go_and_come_have_their_colours() -> None:

@@ -197,3 +197,16 @@ def test_the_next_step_and_the_details_are_kept():
     report = MigrationReport()
     report.note_failure(SpiritError("cause", hint="step", details=("a", "b")))
     assert (report.error, report.hint, report.details) == ("cause", "step", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("attached", "said"),
+    [
+        (["foreign key fk"], "; 1 foreign key or trigger carried over"),
+        (["foreign key fk", "trigger tr"], "; 2 foreign keys and triggers carried over"),
+    ],
+)
+def test_the_summary_counts_what_was_carried_over(attached, said):
+    """One is no plural."""
+    report = MigrationReport(outcome="done", algorithm="copy", attached=attached)
+    assert any(line.endswith(said) for line in report.summary())

@@ -231,4 +231,4 @@ def test_the_reason_names_what_ended_the_growth():
     knee = Knee()
     assert knee.reason == "more while they pay"
     knee.done(0.0, Work.COPY, ChunkDone(1, 1000, 0.5), 1)
-    assert knee.reason == "all that there may be"
+    assert knee.reason == "the most that there can be"
