@@ -123,7 +123,7 @@ def test_who_stands_in_front_of_a_lock_is_shown_once():
     held = BLOCKED.partition("; to end")[0]
     seen = status(Phase.CUTOVER, **FEED, waiting_for=BLOCKED, throttled=held)
     lines = [line.plain for line in render(seen, Room(width=79, height=30))]
-    assert "throttle   holds work back" in lines
+    assert "throttle   work is held back: see waiting" in lines
     assert sum("session 4711" in line for line in lines) == 1
 
 
