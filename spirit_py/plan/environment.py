@@ -196,7 +196,8 @@ def locks_of(
     swap = Lock(
         name="swap",
         on=f"{table} and the tables that foreign keys join to it: LOCK TABLES WRITE, then RENAME",
-        held="milliseconds: the last changes are applied, and each foreign key or trigger moved",
+        held="tens of milliseconds: the last changes are applied, and each foreign key or trigger"
+        " moved",
         waits=tries + _kills(config),
     )
     first = () if known else (alter,)
