@@ -76,7 +76,8 @@ def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal
     option = "--table and --database" if what == "source" else "the --target-... options"
     return Refusal(
         f"there is no table {schema}.{table} (the {what})",
-        hint=f"{near_name(session, schema, table)}check {option}; other tables are hidden from an account",
+        hint=f"{near_name(session, schema, table)}check {option}; other tables are hidden from an"
+        " account",
         error_code=ErrorCode.NO_SUCH_TABLE,
     )
 

@@ -29,8 +29,8 @@ from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
-from spirit_py.mysql.tables.definition import near_name
 from spirit_py.mysql.tables.deferred_indexes import build_stage
+from spirit_py.mysql.tables.definition import near_name
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name

@@ -72,7 +72,7 @@ def test_status_shows_everything_a_line_each(asked):
         "  position   gtid;u;",
         "  binlog     the binlog still reaches its position",
         "  process    a process works on it now (server session 77); it has written no figures yet",
-        "  run again  it would resume: stopped in the copy phase",
+        "  run again  after a stop it would resume, from its checkpoint",
     ]
 
 

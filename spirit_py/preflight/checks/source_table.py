@@ -68,7 +68,8 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
         )
     return refuse(
         f"there is no table {schema}.{table}",
-        f"{near_name(context.session, schema, table)}check --table; names may be case-sensitive, and other tables are hidden from an account",
+        f"{near_name(context.session, schema, table)}check --table; names may be"
+        " case-sensitive, and other tables are hidden from an account",
     )
 
 
