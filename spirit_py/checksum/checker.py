@@ -247,7 +247,7 @@ class Checker:
         self._show(doing="repairing them")
         for difference in found[: self._options.examples]:
             mended = "deleted there" if difference.kind == "extra" else "copied again"
-            _log.warning("%s: %s; %s", self._mapping.target.name, difference, mended)
+            _log.warning("%s: %s; %s", self._mapping.target.full_name, difference, mended)
         try:
             treated = repair(applier, self.what.feed, self._mapping, found)
         except ValueLost as error:

@@ -16,6 +16,7 @@ from spirit_py.errors import ChecksumFailure
 from spirit_py.estimates import RowsLeft, probable_total
 from spirit_py.events.copy import ChecksumDone
 from spirit_py.locks.blockers import LockPolicy
+from spirit_py.units import human_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +79,8 @@ class Counts:
         )
 
     def __str__(self) -> str:
-        return f"{self.missing} missing, {self.extra} extra, {self.changed} changed"
+        counts = (self.missing, "missing"), (self.extra, "extra"), (self.changed, "changed")
+        return ", ".join(f"{human_count(rows)} {kind}" for rows, kind in counts)
 
 
 def count(found: Iterable[RowDifference]) -> Counts:

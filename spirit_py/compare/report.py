@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checksum.result import shown_key
+from spirit_py.checksum.result import Counts, shown_key
 from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import OutcomeReport
-from spirit_py.units import human_count, human_seconds
+from spirit_py.units import counted, human_count, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumResult
@@ -84,26 +84,36 @@ class CompareReport(OutcomeReport):
             for one in result.examples
         ]
 
+    @property
+    def names(self) -> str:
+        """Both tables, with their servers where they have the same name."""
+        sides = self.source, self.target
+        one, other = (f"{side['schema']}.{side['table']}" for side in sides)
+        if one == other:
+            one, other = (f"{one} on {side['address']}" for side in sides)
+        return f"{one} and {other}"
+
     def summary(self) -> list[str]:
         """Return the lines of the summary of a finished comparison."""
-        one, other = (f"{side['schema']}.{side['table']}" for side in (self.source, self.target))
         verdict = {
             "equal": "are equal",
             "repaired": "are equal now, after a repair",
             "different": "differ",
         }[self.outcome]
         rows = f"{human_count(self.rows)} rows, {len(self.columns)} columns"
-        lines = [f"{one} and {other} {verdict}: {rows} in {human_seconds(self.seconds)}"]
+        warned = counted(len(self.warnings), "warning")
+        shown = f"; {warned}, shown above" if self.warnings else ""
+        lines = [f"{self.names} {verdict}: {rows} in {human_seconds(self.seconds)}{shown}"]
         if self.differences:
-            kinds = f"{self.missing} missing, {self.extra} extra, {self.changed} changed"
-            lines.append(f"  different  {self.differences} rows in the target: {kinds}")
+            counts = Counts(missing=self.missing, extra=self.extra, changed=self.changed)
+            different = counted(self.differences, "row")
+            lines.append(f"  different  {different} in the target: {counts}")
         if self.in_motion:
             lines.append(
-                f"  in motion  {self.in_motion} rows differed at first and were equal a moment"
+                f"  in motion  {counted(self.in_motion, 'row')} differed at first, equal a moment"
                 " later"
             )
         lines.append(f"  snapshot   {self._snapshot()}")
-        lines += [f"  warning: {warning}" for warning in self.warnings]
         return lines
 
     def _snapshot(self) -> str:

@@ -42,6 +42,7 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
 from spirit_py.status.reporters import Reporters
 from spirit_py.threads import Background, StopSwitch
+from spirit_py.units import human_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,7 +285,8 @@ class CompareRun:
         ][: len(self._left)]
         if len(unfit) > len(shown):
             shown.append(f"{len(unfit)} rows are not repaired, because they do not fit")
-        self.report.warnings += shown
+        for text in shown:
+            self._warn(text)
 
     def _require_unchanged(self, matching: Matching) -> None:
         mapping = matching.mapping
@@ -311,9 +313,7 @@ class CompareRun:
         again = "after the repair " if self.options.repair else ""
         what = "all" if result.remaining <= len(self._left) else "the first"
         raise DifferencesFound(
-            f"{report.source['schema']}.{report.source['table']} and"
-            f" {report.target['schema']}.{report.target['table']}: {again}{result.remaining}"
-            f" rows differ; {what} of them:",
+            f"{report.names}: {again}{human_count(result.remaining)} rows differ; {what} of them:",
             hint="missing: only the source has the row; extra: only the target has it",
             details=self._left,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.events.event import Event, Level, aside, event
-from spirit_py.units import counted, human_seconds
+from spirit_py.units import counted, human_count, human_seconds
 
 
 @event("feed.begun", "the change feed is running", detail=True)
@@ -239,7 +239,8 @@ class ChecksumDone(Event):
         if self.remaining is None:
             return super().sentence
         kinds = f" ({self.kinds})" if self.remaining else ""
-        return f"compared {self.rows} rows of the source: {self.remaining} differ{kinds}"
+        rows, remaining = human_count(self.rows), human_count(self.remaining)
+        return f"compared {rows} rows of the source: {remaining} differ{kinds}"
 
 
 @event("differences.found", level="warning")
@@ -254,7 +255,7 @@ class RowsDiffer(Event):
     def sentence(self) -> str:
         """How many, and the first of them."""
         first = f": {self.examples[0]}" if self.examples else ""
-        return f"{self.rows} rows of {self.table} differ in pass {self.passes}{first}"
+        return f"{human_count(self.rows)} rows of {self.table} differ in pass {self.passes}{first}"
 
 
 @event("differences.repaired", "{rows:# row} that differed from {table} repaired")

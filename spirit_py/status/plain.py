@@ -183,8 +183,13 @@ class PlainReporter(QuietReporter):
         self._json = as_json
         self._progress = ProgressEvents(clock, at_once=as_json)
 
+    def start(self) -> None:
+        """Have log records begin with their time, as these lines do."""
+        LineFormatter.timed = self._writer is STANDARD_ERROR
+
     def stop(self) -> None:
         """Wait for a moment until the last lines are read, where nobody reads them."""
+        LineFormatter.timed = False
         self._writer.drain(_LAST_SECONDS)
 
     def event(self, event: Event) -> None:
@@ -210,6 +215,8 @@ class PlainReporter(QuietReporter):
 class LineFormatter(logging.Formatter):
     """Formats a record as a line, or as that of an event; with a traceback only if ``verbose``."""
 
+    timed = False
+
     def __init__(self, *, verbose: bool, as_json: bool = False) -> None:
         super().__init__()
         self._verbose = verbose
@@ -223,6 +230,8 @@ class LineFormatter(logging.Formatter):
             trace = self.formatException(record.exc_info) if self._verbose else None
         if not self._json:
             line = f"{record.levelname.lower()}: {text}"
+            if self.timed:
+                line = text_line(LogWritten(said=line, weight="info", logger="", trace=None))
             return line if trace is None else f"{line}\n{trace}"
         level: Level = "info"
         if record.levelno >= logging.WARNING:

@@ -113,7 +113,7 @@ def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monke
 
     error = comparison.differs()
 
-    assert "44950 rows differ" in error.message
+    assert "44 950 rows differ" in error.message
     reading = [one for one in seen if one.note.endswith(", reading rows that only the target has")]
     assert len({one.rows for one in reading}) > 2
     parts = [fraction_of(one.rows, one.total(45_000)) or 0.0 for one in reading]
@@ -156,7 +156,7 @@ def test_no_session_of_the_target_idles_until_the_source_has_ended(db, db_file, 
 
     monkeypatch.setattr(points, "_listener", "here")
     monkeypatch.setattr(points, "_announce", look)
-    assert "15000 rows differ" in comparison.differs(threads=1).message
+    assert "15 000 rows differ" in comparison.differs(threads=1).message
     assert (seen[0], seen[-1]) == (1, 2)
 
 

@@ -7,6 +7,7 @@ import pytest
 from spirit_py.checksum.render import _IN_UNICODE
 from spirit_py.errors import ValueLost
 from spirit_py.mysql.connect import connect
+from spirit_py.units import human_count
 from tests.kits.checksum import Pair
 from tests.kits.compare import Comparison
 from tests.kits.connection import connection_options
@@ -172,7 +173,7 @@ def test_many_values_that_do_not_fit_are_found_in_few_statements(db):
     comparison = Comparison(db)
     error = comparison.differs()
     fitting = sum(1 for i in range(1, 5001) if i % 35 == 0)
-    assert f"{5000 - fitting} rows differ" in error.message
+    assert f"{human_count(5000 - fitting)} rows differ" in error.message
     assert error.details[4] == "row (5) is changed in v"
     assert error.details[6] == "row (7) is changed in w"
 

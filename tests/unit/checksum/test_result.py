@@ -100,5 +100,5 @@ def test_the_end_of_a_comparison_says_of_what_kind_the_rows_are_that_differ():
     result = ChecksumResult(rows=800, left=Counts(extra=286_584))
     said = result.event(remaining=result.remaining, kinds=str(result.left)).sentence
     assert said == (
-        "compared 800 rows of the source: 286584 differ (0 missing, 286584 extra, 0 changed)"
+        "compared 800 rows of the source: 286 584 differ (0 missing, 286 584 extra, 0 changed)"
     )

@@ -57,6 +57,20 @@ def test_what_is_compared_can_be_said(asked):
     assert (options.repair, options.lock, options.checksum_yield_timeout) == (True, False, 600.0)
 
 
+def test_a_summary_names_the_servers_of_tables_of_one_name():
+    """And says of warnings, which were told already, how many there were."""
+    one, other = ({"address": at, "schema": "d", "table": "t"} for at in ("db1:3306", "db2:3306"))
+    report = CompareReport(outcome="different", source=one, target=other, rows=20_000)
+    report.differences = report.missing = 1200
+    report.warnings = ["two snapshots"]
+    first, second, *_ = report.summary()
+    assert first.startswith("d.t on db1:3306 and d.t on db2:3306 differ: 20 000 rows, ")
+    assert first.endswith("; 1 warning, shown above")
+    assert second == "  different  1 200 rows in the target: 1 200 missing, 0 extra, 0 changed"
+    report.target = other | {"table": "u"}
+    assert report.names == "d.t and d.u"
+
+
 @pytest.mark.parametrize("words", ["--lock-timeout 5m", "--lock-wait-timeout 5"])
 def test_a_limit_of_a_lock_is_refused_where_none_is_taken(asked, words):
     """The environment may hold it: there it is a default for runs that take the lock."""

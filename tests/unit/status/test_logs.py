@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
+import time
 
 import pytest
 
-from spirit_py.status.plain import LineFormatter
+from spirit_py.status.plain import LineFormatter, PlainReporter
 
 
 def _record(message):
@@ -29,3 +31,16 @@ def test_a_plain_record_is_one_line():
     """A record without an error is its message and level."""
     record = logging.LogRecord("x", logging.WARNING, "f.py", 1, "slow: %s", ("a",), None)
     assert LineFormatter(verbose=True).format(record) == "warning: slow: a"
+
+
+def test_a_record_of_a_run_that_writes_lines_has_its_time():
+    """As every other line of its log; a command without such a log has none."""
+    record = logging.LogRecord("x", logging.WARNING, "f.py", 1, "slow", (), None)
+    reporter, formatter = PlainReporter(clock=time.monotonic), LineFormatter(verbose=False)
+    reporter.start()
+    try:
+        line = formatter.format(record)
+    finally:
+        reporter.stop()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00 warning: slow", line)
+    assert formatter.format(record) == "warning: slow"
