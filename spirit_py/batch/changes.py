@@ -7,7 +7,7 @@ part in backquotes is a name, taken as it is.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from spirit_py.batch.store import marked_tables
 from spirit_py.checkpoint.table import checkpoint_tables
@@ -128,10 +128,15 @@ class TableChange(OfTable):
         )
 
 
-def changes_of(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
-    """Return the changes in order; Refusal for a vain pattern, a mistake, or a second change."""
+def changes_of(
+    session: SqlSession, config: BatchConfig, sql_mode: str
+) -> tuple[list[TableChange], dict[str, str]]:
+    """Return the changes in order, and what is wrong with other statements, by their places.
+
+    Refusal for a pattern that matches nothing, and for a file that is empty or cannot be read.
+    """
     if config.patterns:
-        return _of_patterns(session, config, sql_mode)
+        return _of_patterns(session, config, sql_mode), {}
     return _of_file(session, config, sql_mode)
 
 
@@ -204,10 +209,12 @@ def _alike(pattern: TablePattern, table: str) -> str:
     return pattern.given
 
 
-def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
+def _of_file(
+    session: SqlSession, config: BatchConfig, sql_mode: str
+) -> tuple[list[TableChange], dict[str, str]]:
     mode = SqlMode.of(sql_mode)
     found: dict[Name, TableChange] = {}
-    faults: list[str] = []
+    faults: dict[str, str] = {}
     try:
         statements = list(read_script(config.statements, mode))
     except Refusal as refusal:
@@ -219,27 +226,30 @@ def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[Ta
         try:
             change = _of_statement(session, config, one, sql_mode, place)
         except Refusal as refusal:
-            faults.append(f"{place}: {refusal.message}; {refusal.hint}")
+            faults[place] = f"{refusal.message}; {refusal.hint}"
             continue
         earlier = found.setdefault(change.name, change)
         if earlier is not change:
-            faults.append(
-                f"{place}: {change} is changed a second time, first by {earlier.place}; write all"
-                " its clauses into one ALTER TABLE"
+            faults[place] = (
+                f"{change} is changed a second time, first by {earlier.place}; write all its"
+                " clauses into one ALTER TABLE"
             )
-    if faults:
-        raise Refusal(
-            f"{counted(len(faults), 'statement')} of {config.file} cannot be executed;"
-            " nothing was written",
-            hint="correct the statements",
-            details=tuple(faults[:_SHOWN]),
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
-        )
-    if not found:
+    if not found and not faults:
         raise not_understood(
             f"{config.file} has no statement", "write ALTER TABLE schema.table ...;"
         )
-    return list(found.values())
+    return list(found.values()), faults
+
+
+def refuse_statements(file: str, faults: dict[str, str]) -> NoReturn:
+    """Refuse the statements of a file, by their places, with what is wrong with each."""
+    lines = sorted(faults, key=lambda place: int(place.rpartition(" ")[2]))
+    raise Refusal(
+        f"{counted(len(faults), 'statement')} of {file} cannot be executed; nothing was written",
+        hint="correct the statements",
+        details=tuple(f"{place}: {faults[place]}" for place in lines[:_SHOWN]),
+        error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+    )
 
 
 def _of_statement(

@@ -29,10 +29,14 @@ ACTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTable:
-    """One table of the plan; an earlier run has changed it if ``done``."""
+    """One table of the plan; an earlier run has changed it if ``done``.
+
+    Not ``copied``: the server is expected to change it in place.
+    """
 
     change: TableChange
     action: str = ""
+    copied: bool = True
     done: bool = False
     rows: int = 0
     data_bytes: int = 0

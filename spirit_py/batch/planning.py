@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from spirit_py.batch.changes import changes_of, schemas_of
+from spirit_py.batch.changes import changes_of, refuse_statements, schemas_of
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
 from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
@@ -24,11 +25,12 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan import Plan, make_plan
+from spirit_py.plan.columns import method_of
+from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
-from spirit_py.plan.text import METHODS
+from spirit_py.plan.text import how_changed
 from spirit_py.preflight.checks.disk_space import free_bytes
-from spirit_py.preflight.clauses import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
+    from spirit_py.plan.model import Method
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
 
@@ -55,7 +58,14 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         facts = read_facts(session)
         require_mysql(facts)
         sql_mode = under_modes(session, facts, config.each.modes).sql_mode
-        changes = changes_of(session, config, sql_mode)
+        changes, faults = changes_of(session, config, sql_mode)
+        if faults:
+            with trial_session(config.each) as trials:
+                for one in _Planner(session, trials, config, {}).tables(changes):
+                    if one.refusals:
+                        lines = (line.removeprefix("hint: ") for line in one.refusals)
+                        faults[one.change.place] = "; ".join(lines)
+            refuse_statements(config.file, faults)
         name = _name(config, changes)
         schemas = schemas_of(session, config, changes)
         table = None if config.each.dry_run else find_batch(session, name, schemas)
@@ -73,7 +83,7 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             earlier=earlier,
             warnings=planner.warnings,
         )
-        sizes = [(one.data_bytes, one.index_bytes) for one in planned.left]
+        sizes = [(one.data_bytes, one.index_bytes) for one in planned.left if one.copied]
         return replace(planned, room=room_for(sizes, config, facts))
 
 
@@ -135,7 +145,7 @@ class _Planner:
                 return PlannedTable(change=change, action=ACTIONS[step])
         contexts = prepare(self.session, config)
         source = contexts[0].source
-        action = METHODS["copy" if copy_is_certain(contexts) else "unknown"]
+        action, copied = "", True
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self.session):
             action = (
@@ -153,24 +163,38 @@ class _Planner:
             if refusal is not None:
                 raise refusal
             self._definitions.add(change, shape)
+            method = self._method(contexts[0])
+            action, copied = how_changed(method), method.algorithm in {"copy", "unknown"}
         data, index = likely_sizes(source)
         return PlannedTable(
             change=change,
             action=action,
+            copied=copied,
             rows=source.estimated_rows,
             data_bytes=data,
             index_bytes=index,
         )
 
+    def _method(self, context: PreflightContext) -> Method:
+        """Return how a table will be changed, by what its statement makes of an empty one."""
+        method = method_of(context, None, 1)
+        if method.algorithm != "unknown":
+            return method
+        table = context.source, context.statement
+        with tried_definition(self.session, self.trials, *table) as tried:
+            return method_of(context, tried.target, 1)
+
 
 def room_for(
     sizes: Sequence[tuple[int, int]], config: BatchConfig, facts: ServerFacts
 ) -> tuple[str, ...]:
-    """Return what is known of the disk; Refusal where it is known to be too small.
+    """Return what is known of the disk, if it is needed; Refusal where it is known to be too small.
 
     Old tables are dropped one after another, so only the largest ones of those side by side exist
     at a time, or all where they are kept. ``sizes`` are bytes of rows and of indexes.
     """
+    if not sizes:
+        return ()
     at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
     copies = sum(sorted((sum(size) for size in sizes), reverse=True)[:at_once])
     binlog = sum(data for data, _ in sizes) if facts.is_on("log_bin") else 0
@@ -217,20 +241,28 @@ def plan_of_batch(config: BatchConfig, *, sample: bool = True) -> Plan:
         if not (planned.done or planned.passed)
     ]
     plans = [plan for _, plan in made]
+    causes = Counter((note.cause, note.remedy) for plan in plans for note in plan.refusals)
+    refusals = (
+        replace(note, table=note.table or str(planned.change))
+        if causes[note.cause, note.remedy] < len(plans) or len(plans) == 1
+        else note
+        for planned, plan in made
+        for note in plan.refusals
+    )
     known = {note.cause for plan in plans for note in plan.refusals}
+    first = plans[0] if plans else Plan(server=config.each.connection.address)
+    left = (one.earlier for one in plans if one.earlier.action != "none")
     return replace(
-        plans[0] if plans else Plan(server=config.each.connection.address),
+        first,
         together=False,
+        earlier=next(left, first.earlier),
         tables=tuple(
             replace(one, differs=planned.differs) for planned, plan in made for one in plan.tables
         ),
         replicas=tuple(dict.fromkeys(line for plan in plans for line in plan.replicas)),
         pace=tuple(dict.fromkeys(line for plan in plans for line in plan.pace)),
         warnings=_without_repetition(note for plan in plans for note in plan.warnings),
-        refusals=(
-            *_without_repetition(note for plan in plans for note in plan.refusals),
-            *_of_batch(batch, known),
-        ),
+        refusals=(*dict.fromkeys(refusals), *_of_batch(batch, known)),
         batch=tuple(_lines(batch)),
     )
 
@@ -254,6 +286,8 @@ def _of_batch(batch: BatchPlan, known: set[str]) -> Iterator[Note]:
 
 def _lines(batch: BatchPlan) -> Iterator[str]:
     done = [str(one.change) for one in batch.tables if one.done or one.passed]
+    if batch.earlier is not None:
+        yield "this command goes on with a batch that an earlier run has not finished"
     if done:
         yield f"{counted(len(done), 'table')} done by an earlier run: {', '.join(done)}"
     yield from batch.left_out()

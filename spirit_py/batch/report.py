@@ -74,8 +74,8 @@ class BatchReport(OutcomeReport):
             self.outcome = outcomes.get(self.exit_code, SpiritError.outcome)
 
     def summary(self) -> list[str]:
-        """Return a line for each table that is not changed, and the totals."""
-        others = [one for one in self.tables if one["outcome"] not in _GOOD]
+        """Return a line for each table that has failed or is left, and the totals."""
+        others = [one for one in self.tables if one["outcome"] not in _GOOD and not one["stopped"]]
         lines = [line for one in others for line in (_line(one), *_remedy(one))]
         done = sum(one["state"] == TableState.DONE for one in self.tables)
         rehearsed = sum(one["outcome"] == REHEARSED for one in self.tables)

@@ -58,10 +58,23 @@ class Tried:
     create: str = ""
 
 
-def try_definition(
+@contextlib.contextmanager
+def tried_definition(
+    session: SqlSession, native: SqlSession, source: TableSchema, statement: AlterStatement
+) -> Iterator[Tried]:
+    """Return what a statement makes of a table, which ``session`` has meanwhile, without rows."""
+    tried = _tried(session, native, source, statement)
+    try:
+        yield tried
+    finally:
+        if tried.target is not None:
+            with contextlib.suppress(ServerFault):
+                session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
+
+
+def _tried(
     session: SqlSession, native: SqlSession, source: TableSchema, statement: AlterStatement
 ) -> Tried:
-    """Return what a statement makes of a table, which ``session`` then has, empty and temporary."""
     made = _made_of(native, source, statement)
     if not made.create:
         return made

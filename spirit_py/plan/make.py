@@ -17,7 +17,7 @@ from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.pace import FIRST_TASKS
 from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
-from spirit_py.plan.definition import Tried, refused_keys, try_definition
+from spirit_py.plan.definition import Tried, refused_keys, tried_definition
 from spirit_py.plan.earlier_run import (
     earlier_run,
     examine_and_decide,
@@ -200,14 +200,9 @@ class _Maker:
                 locks=locks_of(context, None, copied=False, known=True, deferred=False),
                 time=self._time(plain, None, None, ""),
             )
-        tried = try_definition(self.session, native, source, context.statement)
-        try:
+        with tried_definition(self.session, native, source, context.statement) as tried:
             made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)
             return self._tried(context, replace(plain, definition=made), tried)
-        finally:
-            if tried.target is not None:
-                with contextlib.suppress(ServerFault):
-                    self.session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
 
     def _going_on(self) -> Method | None:
         if not isinstance(self.decision, Resume):

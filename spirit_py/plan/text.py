@@ -11,7 +11,7 @@ from spirit_py.units import counted, diff_of, human_bytes, human_count, human_se
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.plan.model import ColumnPlan, Lock, Note, Plan, TablePlan, TimePlan
+    from spirit_py.plan.model import ColumnPlan, Lock, Method, Note, Plan, TablePlan, TimePlan
 
 Style = Literal["", "heading", "removed", "added", "warning", "refusal", "dim"]
 STYLES: Final[dict[Style, str]] = {
@@ -24,14 +24,13 @@ STYLES: Final[dict[Style, str]] = {
     "dim": "dim",
 }
 _WIDTH: Final = 10
-METHODS: Final = {
+_METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
     "inplace": "changed INPLACE, without copying a row",
     "copy": "copied row by row, and swapped",
     "cleanup": "changed already by an earlier run; what follows the swap is carried on",
     "unknown": "changed in place if the server can do that, else copied and swapped",
 }
-"""How a table is changed; a batch says it in the same words."""
 
 
 class PlanLine(NamedTuple):
@@ -76,9 +75,13 @@ def _brief(table: TablePlan) -> Iterator[str]:
 
 def headline(table: TablePlan) -> str:
     """Return which table is changed, and how."""
-    method = table.method
+    return f"{table.name}: {how_changed(table.method)}"
+
+
+def how_changed(method: Method) -> str:
+    """Return how a table is changed."""
     expected = "" if method.certain or method.algorithm == "unknown" else " (expected)"
-    return f"{table.name}: {METHODS[method.algorithm]}{expected}"
+    return f"{_METHODS[method.algorithm]}{expected}"
 
 
 def _refused(table: TablePlan, plan: Plan) -> str:
@@ -226,8 +229,9 @@ def _totals(plan: Plan) -> Iterator[PlanLine]:
     if totals.seconds is not None:
         between = f" ({human_seconds(totals.least)} to {human_seconds(totals.most)})"
         yield from listed("time", [f"about {human_seconds(totals.seconds)}{between}"])
-    writes = f"about {human_bytes(totals.table_bytes)} of tables"
-    yield from listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
+    if any(table.space is not None for table in plan.tables):
+        writes = f"about {human_bytes(totals.table_bytes)} of tables"
+        yield from listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
 
 
 def _around(plan: Plan) -> Iterator[PlanLine]:
@@ -235,7 +239,8 @@ def _around(plan: Plan) -> Iterator[PlanLine]:
         f"server {plan.server}{f', MySQL {plan.version}' if plan.version else ''}", "heading"
     )
     if plan.version:
-        yield from listed("earlier", [earlier_line(plan)])
+        if not plan.batch or plan.earlier.action != "none":
+            yield from listed("earlier", [earlier_line(plan)])
         yield from listed("replicas", plan.replicas or ["none found"])
     yield from listed("pace", plan.pace)
     yield from listed("batch", plan.batch)

@@ -11,13 +11,14 @@ import pytest
 from spirit_py.batch import entry
 from spirit_py.batch.batch import related_tables
 from spirit_py.batch.entry import run_batch
-from spirit_py.batch.planning import plan_batch
+from spirit_py.batch.planning import plan_batch, plan_of_batch
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.events.run import RunEnded, TableEnded
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
+from spirit_py.plan.text import text_of
 from spirit_py.records import RecordOptions
 from spirit_py.threads import StopSwitch
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
@@ -155,21 +156,42 @@ def test_the_plan_leaves_to_the_migration_what_a_temporary_table_cannot_have(two
 
 def test_errors_of_a_file_name_their_lines(two):
     """All of them at once; nothing is written."""
-    first = two.names[0]
+    first, second = two.names
     script = (
         f"ALTER TABLE {first} FORCE;\nDROP TABLE {first};\n\nALTER TABLE nowhere.t FORCE;\n"
-        f"ALTER TABLE {first} ADD COLUMN x INT;\nALTER TABLE orders FORCE;"
+        f"ALTER TABLE {first} ADD COLUMN x INT;\nALTER TABLE orders FORCE;\n"
+        f"ALTER TABLE {second} DROP COLUMN nothing;"
     )
     config = batch_config(two.db, statements=script, file="f.sql")
-    with pytest.raises(Refusal, match="4 statement") as refused:
+    with pytest.raises(Refusal, match="5 statement") as refused:
         planned(config)
-    two_, four_, five, six = refused.value.details
+    two_, four_, five, six, seven = refused.value.details
     assert two_.startswith("f.sql, line 2: ")
     assert "nowhere.t" in four_
     assert four_.startswith("f.sql, line 4: ")
     assert "f.sql, line 1" in five
     assert five.startswith("f.sql, line 5: ")
     assert "without a schema" in six
+    assert seven.startswith("f.sql, line 7: the server refuses the ALTER: Can't DROP 'nothing'")
+
+
+def test_the_plan_of_a_batch_knows_how_each_table_changes(two):
+    """What the server makes in place needs no room, and a mistake has its table's name."""
+    first, second = two.names
+    script = f"ALTER TABLE {first} ADD COLUMN n INT; ALTER TABLE {second} {{}};"
+    configs = {
+        clause: batch_config(two.db, statements=script.format(clause), file="f.sql")
+        for clause in ("ADD COLUMN n INT", "MODIFY a BIGINT", "ADD COLUMN n INTT")
+    }
+    in_place, copied, _ = map(planned, configs.values())
+    instant = "changed INSTANT, without copying a row (expected)"
+    copy = "copied row by row, and swapped (expected)"
+    assert [one.action for one in in_place.tables] == [instant, instant]
+    assert [one.action for one in copied.tables] == [instant, copy]
+    assert [bool(one.room) for one in (in_place, copied)] == [False, True]
+    lines = [line.text for line in text_of(plan_of_batch(configs["ADD COLUMN n INTT"]))]
+    assert any(f"refusal: {second}: the server cannot read" in line for line in lines)
+    assert not any(line.startswith("  disk") for line in lines)
 
 
 def test_a_file_changes_tables_of_all_kinds(two, engine):

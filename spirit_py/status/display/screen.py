@@ -180,9 +180,10 @@ class LiveDisplay:
 
     def _as_printed(self, text: Text, hang: int, width: int) -> str:
         plain = text.plain
-        if not hang and plain.startswith("  "):
-            hang = _SUMMARY if plain[_SUMMARY - 1 : _SUMMARY] == " " else 4
-        if cell_len(plain) <= width or not hang:
+        if not hang:
+            labelled = plain.startswith("  ") and plain[_SUMMARY - 1 : _SUMMARY] == " "
+            hang = _SUMMARY if labelled else 4
+        if cell_len(plain) <= width:
             return self._run_of(text)
         head, rest = text.divide([hang])
         broken = rest.wrap(self._console, max(20, width - hang), tab_size=8)

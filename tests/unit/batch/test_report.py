@@ -114,6 +114,8 @@ def test_a_signal_is_the_outcome_of_the_batch():
     report = concluded(stopped, stopped=Interrupted(2))
     assert (report.outcome, report.exit_code) == ("interrupted", 130)
     assert "1 stopped" in report.summary()[-2]
+    # Its end has a line of its own, with the same cause.
+    assert not any("interrupted by" in line for line in report.summary())
 
 
 def test_an_unknown_outcome_is_never_hidden():
@@ -142,5 +144,7 @@ def test_the_plan_says_of_a_table_that_is_left_out_what_the_batch_says():
     plan = BatchPlan(name="b", server_uuid="u", tables=(), earlier={("s", "t"): record("t")})
     (line,) = plan.left_out()
     assert line.endswith("no longer selected: the batch goes on without it")
-    assert list(planning._lines(plan)) == [line]
+    begun, left = planning._lines(plan)
+    assert begun == "this command goes on with a batch that an earlier run has not finished"
+    assert left == line
     assert plan.remarks() == [f"  warning: {line}"]

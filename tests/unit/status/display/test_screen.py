@@ -13,7 +13,7 @@ from terminal import Terminal
 BEGIN = """
 import logging, os, sys, threading, time
 from spirit_py.phases import Phase
-from spirit_py.events.run import LogWritten
+from spirit_py.events.run import LogWritten, Summary
 from spirit_py.signals import run_command
 from spirit_py.status.display.screen import LiveDisplay
 from spirit_py.status.plain import to_terminal
@@ -203,3 +203,16 @@ def test_an_event_is_broken_between_its_words():
         assert all(line.startswith(" " * 9) for line in said[1:])
         words = {word for line in said for word in line[9:].split()}
         assert words == {"a", "replica", "that", "nobody", "can", "read"}
+
+
+def test_a_line_of_the_summary_is_broken_between_its_words():
+    """It has no time, and no label: its further lines stand four columns in."""
+    text = "2 tables: 1 changed, a lock was held " * 3
+    with program(f"display.event(Summary(said={text!r}))") as terminal:
+        settled(terminal)
+        terminal.wait_for("2 tables")
+        lines = [line.rstrip() for line in terminal.everything().splitlines()]
+        said = [line for line in lines if "tables" in line or "held" in line]
+        assert len(said) == 2
+        assert said[1].startswith("    ")
+        assert " ".join(said).split() == text.split()
