@@ -411,6 +411,8 @@ def test_many_rows_that_change_at_once_are_under_way(
 ) -> None:
     """R23: the segment is read again when they are applied, without a lock."""
     monkeypatch.setattr(worker, "MOST_TOLD", 400)
+    # Nothing is applied before the segment is read again.
+    monkeypatch.setattr(table_pass, "_FLUSH_SECONDS", 3600.0)
     fill(db, 20_000)
     pair = Pair(db)
     with followed(pair) as (feed, applier):

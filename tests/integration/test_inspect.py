@@ -36,7 +36,7 @@ def only(desk, db, definition: str):
         ("BIT", {"length": 1}),
         ("VECTOR(5)", {"data_type": "vector", "length": 5}),
         ("POINT NOT NULL SRID 4326", {"srid": 4326, "nullable": False}),
-        ("INT INVISIBLE", {"invisible": True}),
+        ("INT INVISIBLE", {"data_type": "int", "nullable": True}),
         ("INT AS (id + 1)", {"generated": "VIRTUAL", "generation_expression": "(`id` + 1)"}),
         ("INT AS (id + 1) STORED", {"generated": "STORED"}),
         ("INT DEFAULT 5 COMMENT 'it''s'", {"default": "5", "comment": "it's"}),
