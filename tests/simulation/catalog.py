@@ -87,6 +87,7 @@ for _pattern in (
     r"SHOW REPLICAS?(?: STATUS)?",
     r"SELECT PROCESSLIST_ID FROM performance_schema\.threads WHERE PROCESSLIST_COMMAND IN .*",
     r"SELECT PROCESSLIST_ID, PROCESSLIST_USER, .* WHERE PROCESSLIST_COMMAND = 'Query' .*",
+    r"SELECT t\.PROCESSLIST_ID FROM performance_schema\.metadata_locks g JOIN .*",
     r"SELECT 1 FROM information_schema\.COLUMNS WHERE .* AND GENERATION_EXPRESSION <> ''",
     r"SELECT PARTITION_NAME, .* FROM information_schema\.PARTITIONS .*",
     r"SELECT [A-Z_, ]+ FROM information_schema\.TRIGGERS WHERE .*",
