@@ -53,9 +53,7 @@ _MAY_HOLD: Final = (
     "After a swap the old table holds the rows from before, and a new one that was swapped back"
     " by hand those from between."
 )
-_ENDS_REVERSE: Final = (
-    "It ends reverse replication: spirit-py revert will not be possible any more."
-)
+_ENDS_REVERSE: Final = "ends reverse replication: spirit-py revert will not be possible any more"
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
@@ -137,7 +135,7 @@ def clean_up(
             say(f"ended {counted(ended, 'session')} of the abandoned run")
         # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
         settle_left(_Settling(options, database, say), session, tables)
-        ends = f" {_ENDS_REVERSE}" if left.revertible else ""
+        ends = f" That {_ENDS_REVERSE}." if left.revertible else ""
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}{ends}")
         if not drop_old and not left.revertible:
             leave_to_operator(session, left.swapped)
@@ -287,7 +285,7 @@ def _list(left: Leftovers, say: Say) -> None:
     for schema, name in left.others:
         say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
     if left.revertible:
-        say(f"dropping {_names(left.old)}: {_ENDS_REVERSE}")
+        say(f"to drop {_names(left.old)} {_ENDS_REVERSE}")
 
 
 def _keep(tables: Sequence[Name], why: str, say: Say) -> None:

@@ -344,7 +344,7 @@ def test_cleanup_drops_the_way_back_with_the_old_table(table, engine):
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     said = clean(table, old=True)
     question = next(line for line in said.splitlines() if line.startswith("Drop "))
-    assert "It ends reverse replication: spirit-py revert will not be" in question
+    assert "That ends reverse replication: spirit-py revert will not be" in question
     assert changed.tables() == {"t"}
 
 
