@@ -82,7 +82,7 @@ class ReverseReplicationLost(MigrationFailure):
         return cls(
             f"reverse replication of {record.names} is lost: {reason}",
             hint=f"the change itself is done and stays; {old} is left as it was then: see what only"
-            " it holds, then drop it, or run spirit-py cleanup",
+            " it holds, then drop it, or run spirit-py cleanup --drop-old",
             details=details,
         )
 
