@@ -185,6 +185,10 @@ class StatementWrite(FeedFailure, code=ErrorCode.STATEMENT_WRITE):
     """A session wrote in STATEMENT format to a table that no option names (R13); resumable."""
 
 
+class KeyNotProven(MigrationFailure, code=ErrorCode.FOREIGN_KEY, resumable=False):
+    """A row has no parent by a foreign key that was added; the key is dropped again, or stays."""
+
+
 class SchemaChanged(FeedFailure, code=ErrorCode.SCHEMA_CHANGED, resumable=False):
     """Another session changed the definition of the table, or the server is another one (R14)."""
 

@@ -31,7 +31,8 @@ Further: TypeAlias = Callable[[KeyRange, int], KeyBound | None]
 
 Bounds: TypeAlias = tuple[tuple[KeyBound, ...], KeyBound | None]
 
-INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ "
+INVISIBLE_INDEX = "SET_VAR(optimizer_switch='use_invisible_indexes=on')"
+INVISIBLE_INDEX_HINT = f"/*+ {INVISIBLE_INDEX} */ "
 
 
 @dataclass(eq=False)

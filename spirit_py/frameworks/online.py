@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import cleanup, flag_value, migration_config_of, run_of
 from spirit_py.classes import dataclass, replace
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped
 from spirit_py.options.commands import CleanupArguments, MigrationArguments
 from spirit_py.sql import quote_identifier
@@ -210,6 +211,13 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
         (alter,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
     except (Refusal, ValueError):
         return statement
+    if alter.of_kind(ClauseKind.EXCHANGE_PARTITION):
+        raise Refusal(
+            f"a revision cannot make {alter.clauses!r}: made again after a stop, it would bring"
+            " the rows back, and no definition shows that it was made",
+            hint="run it by spirit-py migrate, outside of the revision",
+            error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+        )
     if not alter.of_kind(*_NAMING_CHECKS):
         return statement
     present = {str(name).lower() for (name,) in session.query(_CHECKS, (alter.schema, alter.table))}

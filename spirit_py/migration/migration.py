@@ -124,7 +124,7 @@ def _begin(
         marked()
         begin_control(run, session, record)
 
-    if change_in_place(run, session, contexts, marked, listen):
+    if change_in_place(run, session, contexts, marked, listen, earlier=abandoned):
         if not run.config.dry_run:
             run.note(PlainFact.TABLES_CHANGED)
         return None

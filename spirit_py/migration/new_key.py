@@ -6,10 +6,18 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.attached.foreign_keys.added import OrphanSearch, index_for, wanted_key
+from spirit_py.attached.foreign_keys.added import OrphanSearch, index_for
 from spirit_py.attached.foreign_keys.catalogue import Trial
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, SchemaChanged, ServerFault
+from spirit_py.errors import (
+    KeyNotProven,
+    MigrationFailure,
+    SchemaChanged,
+    ServerFault,
+    SpiritError,
+)
+from spirit_py.migration.facts import PlainFact
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession, patiently
 from spirit_py.mysql.tables.definition import read_table
@@ -20,18 +28,19 @@ from spirit_py.units import human_count, of_about
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.attached.foreign_keys.added import KeyProof
+    from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.statement import Clause
 
-#: The limit of one query of the search.
-_QUERY_SECONDS = 300
+#: The limit of one query of the search, which reads all rows of one value.
+_QUERY_SECONDS = 86_400
 
 
-def try_key(session: SqlSession, context: PreflightContext, clause: Clause, building: str) -> None:
+def try_key(session: SqlSession, context: PreflightContext, key: ForeignKey) -> None:
     """Try a foreign key between empty copies of both tables; Refusal with what the server says."""
-    key = wanted_key(clause, (context.schema, context.table))
+    building = read_proofs(session, context.schema, context.table).building
     trial = Trial(
         session=session, keys=(key,), new_tables={}, schema=context.schema, building=building
     )
@@ -40,14 +49,15 @@ def try_key(session: SqlSession, context: PreflightContext, clause: Clause, buil
 
 
 def prove_key(
-    run: Run, context: PreflightContext, clause: Clause, drop: Callable[[], object]
+    run: Run, context: PreflightContext, proof: KeyProof, drop: Callable[[], object] | None
 ) -> None:
-    """Look at every row of the child; MigrationFailure for one without a parent, after ``drop``.
+    """Look at every row of the child; KeyNotProven for one without a parent.
 
-    A run that ends before the last row leaves the key; the same command looks at all rows again.
+    ``drop`` drops a key that this program has added; another one stays. A run that ends before the
+    last row leaves key and record; the same command looks at all rows again.
     """
-    key = wanted_key(clause, (context.schema, context.table))
-    options = run.config.connection
+    key, options = proof.wanted, run.config.connection
+    run.note(PlainFact.RECORD_STAYS)
     held = RenewedSession(partial(connect, options, role="orphans", read_timeout=_QUERY_SECONDS))
 
     def turn(rows: int) -> None:
@@ -70,18 +80,33 @@ def prove_key(
     with contextlib.closing(held):
         child = read_table(held.session(), *key.child)
         index = None if child is None else index_for(child, key.columns)
-        if child is None or index is None:
+        if child is not None and index is not None:
+            found = OrphanSearch(query, key, child, index).run(turn)
+        if child is None or index is None or not proof.is_there(held.session()):
             raise SchemaChanged(
-                f"another session changed {'.'.join(key.child)} before its rows were looked at",
+                f"{key} is not there any more: another session changed {'.'.join(key.child)} while"
+                " its rows were looked at",
                 hint="see what was changed, then run the same command again",
             )
-        found = OrphanSearch(query, key, child, index).run(turn)
     run.show("")
-    if found:
-        drop()
-        raise MigrationFailure(
-            f"{key} was dropped again: a row of the child has no parent, with"
-            f" ({', '.join(key.columns)}) = ({', '.join(found)})",
-            hint="give it a parent, change it, or delete it; then run the same command again",
-            error_code=ErrorCode.FOREIGN_KEY,
+    if not found:
+        return
+    orphan = f"a row of {'.'.join(key.child)} has no parent in {'.'.join(key.parent)}, with"
+    orphan += f" ({', '.join(key.columns)}) = ({', '.join(found)})"
+    mend = "give it a parent, change it, or delete it"
+    if drop is None:
+        raise KeyNotProven(
+            f"{orphan}; {key} was there before this command, and stays",
+            hint=f"{mend}: it was written with foreign_key_checks=0, or the key was added so",
         )
+    try:
+        drop()
+    except SpiritError as error:
+        raise MigrationFailure(
+            f"{orphan}, and {key}, which is there, could not be dropped again: {error.message}",
+            hint=f"{mend}; then run the same command again, which looks at all rows",
+            error_code=ErrorCode.FOREIGN_KEY,
+        ) from error
+    raise KeyNotProven(
+        f"{key} was dropped again: {orphan}", hint=f"{mend}; then run the same command again"
+    )

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
@@ -35,7 +35,7 @@ from spirit_py.preflight.shortcut import (
     ShortcutResult,
     probe_shortcut,
 )
-from spirit_py.sql import quote_identifier
+from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
 
 if TYPE_CHECKING:
@@ -51,14 +51,19 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 
+_MARKED: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD_FOREIGN_KEY})
+
+
 def change_in_place(
     run: Run,
     session: Session,
     contexts: Sequence[PreflightContext],
     mark: Callable[[], None],
     listen: Callable[[], None],
+    *,
+    earlier: CheckpointRecord | None,
 ) -> bool:
-    """Try the shortcut; return whether it changed the table.
+    """Try the shortcut; return whether it changed the table. ``earlier``: of a run that ended.
 
     Several tables must change at one moment, which only the copy can do. A dry run asks the server
     about an empty copy of the table. ``mark`` creates the checkpoint table, which must be there
@@ -69,23 +74,28 @@ def change_in_place(
     if reason := _against(run, session, contexts):
         return _left_to_copy(run, reason, by_server)
     (context,) = contexts
-    if by_server is not None and by_server.kind is ClauseKind.EXCHANGE_PARTITION:
-        # Made again, it would undo what a killed run has made: that run has to be known.
+    if by_server is not None and by_server.kind in _MARKED:
+        # A killed run has to be known: an EXCHANGE made again would be undone, and only a key
+        # that this program has added may be dropped.
         mark()
-    new_key = by_server is not None and by_server.kind is ClauseKind.ADD_FOREIGN_KEY
+    proof = _proof_of(session, context)
+    key = proof if isinstance(proof, KeyProof) else None
+    added = key is not None and (
+        not key.happened(answered=False)
+        or (earlier is not None and earlier.statement == statement_of(contexts))
+    )
+    if key is not None and not key.happened(answered=False):
+        try_key(session, context, key.wanted)
     with run.session("shortcut", native=True) as native:
         if asks_first := run.config.dry_run or run.veto.asks:
             mark()
             found = _probed(run, native, session, context)
         if not asks_first or (found.algorithm is not None and not run.config.dry_run):
             found = _tried(run, native, session, context, listen)
-        if new_key and by_server is not None and found.algorithm and not run.config.dry_run:
-
-            def undo() -> None:
-                _tried(run, native, session, _dropping(session, context, by_server), listen)
-
+        if key is not None and found.algorithm is not None and not run.config.dry_run:
+            drop = partial(_drop_key, run, native, session, context, key, listen=listen)
             _reach(listen)
-            prove_key(run, context, by_server, undo)
+            prove_key(run, context, key, drop if added else None)
     if found.algorithm is None:
         return _left_to_copy(run, found.reason, by_server)
     run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
@@ -106,18 +116,18 @@ def _left_to_copy(run: Run, reason: str, by_server: Clause | None) -> bool:
 def require_not_begun(
     contexts: Sequence[PreflightContext], abandoned: CheckpointRecord | None
 ) -> None:
-    """Refuse an EXCHANGE of which a killed run may have made the same: it would be undone."""
-    clause = made_by_server(contexts)
-    if clause is None or abandoned is None or clause.kind is not ClauseKind.EXCHANGE_PARTITION:
-        return
-    if abandoned.statement == statement_of(contexts):
-        schema, table = contexts[0].schema, contexts[0].table
+    """Refuse any run after an EXCHANGE that a killed one may have made: its record would go.
+
+    Made again, the EXCHANGE would be undone.
+    """
+    schema, table = contexts[0].schema, contexts[0].table
+    begun = f"ALTER TABLE {quote_table(schema, table)} {ClauseKind.EXCHANGE_PARTITION.upper()} "
+    if abandoned is not None and begun in abandoned.statement:
         raise Refusal(
-            f"a run of {clause.text!r} was killed, and may have made it: made again, it would"
+            f"a run of {abandoned.statement} was killed, and may have made it: made again, it would"
             " bring the rows back",
-            hint=f"see which of the two tables has the rows ({schema}.{table} and"
-            f" {'.'.join(clause.other)}); then spirit-py cleanup --database {quote(schema)}"
-            f" --table {quote(table)}, and the same command if it was not made",
+            hint="see which of the two tables has the rows; then spirit-py cleanup --database"
+            f" {quote(schema)} --table {quote(table)}, and the same command if it was not made",
             error_code=ErrorCode.CANNOT_RESUME,
         )
 
@@ -128,8 +138,6 @@ def _probed(
     building = read_proofs(session, context.schema, context.table).building
     source, statement = context.source, context.statement
     by_server = made_by_server([context])
-    if by_server is not None and by_server.kind is ClauseKind.ADD_FOREIGN_KEY:
-        try_key(session, context, by_server, building)
     try:
         return probe_shortcut(
             native, session, source, statement, building=building, by_server=by_server
@@ -177,11 +185,23 @@ def _tried(
             return ShortcutResult(reason=str(reason))
 
 
-def _dropping(session: SqlSession, context: PreflightContext, clause: Clause) -> PreflightContext:
-    """Return the context of the statement that drops a foreign key that was added."""
+def _drop_key(
+    run: Run,
+    native: Session,
+    session: Session,
+    context: PreflightContext,
+    key: KeyProof,
+    *,
+    listen: Callable[[], None],
+) -> None:
+    """Drop a foreign key that was added; a SpiritError where that was not possible."""
     schema, table = context.schema, context.table
-    drop = alter_of(schema, table, f"DROP FOREIGN KEY {quote_identifier(clause.name)}")
-    return replace(context, statement=drop, found=read_table(session, schema, table))
+    drop = alter_of(schema, table, f"DROP FOREIGN KEY {quote_identifier(key.wanted.name)}")
+    found = read_table(session, schema, table)
+    dropping = replace(context, statement=drop, altered={}, found=found)
+    result = _tried(run, native, session, dropping, listen)
+    if result.algorithm is None:
+        raise MigrationFailure(result.reason, error_code=ErrorCode.SWAP_HELD_BACK)
 
 
 def _proof_of(session: SqlSession, context: PreflightContext) -> OutcomeProof | None:

@@ -26,6 +26,7 @@ from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.sql import binary_literal, string_literal
+from spirit_py.statement.clauses import qualified_sql
 from spirit_py.statement.lexer import not_understood
 from spirit_py.table.build import build_mapping
 from spirit_py.table.conversions import cast_to
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import Finding
+    from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
     from spirit_py.table.schema import Column, TableSchema
@@ -98,7 +100,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
             config=config,
             facts=facts,
             grants=grants,
-            statement=statement,
+            statement=_with_present_name(session, statement),
             found=read_table(session, statement.schema, statement.table),
         )
         for statement in read_intent(session, config, facts.sql_mode)
@@ -106,6 +108,16 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
     _refuse_twice(contexts)
     altered = {(context.schema, context.table): context.statement for context in contexts}
     return tuple(replace(context, altered=altered) for context in contexts)
+
+
+def _with_present_name(session: SqlSession, statement: AlterStatement) -> AlterStatement:
+    """Return a statement whose clause names its other table as the server does."""
+    clause = statement.parsed[0]
+    found = read_table(session, *clause.other) if clause.other[1] else None
+    if found is None:
+        return statement
+    named = replace(clause, other=(found.schema, found.name))
+    return replace(statement, parsed=(named,), clauses=qualified_sql(named))
 
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:

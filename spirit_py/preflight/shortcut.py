@@ -47,13 +47,16 @@ _NOT_ON_A_COPY: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD
 
 
 class OutcomeProof(Protocol):
-    """What a clause changes, looked at before it is sent, where the definition is no proof.
+    """What a clause changes, where the definition is no proof.
 
     ``settings`` are sent in its session before it.
     """
 
     reason: str
     settings: tuple[str, ...]
+
+    def begin(self) -> None:
+        """Look at what is there, right before the clause is sent."""
 
     def without(self, shape: str) -> str:
         """Return the part of a definition that the clause leaves alone."""
@@ -235,8 +238,10 @@ class Shortcut:
             take_named_lock(self.native, fence)
             self._fenced = fence
             self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
-            for setting in self.proof.settings if self.proof is not None else ():
-                self.native.execute(setting)
+            if self.proof is not None:
+                self.proof.begin()
+                for setting in self.proof.settings:
+                    self.native.execute(setting)
             self.native.execute(
                 f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
             )

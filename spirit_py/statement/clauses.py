@@ -240,7 +240,7 @@ def _partitions(kind: ClauseKind) -> _Reader:
         names: list[str] = []
         while not every and (not names or cursor.take_symbol(",")):
             names.append(cursor.name("the partition's name"))
-        other = ("", "")
+        other, validation = ("", ""), ""
         if kind is Kind.EXCHANGE_PARTITION:
             if len(names) > 1 or not cursor.take("WITH", "TABLE"):
                 raise unknown_clause(cursor)
@@ -248,12 +248,14 @@ def _partitions(kind: ClauseKind) -> _Reader:
             other = ("", first)
             if cursor.take_symbol("."):
                 other = (first, cursor.name("the table's name"))
-            if cursor.take_any("WITH", "WITHOUT") and not cursor.take("VALIDATION"):
+            validation = cursor.take_any("WITH", "WITHOUT")
+            if validation and not cursor.take("VALIDATION"):
                 raise unknown_clause(cursor)
         if not cursor.done:
             raise unknown_clause(cursor)
         cursor.at = at
-        yield replace(_clause(cursor, kind), partitions=tuple(names), other=other)
+        clause = _clause(cursor, kind)
+        yield replace(clause, partitions=tuple(names), other=other, validation=validation)
 
     return read
 
@@ -307,8 +309,7 @@ def qualified_sql(clause: Clause) -> str:
             f" {quote_table(*clause.other)} ({identifier_list(clause.parent_columns)})"
             f" {clause.body.upper()}"
         ).rstrip()
-    words = clause.body.split()
-    rest = f" {' '.join(words[-2:]).upper()}" if words[-1] == "validation" else ""
+    rest = f" {clause.validation} VALIDATION" if clause.validation else ""
     (partition,) = clause.partitions
     other = quote_table(*clause.other)
     return f"EXCHANGE PARTITION {quote_identifier(partition)} WITH TABLE {other}{rest}"

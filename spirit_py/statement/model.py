@@ -51,8 +51,8 @@ class Clause:
     """One clause, as written in ``text``; ``name`` is the old name, ``body`` normalized.
 
     ``partitions`` are the named ones, of ADD those that come; none for ALL. ``other`` is the table
-    that one is exchanged with, or that a foreign key refers to, by ``columns`` and
-    ``parent_columns``; its schema is empty where it is not named.
+    that one is exchanged with, ``validation`` WITH or WITHOUT; or that a foreign key refers to, by
+    ``columns`` and ``parent_columns``. Its schema is empty where it is not named.
     """
 
     kind: ClauseKind
@@ -61,6 +61,7 @@ class Clause:
     body: str = ""
     text: str = ""
     partitions: tuple[str, ...] = ()
+    validation: str = ""
     other: tuple[str, str] = ("", "")
     columns: tuple[str, ...] = ()
     parent_columns: tuple[str, ...] = ()

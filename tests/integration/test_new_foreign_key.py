@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,21 @@ from spirit_py.attached.foreign_keys.added import (
 )
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.errors import (
+    Interrupted,
+    KeyNotProven,
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+    SpiritError,
+)
+from spirit_py.migration import shortcuts
 from spirit_py.plan import make_plan
 from spirit_py.preflight.shortcut import Shortcut
 from spirit_py.statement import alter_of
+from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
 from tests.kits.locking import turns_on
 from tests.kits.lost_answer import LosesTheAnswer
@@ -140,15 +152,182 @@ def test_a_row_that_comes_before_the_key_is_found_after_it(db, desk, engine, tab
     assert migrate(db, engine).algorithm == "inplace"
 
 
-def test_a_run_after_a_killed_one_looks_at_the_rows_of_its_key(db, desk, engine):
-    """The key of before proves nothing about the rows."""
-    db.execute("INSERT INTO t VALUES (9, 77, NULL, NULL)")
+def stopped_in_its_search(db, engine, monkeypatch) -> None:
+    """Let a run add the key and end in the middle of its search."""
+
+    def stops(*_: Any) -> None:
+        raise Interrupted(2)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OrphanSearch, "run", stops)
+        with pytest.raises(Interrupted):
+            migrate(db, engine)
+
+
+def orphan(db) -> None:
+    """Write a row without a parent, which the server does not check."""
     db.execute("SET foreign_key_checks = 0")
-    db.execute(f"ALTER TABLE t {ADD}")
+    db.execute("INSERT INTO t VALUES (9, 77, NULL, NULL)")
     db.execute("SET foreign_key_checks = 1")
-    with pytest.raises(MigrationFailure, match="was dropped again"):
+
+
+def test_a_run_after_a_stopped_one_looks_at_the_rows_of_its_key(db, desk, engine, monkeypatch):
+    """Its record shows that the key is the program's, which may drop it."""
+    stopped_in_its_search(db, engine, monkeypatch)
+    assert key_of(desk) is not None
+    orphan(db)
+    with pytest.raises(KeyNotProven, match="was dropped again"):
         migrate(db, engine)
     assert key_of(desk) is None
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+
+
+def test_a_key_that_was_there_before_is_not_dropped(db, desk, engine):
+    """Its rows are looked at, and one without a parent is named."""
+    db.execute(f"ALTER TABLE t {ADD}")
+    assert migrate(db, engine).algorithm == "inplace"
+    orphan(db)
+    with pytest.raises(KeyNotProven, match=r"\('77'\); .* was there before .*, and stays"):
+        migrate(db, engine)
+    assert key_of(desk) is not None
+
+
+@pytest.mark.parametrize("again", ["", f", {ADD} ON DELETE CASCADE"])
+def test_a_key_that_goes_during_the_search_is_not_called_done(db, desk, engine, monkeypatch, again):
+    """Another session has dropped it, or made another one of its name."""
+    search = OrphanSearch.run
+
+    def drops(self: OrphanSearch, turn: Any) -> tuple[str, ...]:
+        found = search(self, turn)
+        for one in f"DROP FOREIGN KEY f{again}".split(", "):
+            db.execute(f"ALTER TABLE t {one}")
+        return found
+
+    monkeypatch.setattr(OrphanSearch, "run", drops)
+    with pytest.raises(SchemaChanged, match="is not there any more"):
+        migrate(db, engine)
+
+
+def test_a_key_that_cannot_be_dropped_again_is_said_to_be_there(db, desk, engine, monkeypatch):
+    """With the row; the same command looks at all rows again, and drops it."""
+
+    def drops_not(*_: Any, **__: Any) -> None:
+        raise MigrationFailure("no lock")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shortcuts, "_drop_key", drops_not)
+        patched.setattr(OrphanSearch, "run", lambda *_: ("'77'",))
+        with pytest.raises(MigrationFailure, match="could not be dropped again: no lock"):
+            migrate(db, engine)
+    assert key_of(desk) is not None
+    orphan(db)
+    with pytest.raises(KeyNotProven, match="was dropped again"):
+        migrate(db, engine)
+
+
+@pytest.mark.parametrize(
+    ("child", "parent"),
+    [
+        ("ENUM('a','b')", "ENUM('b','a')"),
+        ("DECIMAL(10,2)", "DECIMAL(12,4)"),
+        ("DATETIME", "DATETIME(6)"),
+        ("BIT(8)", "BIT(16)"),
+        ("BINARY(4)", "BINARY(8)"),
+        ("INT", "INT UNSIGNED"),
+        ("INT", "BIGINT"),
+        ("TINYINT UNSIGNED", "YEAR"),
+        ("VARCHAR(9) COLLATE utf8mb4_bin", "VARCHAR(9)"),
+    ],
+)
+def test_types_that_the_server_compares_otherwise_are_refused(db, engine, child, parent):
+    """What is equal to SQL may be another value in the parent's index, and the reverse."""
+    db.execute(f"CREATE TABLE p (id {parent} NOT NULL PRIMARY KEY)")
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, p {child}, KEY p (p))")
+    with pytest.raises(Refusal, match=r"column p is .*, and id of .* is "):
+        migrate(db, engine)
+
+
+@pytest.mark.parametrize(
+    ("child", "parent", "value"),
+    [
+        ("VARCHAR(9)", "VARCHAR(20)", "'a'"),
+        ("INT", "INT NOT NULL", "7"),
+        ("VARBINARY(4)", "VARBINARY(8)", "X'00ff'"),
+        ("DECIMAL(10,2)", "DECIMAL(10,2)", "1.5"),
+        ("ENUM('a','b')", "ENUM('a','b')", "'b'"),
+        ("DATETIME(3)", "DATETIME(3)", "'2026-01-01 00:00:00.5'"),
+        ("CHAR(5) COLLATE utf8mb4_general_ci", "CHAR(9) COLLATE utf8mb4_general_ci", "'x '"),
+    ],
+)
+def test_equal_types_are_searched(db, engine, child, parent, value):
+    """A parent is found; without it the row is named."""
+    db.execute(f"CREATE TABLE p (id {parent}, PRIMARY KEY (id))")
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, p {child}, KEY p (p))")
+    db.execute(f"INSERT INTO t VALUES (1, {value})")
+    with pytest.raises(Refusal, match="has no parent"):
+        migrate(db, engine)
+    db.execute(f"INSERT INTO p VALUES ({value})")
+    assert migrate(db, engine).algorithm == "inplace"
+
+
+@pytest.mark.parametrize("name", ["p", "c"])
+def test_names_of_tables_are_no_aliases(db, engine, name):
+    """A child that has the name by which a query calls a table is searched all the same."""
+    db.execute("CREATE TABLE par (id INT PRIMARY KEY)")
+    db.execute(f"CREATE TABLE {name} (id INT, k INT PRIMARY KEY, KEY (id))")
+    db.execute(f"INSERT INTO {name} VALUES (77, 1)")
+    alter = "ADD CONSTRAINT f FOREIGN KEY (id) REFERENCES par (id)"
+    with pytest.raises(Refusal, match="has no parent"):
+        Migrating(engine, config_for(db, table=name, alter=alter)).end()
+
+
+@pytest.mark.parametrize(
+    "index", ["KEY p (p DESC)", "FULLTEXT KEY p (u)", "KEY p (p, id)", "KEY p (p) INVISIBLE"]
+)
+def test_only_an_index_that_the_server_takes_will_do(db, desk, engine, index):
+    """It would build another one while it adds the key."""
+    db.execute(f"ALTER TABLE t DROP KEY p, ADD {index}")
+    if "DESC" in index or "FULLTEXT" in index:
+        with pytest.raises(Refusal, match=r"no index of .* begins with"):
+            migrate(db, engine)
+        return
+    assert migrate(db, engine).algorithm == "inplace"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"defer_cutover": True},
+        {"no_shortcut": True},
+        {"keep_old_current": 60.0},
+        {"table": "", "alter": "", "statement": f"ALTER TABLE t {ADD}; ALTER TABLE p ADD c INT"},
+    ],
+)
+def test_a_copy_that_is_asked_for_is_none_for_a_key(db, desk, engine, more):
+    """Rows would not be looked at, or nobody knows when it is made."""
+    with pytest.raises(Refusal, match="made by the server alone"):
+        Migrating(engine, config_for(db, **{"table": "t", "alter": ADD, **more})).end()
+    assert key_of(desk) is None
+
+
+def test_rights_on_the_parent_are_asked_for_before(db, desk, engine):
+    """REFERENCES is none of those that every migration needs; the GRANT names the parent's schema."""
+    session = connection_options(db)
+    db.execute(f"CREATE USER 'few_{db.name}'@'%' IDENTIFIED BY 'few'")
+    try:
+        db.execute(
+            "GRANT SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+            f" CREATE TEMPORARY TABLES ON {db.name}.* TO 'few_{db.name}'@'%'"
+        )
+        db.execute(
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, PROCESS ON *.* TO 'few_{db.name}'@'%'"
+        )
+        few = replace(session, user=f"few_{db.name}", password="few")
+        with pytest.raises(Refusal, match="lacks REFERENCES on") as refused:
+            migrate(db, engine, connection=few)
+        assert refused.value.error_code is ErrorCode.MISSING_PRIVILEGES
+    finally:
+        db.execute(f"DROP USER 'few_{db.name}'@'%'")
 
 
 def attempt(desk, native: Any) -> str | None:
@@ -199,7 +378,7 @@ def search_of(desk, alter: str, rows: int) -> OrphanSearch:
     return search
 
 
-@pytest.mark.parametrize("index", ["(u, x)", "(u DESC, x)", "(u, x DESC, id)", "(x, u)"])
+@pytest.mark.parametrize("index", ["(u, x)", "(u, x, id DESC)", "(x, u)"])
 def test_every_row_is_looked_at(db, desk, index):
     """Against the server's own answer: texts that are equal, NULLs, many rows of one value."""
     seed = seed_of("SPIRIT_PY_ORPHAN_SEED")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.frameworks import online
 from spirit_py.mysql.tables.partitions import PartitionProof, partitions_of
 from spirit_py.plan import make_plan
 from spirit_py.preflight.shortcut import Shortcut
@@ -243,9 +245,11 @@ def test_an_exchange_is_not_made_a_second_time(db, desk):
     process.kill()
     process.wait()
     reader.rollback()
-    again = run(db, *words)
-    assert again.returncode == 2, again.stderr
-    assert "was killed, and may have made it" in again.stderr
+    others = (EXCHANGE, EXCHANGE.replace("TABLE x", f"TABLE {db.name}.x"), "DROP PARTITION p0")
+    for more in (*((one,) for one in others), ("DROP PARTITION p0", "--dry-run")):
+        again = run(db, "migrate", "--alter", *more, "--allow-data-loss", "--start-afresh")
+        assert again.returncode == 2, again.stderr
+        assert "was killed, and may have made it" in again.stderr
     assert rows_of(db) == ROWS
     cleaned = run(db, "cleanup", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
@@ -262,6 +266,48 @@ def test_a_table_that_another_run_works_on_is_not_exchanged(db, desk, engine):
     with pytest.raises(Refusal, match=r"another run works on .*x .*which the statement names"):
         migrate(db, engine, EXCHANGE)
     assert rows_of(db) == ROWS
+
+
+def test_names_that_look_alike_are_told_apart(db, engine):
+    """InnoDB keeps letters outside of ASCII in a code of its own."""
+    db.execute(
+        "CREATE TABLE t (id INT) PARTITION BY LIST (id) (PARTITION `東京` VALUES IN (1),"
+        " PARTITION `大阪` VALUES IN (2), PARTITION pé VALUES IN (3), PARTITION pü VALUES IN (4))"
+    )
+    db.execute("INSERT INTO t VALUES (1), (2), (3), (4)")
+    assert migrate(db, engine, "DROP PARTITION `東京`").algorithm == "inplace"
+    assert migrate(db, engine, "TRUNCATE PARTITION pé").algorithm == "inplace"
+    assert rows_of(db) == ((2,), (4,))
+
+
+def test_a_table_named_validation_is_exchanged(db, desk, engine):
+    """The word behind the table is no part of its name."""
+    db.execute("RENAME TABLE x TO validation")
+    migrate(db, engine, "EXCHANGE PARTITION p1 WITH TABLE validation")
+    assert rows_of(db, "validation") == ROWS[1:2]
+
+
+def test_the_other_table_may_change_while_it_is_waited_for(db, desk, engine):
+    """What is exchanged is what is there when the clause is sent."""
+    reader = db.connect()
+    reader.query("BEGIN")
+    reader.query("INSERT INTO t VALUES (9, 22, 9)")
+    run = Migrating(engine, config_for(db, table="t", alter=EXCHANGE, allow_data_loss=True))
+    run.wait_until(lambda: "is not requested while" in run.told.text, "wait")
+    db.execute("TRUNCATE x")
+    reader.rollback()
+    assert run.end().algorithm == "inplace"
+    assert rows_of(db, "x") == ROWS[1:2]
+
+
+def test_a_revision_makes_no_exchange():
+    """No definition shows that it was made, so a step of it would be made again."""
+    with pytest.raises(Refusal, match="a revision cannot make"):
+        online._with_present_names(
+            None,  # type: ignore[arg-type]
+            SimpleNamespace(schema="s", sql_mode=""),  # type: ignore[arg-type]
+            f"ALTER TABLE t {EXCHANGE}",
+        )
 
 
 def test_an_operator_who_defers_it_ends_it(db, desk, engine):

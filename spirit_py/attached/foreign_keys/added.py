@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.attached.foreign_keys.catalogue import keys_of
 from spirit_py.attached.foreign_keys.model import ForeignKey
 from spirit_py.chunk.chunk import KeyRange, chunk_predicate, order_by, walk_directions
-from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
+from spirit_py.chunk.chunker import INVISIBLE_INDEX
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.classes import dataclass, replace
 from spirit_py.sql import quote_identifier, quote_table
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column, Index, TableSchema
 
 _CHUNK_SECONDS: Final = 0.5
+_BYTES: Final = frozenset({"binary", "varbinary", "bit"})
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 
 
 def wanted_key(clause: Clause, child: Name) -> ForeignKey:
@@ -70,10 +72,33 @@ def _action(clause: Clause, when: str) -> str:
 
 
 def index_for(table: TableSchema, columns: tuple[str, ...]) -> Index | None:
-    """Return an index that begins with these columns in this order, the shortest one."""
+    """Return an index that the server takes for a key of these columns, the shortest one.
+
+    It begins with them in this order, none descending; otherwise the server builds one.
+    """
     wanted = tuple(column.lower() for column in columns)
-    found = [one for one in table.indexes if one.leading[: len(wanted)] == wanted]
+    found = [
+        one
+        for one in table.indexes
+        if one.kind.upper() == "BTREE"
+        and one.leading[: len(wanted)] == wanted
+        and not any(part.descending for part in one.parts[: len(wanted)])
+    ]
     return min(found, key=lambda index: len(index.parts), default=None)
+
+
+def compared_alike(child: Column, parent: Column) -> bool:
+    """Return whether SQL and InnoDB find the same values of two columns equal.
+
+    InnoDB compares what is stored: a DECIMAL or DATETIME with other decimals, or an ENUM with
+    another order, is another value for it (measured on 9.7.4).
+    """
+    if child.collation is not None or child.data_type == "varbinary":
+        texts = (child.data_type, child.collation) == (parent.data_type, parent.collation)
+        return texts and child.members == parent.members
+    if child.data_type in _INTEGERS:
+        return (child.data_type, child.unsigned) == (parent.data_type, parent.unsigned)
+    return child.column_type == parent.column_type
 
 
 @dataclass(eq=False)
@@ -86,13 +111,20 @@ class KeyProof:
     reason: str = "the server adds the foreign key in place"
     settings: tuple[str, ...] = ("SET SESSION foreign_key_checks = 0",)
 
+    def begin(self) -> None:
+        """Note nothing: the definition shows whether the key was there."""
+
     def without(self, shape: str) -> str:
         """Return a definition without its foreign keys."""
         return FOREIGN_KEY.sub("", shape)
 
     def happened(self, *, answered: bool) -> bool:  # noqa: ARG002 - the protocol's
         """Return whether the key is there."""
-        found = existing_key(self.session, self.wanted)
+        return self.is_there(self.session)
+
+    def is_there(self, session: SqlSession) -> bool:
+        """Return whether another session sees the key, as the clause has it."""
+        found = existing_key(session, self.wanted)
         return found is not None and is_same_key(found, self.wanted, self.clause)
 
 
@@ -134,7 +166,7 @@ class OrphanSearch:
         while True:
             within = KeyRange(lower=lower, upper=None)
             found = self.query(
-                f"SELECT {self._hint}{', '.join(key_select_expressions(self._columns))}"
+                f"SELECT {self._hint()}{', '.join(key_select_expressions(self._columns))}"
                 f" FROM {self._table} WHERE {self._where(within)}"
                 f" ORDER BY {order_by(self._columns, self._directions)}"
                 f" LIMIT 1 OFFSET {self._sizer.rows - 1}"
@@ -153,12 +185,10 @@ class OrphanSearch:
         parent = quote_table(*self.key.parent)
         pairs = zip(self.key.columns, self.key.parent_columns, strict=True)
         joined = " AND ".join(
-            f"p.{quote_identifier(other)} = {self.child.quoted}.{quote_identifier(one)}"
-            for one, other in pairs
+            f"p.{quote_identifier(other)} = c.{quote_identifier(one)}" for one, other in pairs
         )
-        limit = f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */ " if seconds else self._hint
         rows = self.query(
-            f"SELECT {limit}{', '.join(self._shown(one) for one in self._columns)}"
+            f"SELECT {self._hint(seconds)}{', '.join(self._shown(one) for one in self._columns)}"
             f" FROM {self._table} WHERE {self._where(within)}"
             f" AND NOT EXISTS (SELECT 1 FROM {parent} AS p WHERE {joined}) LIMIT 1"
         )
@@ -166,15 +196,18 @@ class OrphanSearch:
 
     @staticmethod
     def _shown(column: Column) -> str:
-        return f"QUOTE({quote_identifier(column.name)})"
+        name = quote_identifier(column.name)
+        return f"HEX({name})" if column.data_type in _BYTES else f"QUOTE({name})"
 
-    @property
-    def _hint(self) -> str:
-        return "" if self.index.visible else INVISIBLE_INDEX_HINT
+    def _hint(self, seconds: float = 0.0) -> str:
+        hints = [INVISIBLE_INDEX] if not self.index.visible else []
+        if seconds:
+            hints.append(f"MAX_EXECUTION_TIME({int(seconds * 1000)})")
+        return f"/*+ {' '.join(hints)} */ " if hints else ""
 
     @property
     def _table(self) -> str:
-        return f"{self.child.quoted} FORCE INDEX ({quote_identifier(self.index.name)})"
+        return f"{self.child.quoted} AS c FORCE INDEX ({quote_identifier(self.index.name)})"
 
     def _where(self, within: KeyRange) -> str:
         present = (

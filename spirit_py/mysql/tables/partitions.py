@@ -84,23 +84,34 @@ class PartitionState:
         patterns = [re.compile(partition_pattern(name)) for name in clause.partitions]
 
         def is_named(stored: str) -> bool:
+            # Also true of a name that looks alike: so the touched ones are counted, too.
             return not patterns or any(one.fullmatch(stored) for one in patterns)
 
         before, now = self.numbers, after.numbers
         touched = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
         if not touched or not all(map(is_named, touched)):
             return False
+        wholes = {_whole(name) for name in touched}
+        if patterns and len(wholes) != len(patterns):
+            return False
+        # A partition is touched with all of its parts.
+        if touched != {name for name in before.keys() | now.keys() if _whole(name) in wholes}:
+            return False
         old = {before.get(name) for name in touched}
         new = {now.get(name) for name in touched}
         if clause.kind is ClauseKind.ADD_PARTITION:
             return old == {None}
         if clause.kind is ClauseKind.DROP_PARTITION:
-            return new == {None} and not any(map(is_named, now))
+            return new == {None}
         if None in old | new:
             return False
         if clause.kind is ClauseKind.TRUNCATE_PARTITION:
-            return all(name in touched for name in before if is_named(name))
+            return bool(patterns) or len(touched) == len(before)
         return old <= after.other and new <= self.other
+
+
+def _whole(stored: str) -> str:
+    return stored.partition("#sp#")[0]
 
 
 @dataclass(eq=False)
@@ -113,7 +124,8 @@ class PartitionProof:
     reason: str = "the server changes only the partitions that it names"
     settings: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
+    def begin(self) -> None:
+        """Read the numbers, right before the clause is sent."""
         self._before = self._read()
 
     def without(self, shape: str) -> str:

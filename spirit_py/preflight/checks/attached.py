@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.added import (
     OrphanSearch,
+    compared_alike,
     existing_key,
     index_for,
     is_same_key,
@@ -24,6 +25,7 @@ from spirit_py.attached.foreign_keys.rules import (
 from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_triggers
 from spirit_py.attached.triggers.model import changed_by, mentions
 from spirit_py.chunk.chunk import KeyRange
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
@@ -31,12 +33,26 @@ from spirit_py.mysql.grants import scope_of
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
-from spirit_py.preflight.clauses import made_by_server
-from spirit_py.sql import identifier_list
+from spirit_py.preflight.clauses import made_by_server, why_copied
+from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
+    from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.triggers.model import Trigger
+    from spirit_py.table.schema import TableSchema
+
+
+def _unlike_columns(child: TableSchema, parent: TableSchema, key: ForeignKey) -> Findings:
+    for one, other in zip(key.columns, key.parent_columns, strict=True):
+        if not parent.has_column(other):
+            yield refuse(f"{parent.full_name} has no column {other}", "check the name")
+        elif not compared_alike(column := child.column(one), there := parent.column(other)):
+            yield refuse(
+                f"column {one} is {column.column_type}, and {other} of {parent.full_name} is"
+                f" {there.column_type}: the server may not find equal values equal",
+                f"make both of one type first: MODIFY {quote_identifier(one)} ...",
+            )
 
 
 #: Seconds of a first look for rows without a parent.
@@ -58,8 +74,19 @@ def new_foreign_key(context: PreflightContext) -> Findings:
             f"{context.source.full_name} has no column {', '.join(unknown)}", "check the name"
         )
         return
-    if read_table(context.session, *key.parent) is None:
+    if reason := why_copied([context]):
+        yield refuse(
+            f"{clause.text!r} is made by the server alone, and not by a copy: {reason}",
+            "leave that option out, and give the key in a command of its own",
+            code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+        )
+        return
+    parent = read_table(context.session, *key.parent)
+    if parent is None:
         yield refuse(f"there is no table {'.'.join(key.parent)}", "check the name")
+        return
+    if unlike := list(_unlike_columns(context.source, parent, key)):
+        yield from unlike
         return
     index, columns = index_for(context.source, key.columns), identifier_list(key.columns)
     if index is None:

@@ -105,7 +105,7 @@ def _exchanged(context: PreflightContext, clause: Clause, other: Name) -> Findin
     table = read_table(context.session, *other)
     if table is None:
         yield refuse(f"there is no table {'.'.join(other)}", "check the name")
-    elif not clause.body.endswith("without validation") and table.estimated_rows:
+    elif clause.validation != "WITHOUT" and table.estimated_rows:
         yield warn(
             f"the server reads all rows of {quote_table(*other)} (about"
             f" {human_count(table.estimated_rows)}) while writes to both tables wait",

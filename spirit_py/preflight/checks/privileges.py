@@ -19,6 +19,7 @@ _ON_SCHEMA = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
 # Others: LOCK TABLES asks for SELECT, a child's key for ALTER, a key for REFERENCES on its parent
 # (measured on 9.7; not INSERT and CREATE, which the manual names for ALTER).
 _ON_PARENT = ("SELECT", "REFERENCES")
+_ON_EXCHANGED = ("SELECT", "ALTER", "INSERT", "CREATE", "DROP")
 _ON_CHILD = ("SELECT", "ALTER")
 _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
 _PERFORMANCE_SCHEMA = "performance_schema"
@@ -68,6 +69,11 @@ def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     yield schema, grants.missing(_ON_TABLES, schema, (context.table, *beside))
     yield schema, grants.missing(_ON_SCHEMA, schema)
     yield "", grants.missing(_GLOBAL)
+    for clause in context.statement.parsed:
+        if clause.other[1]:
+            on_other = _ON_PARENT if clause.columns else _ON_EXCHANGED
+            where, table = clause.other
+            yield where, grants.missing(on_other, where, (table,))
 
 
 def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
