@@ -232,7 +232,7 @@ def test_a_foreign_key_is_refused_with_its_remedy(shop):
     key: Any = models.ForeignKey("shop.Customer", models.CASCADE, null=True)
     with pytest.raises(Refusal, match="foreign key") as refused:
         shop.apply(shop.connection(), Online(AddField("order", "customer", key)))
-    assert "native ALTER" in refused.value.hint
+    assert "in a command of its own" in refused.value.hint
     assert shop.changed() == []
 
 

@@ -311,7 +311,7 @@ def test_a_copy_that_is_asked_for_is_none_for_a_key(db, desk, engine, more):
 
 
 def test_rights_on_the_parent_are_asked_for_before(db, desk, engine):
-    """REFERENCES is none of those that every migration needs; the GRANT names the parent's schema."""
+    """REFERENCES is none of those that every migration needs."""
     session = connection_options(db)
     db.execute(f"CREATE USER 'few_{db.name}'@'%' IDENTIFIED BY 'few'")
     try:
