@@ -11,7 +11,14 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import create_checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
+from spirit_py.errors import (
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
 from spirit_py.migration.facts import PlainFact
@@ -146,6 +153,9 @@ def leave(
     """
     run.note(PlainFact.TEARDOWN_BEGUN)
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
+        return
+    if isinstance(error, OutcomeUnknown):
+        # What a clause has done that cannot be made twice is looked at first.
         return
     if _to_be_resumed(run, error):
         run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))

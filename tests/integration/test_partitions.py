@@ -229,19 +229,21 @@ def test_nothing_is_requested_while_a_query_is_in_front(db, desk, engine):
     assert rows_of(db) == (*ROWS[1:], (4, 22, 4))
 
 
-def test_an_exchange_is_not_made_a_second_time(db, desk):
+def test_an_exchange_is_not_made_a_second_time(db, desk, tmp_path):
     """A killed run may have made it; made again, it would bring the rows back."""
     reader = db.connect()
     reader.query("BEGIN")
     reader.query("INSERT INTO x VALUES (9, 15, 9)")
     words = ("migrate", "--alter", EXCHANGE, "--allow-data-loss")
-    process = subprocess.Popen(
-        command_line(db, words[0], "--table", "t", *words[1:]),
-        env=environment(db),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    until(lambda: db.query("SHOW TABLES LIKE '\\_t\\_chkpnt'"), "mark of the run")
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            command_line(db, words[0], "--table", "t", *words[1:]),
+            env=environment(db),
+            stdout=stream,
+            stderr=stream,
+        )
+    until(lambda: "is not requested while" in log.read_text(), "wait of the run")
     process.kill()
     process.wait()
     reader.rollback()
@@ -266,6 +268,18 @@ def test_a_table_that_another_run_works_on_is_not_exchanged(db, desk, engine):
     with pytest.raises(Refusal, match=r"another run works on .*x .*which the statement names"):
         migrate(db, engine, EXCHANGE)
     assert rows_of(db) == ROWS
+
+
+def test_an_exchange_of_which_nobody_knows_is_not_made_again(db, desk, engine, monkeypatch):
+    """R25: exit code 3, and the record stays until somebody has looked."""
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionProof, "happened", lambda *_, **__: False)
+        with pytest.raises(OutcomeUnknown):
+            migrate(db, engine, EXCHANGE)
+    assert rows_of(db, "x") == ROWS[1:2]
+    with pytest.raises(Refusal, match="may have made it"):
+        migrate(db, engine, EXCHANGE)
+    assert rows_of(db, "x") == ROWS[1:2]
 
 
 def test_names_that_look_alike_are_told_apart(db, engine):
