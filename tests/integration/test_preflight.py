@@ -1009,7 +1009,7 @@ def test_a_search_that_takes_too_long_is_a_warning(db, desk, monkeypatch):
         "INSERT INTO t (a) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
         " WHERE i < 900) SELECT i FROM n"
     )
-    db.execute("INSERT INTO t (a) SELECT t.a FROM t, t AS u LIMIT 60000")
+    db.execute("INSERT INTO t (a) SELECT t.a FROM t, t AS u LIMIT 300000")
     monkeypatch.setattr("spirit_py.preflight.check.SECONDS", 0.001)
     _, warnings = desk.after("MODIFY a INT NOT NULL, MODIFY e ENUM('x')")
     assert len(warnings) == 2
