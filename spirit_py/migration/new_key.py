@@ -57,7 +57,8 @@ def prove_key(
     last row leaves key and record; the same command looks at all rows again.
     """
     key, options = proof.wanted, run.config.connection
-    run.note(PlainFact.RECORD_STAYS)
+    if drop is not None:
+        run.note(PlainFact.RECORD_STAYS)
     held = RenewedSession(partial(connect, options, role="orphans", read_timeout=_QUERY_SECONDS))
 
     def turn(rows: int) -> None:

@@ -74,28 +74,30 @@ def change_in_place(
     if reason := _against(run, session, contexts):
         return _left_to_copy(run, reason, by_server)
     (context,) = contexts
-    if by_server is not None and by_server.kind in _MARKED:
-        # A killed run has to be known: an EXCHANGE made again would be undone, and only a key
-        # that this program has added may be dropped.
-        mark()
     proof = _proof_of(session, context)
     key = proof if isinstance(proof, KeyProof) else None
-    added = key is not None and (
-        not key.happened(answered=False)
-        or (earlier is not None and earlier.statement == statement_of(contexts))
-    )
-    if key is not None and not key.happened(answered=False):
+    there = key is not None and key.happened(answered=False)
+    # A record shows that the key was added by a run of this program, which may drop it: no record
+    # is written while one that was there before is looked at.
+    strange = there and (earlier is None or earlier.statement != statement_of(contexts))
+    if by_server is not None and by_server.kind in _MARKED and not strange:
+        # A killed run has to be known; an EXCHANGE made again would be undone.
+        mark()
+    if key is not None and not there:
         try_key(session, context, key.wanted)
     with run.session("shortcut", native=True) as native:
-        if asks_first := run.config.dry_run or run.veto.asks:
+        found = ShortcutResult(algorithm="inplace", reason="the key is there already")
+        if asks_first := not there and (run.config.dry_run or run.veto.asks):
             mark()
             found = _probed(run, native, session, context)
-        if not asks_first or (found.algorithm is not None and not run.config.dry_run):
+        if not there and (not asks_first or (found.algorithm and not run.config.dry_run)):
             found = _tried(run, native, session, context, listen)
         if key is not None and found.algorithm is not None and not run.config.dry_run:
-            drop = partial(_drop_key, run, native, session, context, key, listen=listen)
-            _reach(listen)
-            prove_key(run, context, key, drop if added else None)
+            drop = None
+            if not strange:
+                drop = partial(_drop_key, run, native, session, context, key, listen=listen)
+                _reach(listen)
+            prove_key(run, context, key, drop)
     if found.algorithm is None:
         return _left_to_copy(run, found.reason, by_server)
     run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
@@ -121,8 +123,9 @@ def require_not_begun(
     Made again, the EXCHANGE would be undone.
     """
     schema, table = contexts[0].schema, contexts[0].table
-    begun = f"ALTER TABLE {quote_table(schema, table)} {ClauseKind.EXCHANGE_PARTITION.upper()} "
-    if abandoned is not None and begun in abandoned.statement:
+    begun = f"ALTER TABLE {quote_table(schema, table)} {ClauseKind.EXCHANGE_PARTITION} "
+    # The record has the table's name as it was written.
+    if abandoned is not None and begun.lower() in abandoned.statement.lower():
         raise Refusal(
             f"a run of {abandoned.statement} was killed, and may have made it: made again, it would"
             " bring the rows back",
@@ -156,9 +159,6 @@ def _tried(
     listen: Callable[[], None],
 ) -> ShortcutResult:
     """Change the table in place once nothing holds that back; other modes are left to the copy."""
-    proof = _proof_of(session, context)
-    if isinstance(proof, KeyProof) and proof.happened(answered=False):
-        return ShortcutResult(algorithm="inplace", reason="an earlier run has added the key")
     # A session of its own: its temporary table hides the table itself.
     with run.session("trial", native=True) as trial:
         made = shape_after(trial, context.source, context.statement)
@@ -175,7 +175,7 @@ def _tried(
                 context.statement,
                 _turns(run, _locked(session, context), partial(_attend, run, context, listen)),
                 made=made,
-                proof=proof,
+                proof=_proof_of(session, context),
                 renew=partial(_renew, run, native, session),
                 await_turn=partial(_await_turn, run, context, listen),
                 sending=partial(_sending, run),
@@ -195,6 +195,8 @@ def _drop_key(
     listen: Callable[[], None],
 ) -> None:
     """Drop a foreign key that was added; a SpiritError where that was not possible."""
+    # The search may have lasted longer than a session may idle.
+    _renew(run, native, session)
     schema, table = context.schema, context.table
     drop = alter_of(schema, table, f"DROP FOREIGN KEY {quote_identifier(key.wanted.name)}")
     found = read_table(session, schema, table)

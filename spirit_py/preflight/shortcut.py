@@ -52,7 +52,6 @@ class OutcomeProof(Protocol):
     ``settings`` are sent in its session before it.
     """
 
-    reason: str
     settings: tuple[str, ...]
 
     def begin(self) -> None:

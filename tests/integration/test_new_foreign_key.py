@@ -192,6 +192,48 @@ def test_a_key_that_was_there_before_is_not_dropped(db, desk, engine):
     assert key_of(desk) is not None
 
 
+def test_a_stopped_look_makes_no_key_the_program_s(db, desk, engine, monkeypatch):
+    """A record would say so: the key of before would be dropped by the next run."""
+    db.execute(f"ALTER TABLE t {ADD}")
+    stopped_in_its_search(db, engine, monkeypatch)
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+    orphan(db)
+    with pytest.raises(KeyNotProven, match="was there before"):
+        migrate(db, engine)
+    assert key_of(desk) is not None
+
+
+def test_a_search_may_outlive_the_sessions_that_wait(db, desk, engine, monkeypatch):
+    """The server ends sessions that idle; the key is dropped all the same."""
+    db.execute("INSERT INTO t VALUES (9, 77, NULL, NULL)")
+    monkeypatch.setattr(OrphanSearch, "first", _first_but_in_preflight)
+    search = OrphanSearch.run
+
+    def ends_sessions(self: OrphanSearch, turn: Any) -> tuple[str, ...]:
+        for (number,) in db.query(
+            "SELECT t.PROCESSLIST_ID FROM performance_schema.user_variables_by_thread v"
+            " JOIN performance_schema.threads t USING (THREAD_ID)"
+            " WHERE v.VARIABLE_NAME = 'spirit_py_role' AND v.VARIABLE_VALUE IN"
+            " ('shortcut', 'driver') AND t.PROCESSLIST_ID NOT IN"
+            f" ({desk.session.id}, {desk.native.id})"
+        ):
+            db.execute(f"KILL {number}")
+        return search(self, turn)
+
+    monkeypatch.setattr(OrphanSearch, "run", ends_sessions)
+    with pytest.raises(KeyNotProven, match="was dropped again"):
+        migrate(db, engine)
+    assert key_of(desk) is None
+
+
+_first = OrphanSearch.first
+
+
+def _first_but_in_preflight(self: OrphanSearch, within: Any, **more: Any) -> tuple[str, ...]:
+    """Look at a range, but not at the whole of it before the key is there."""
+    return () if "seconds" in more else _first(self, within, **more)
+
+
 @pytest.mark.parametrize("again", ["", f", {ADD} ON DELETE CASCADE"])
 def test_a_key_that_goes_during_the_search_is_not_called_done(db, desk, engine, monkeypatch, again):
     """Another session has dropped it, or made another one of its name."""

@@ -108,7 +108,6 @@ class KeyProof:
     session: SqlSession
     wanted: ForeignKey
     clause: Clause
-    reason: str = "the server adds the foreign key in place"
     settings: tuple[str, ...] = ("SET SESSION foreign_key_checks = 0",)
 
     def begin(self) -> None:

@@ -121,7 +121,6 @@ class PartitionProof:
     session: SqlSession
     table: Name
     clause: Clause
-    reason: str = "the server changes only the partitions that it names"
     settings: tuple[str, ...] = ()
 
     def begin(self) -> None:

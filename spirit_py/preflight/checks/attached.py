@@ -25,15 +25,15 @@ from spirit_py.attached.foreign_keys.rules import (
 from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_triggers
 from spirit_py.attached.triggers.model import changed_by, mentions
 from spirit_py.chunk.chunk import KeyRange
-from spirit_py.codes import ErrorCode
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.grants import scope_of
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.checks.partitions import made_by_no_copy
 from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
-from spirit_py.preflight.clauses import made_by_server, why_copied
+from spirit_py.preflight.clauses import made_by_server
 from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.statement import ClauseKind
 
@@ -74,12 +74,8 @@ def new_foreign_key(context: PreflightContext) -> Findings:
             f"{context.source.full_name} has no column {', '.join(unknown)}", "check the name"
         )
         return
-    if reason := why_copied([context]):
-        yield refuse(
-            f"{clause.text!r} is made by the server alone, and not by a copy: {reason}",
-            "leave that option out, and give the key in a command of its own",
-            code=ErrorCode.CLAUSE_NOT_SUPPORTED,
-        )
+    if copied := list(made_by_no_copy(context, clause)):
+        yield from copied
         return
     parent = read_table(context.session, *key.parent)
     if parent is None:
@@ -97,7 +93,7 @@ def new_foreign_key(context: PreflightContext) -> Findings:
         )
         return
     if there is not None:
-        # Added by an earlier run: this one looks at its rows, and drops it where one has no parent.
+        # The run looks at its rows.
         return
     search = OrphanSearch(context.session.query, key, context.source, index)
     try:

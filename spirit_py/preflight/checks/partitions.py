@@ -41,9 +41,7 @@ def partitions(context: PreflightContext) -> Findings:
         yield from _exchanged(context, clause, clause.other)
 
 
-def _refused(
-    context: PreflightContext, clause: Clause, found: tuple[PartitionSize, ...]
-) -> Findings:
+def _refused(context: PreflightContext, clause: Clause, found: Sequence[PartitionSize]) -> Findings:
     names = [one.name for one in found]
     known = {name.lower() for name in names}
     unknown = [name for name in clause.partitions if name.lower() not in known]
@@ -57,6 +55,11 @@ def _refused(
             f" {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}",
             "correct the name; where an earlier run has dropped it already, nothing is left to do",
         )
+    yield from made_by_no_copy(context, clause)
+
+
+def made_by_no_copy(context: PreflightContext, clause: Clause) -> Findings:
+    """Refuse options that ask for a copy, for a clause that only the server makes."""
     if reason := why_copied([context]):
         yield refuse(
             f"{clause.text!r} is made by the server alone, and not by a copy: {reason}",
