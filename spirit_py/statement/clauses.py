@@ -1,144 +1,25 @@
-"""Read the clauses of one ALTER TABLE: the head of each, its names, and what is refused (pure)."""
+"""Read the clauses of one ALTER TABLE: the head of each, and its names (pure)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.statement.cursor import Cursor, normal_text, outside_parentheses, split_at, text_of
 from spirit_py.statement.lexer import not_understood
 from spirit_py.statement.model import Clause, ClauseKind
+from spirit_py.statement.refusals import (
+    foreign_key,
+    not_supported,
+    refuse_clause,
+    unknown_clause,
+)
+from spirit_py.statement.table_options import is_option, read_options
 
 if TYPE_CHECKING:
     from spirit_py.statement.lexer import Token
-
-
-class _Rule(NamedTuple):
-    words: tuple[str, ...]
-    reason: str
-    hint: str
-
-
-_ALONE = "run it natively as a statement of its own"
-_APART = "give it in a command of its own"
-_PARTS = "rows go with it, and it stands alone in its statement"
-_MAINTENANCE = "it maintains partitions and changes no definition"
-_REBUILDS = "it maintains single partitions, and the copy would rebuild all of them"
-_WHOLE = "write REBUILD PARTITION ALL to rebuild all of them, or run it natively"
-_TABLESPACE = "it exchanges the file under the table, which no copy can follow"
-_KEYS = "it has no effect on InnoDB"
-_HEATWAVE = "it loads another engine and changes no definition"
-
-_RULES = (
-    _Rule(("ALGORITHM",), "the program chooses the algorithm", "leave ALGORITHM out"),
-    _Rule(("LOCK",), "the program chooses how to lock", "leave LOCK out"),
-    *(
-        _Rule((verb, what), _TABLESPACE, _ALONE)
-        for verb in ("DISCARD", "IMPORT")
-        for what in ("TABLESPACE", "PARTITION")
-    ),
-    *(_Rule((verb, "PARTITION"), _PARTS, _APART) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
-    *(_Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE) for verb in ("ANALYZE", "CHECK", "REPAIR")),
-    *(_Rule((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
-    *(_Rule((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
-    *(_Rule((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
-    _Rule(
-        ("ORDER", "BY"),
-        "InnoDB keeps rows in the order of the primary key, whatever is asked for here",
-        "leave ORDER BY out",
-    ),
-)
-
-
-def refuse_clause(cursor: Cursor) -> None:
-    """Raise for a clause whose head is one of the rules; the cursor does not move."""
-    for words, reason, hint in _RULES:
-        if cursor.starts_with(*words):
-            raise _not_supported(f"{' '.join(words)} is not possible here: {reason}", hint)
-
-
-def _not_supported(message: str, hint: str) -> Refusal:
-    return Refusal(message, hint=hint, error_code=ErrorCode.CLAUSE_NOT_SUPPORTED)
-
-
-def foreign_key(cursor: Cursor) -> Refusal:
-    """Refuse a new foreign key with other clauses: the server adds it to the table that is."""
-    return _not_supported(
-        f"a foreign key is added by an ALTER of its own: {cursor.excerpt()!r}",
-        "leave it out, and afterwards run ADD CONSTRAINT name FOREIGN KEY (...) REFERENCES t (...)"
-        " in a command of its own: the server adds it at once, and every row is looked at",
-    )
-
-
-def unknown_clause(cursor: Cursor) -> Refusal:
-    """Refuse an unknown clause."""
-    return not_understood(
-        f"the clause is not understood: {cursor.excerpt()!r}",
-        "check the spelling against the server's manual, or run the ALTER natively",
-    )
-
-
-_ONE_WORD = """
-    AUTOEXTEND_SIZE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM COMMENT COMPRESSION
-    DELAY_KEY_WRITE ENCRYPTION ENGINE ENGINE_ATTRIBUTE KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
-    PACK_KEYS ROW_FORMAT SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE STATS_AUTO_RECALC
-    STATS_PERSISTENT STATS_SAMPLE_PAGES TABLESPACE
-"""
-_HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("DEFAULT", "CHARACTER", "SET"), "character set"),
-    (("DEFAULT", "CHARSET"), "character set"),
-    (("DEFAULT", "CHAR", "SET"), "character set"),
-    (("DEFAULT", "COLLATE"), "collate"),
-    (("CHARACTER", "SET"), "character set"),
-    (("CHAR", "SET"), "character set"),
-    (("CHARSET",), "character set"),
-    (("COLLATE",), "collate"),
-    (("DATA", "DIRECTORY"), "data directory"),
-    (("INDEX", "DIRECTORY"), "index directory"),
-    *(((word,), word.lower()) for word in _ONE_WORD.split()),
-)
-
-
-def is_option(cursor: Cursor) -> bool:
-    """Return whether the next tokens are a table option."""
-    return any(cursor.starts_with(*words) for words, _ in _HEADS)
-
-
-def read_options(cursor: Cursor) -> Iterator[Clause]:
-    """Read options until the end of the clause."""
-    while not cursor.done:
-        start = cursor.at
-        name = next((name for words, name in _HEADS if cursor.take(*words)), "")
-        if not name:
-            raise unknown_clause(cursor)
-        cursor.take_symbol("=")
-        value = _value(cursor)
-        if name == "engine" and value[0].value.lower() != "innodb":
-            raise _not_supported(
-                f"ENGINE={value[0].value} is not possible: only InnoDB lets the swap be proved and"
-                " undone",
-                "keep ENGINE=InnoDB, or run the ALTER natively",
-            )
-        yield Clause(
-            kind=ClauseKind.OPTION,
-            name=name,
-            body=normal_text(value),
-            text=text_of(cursor.sql, cursor.tokens[start : cursor.at]),
-        )
-
-
-def _value(cursor: Cursor) -> tuple[Token, ...]:
-    start = cursor.at
-    if cursor.done:
-        raise unknown_clause(cursor)
-    introducer = cursor.keyword().startswith("_")
-    string_follows = any(token.kind == "string" for token in cursor.tokens[start + 1 : start + 2])
-    cursor.at += 2 if introducer and string_follows else 1
-    return cursor.tokens[start : cursor.at]
 
 
 Kind = ClauseKind
@@ -411,7 +292,7 @@ def _rename(cursor: Cursor) -> Iterator[Clause]:
     elif cursor.take_any("INDEX", "KEY"):
         kind, what = Kind.RENAME_INDEX, "the index's name"
     else:
-        raise _not_supported(
+        raise not_supported(
             f"the table cannot be renamed in the same statement: {cursor.excerpt()!r}",
             "run RENAME TABLE afterwards: it changes metadata only",
         )

@@ -9,10 +9,11 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.sql import quote_identifier
-from spirit_py.statement.clauses import qualified_sql, read_clauses, refuse_clause, unknown_clause
+from spirit_py.statement.clauses import qualified_sql, read_clauses
 from spirit_py.statement.cursor import Cursor, split_at, text_of
 from spirit_py.statement.lexer import SqlMode, after_blanks, not_understood, read_token, tokenize
 from spirit_py.statement.model import AlterStatement
+from spirit_py.statement.refusals import refuse_clause, unknown_clause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
