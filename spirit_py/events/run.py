@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass
 from spirit_py.events.event import Event, Level, Worded, aside, event
@@ -107,6 +107,8 @@ class PlanMade(Worded):
         return () if self.prefix else self.shown
 
 
+#: The reason that is told where the server made an ALTER, and the table is as it was.
+SAME_ALREADY: Final = "the definition was the same already"
 _HOW = {"instant": "instantly", "inplace": "in place"}
 
 
@@ -122,6 +124,8 @@ class AlgorithmChosen(Event):
         """The algorithm, and why it is a copy."""
         if self.algorithm == "copy":
             return f"copying, because {self.reason}"
+        if self.reason == SAME_ALREADY:
+            return f"the server made the ALTER {_HOW[self.algorithm]}: {self.reason}"
         return f"the server changes the table {_HOW[self.algorithm]}"
 
 

@@ -14,7 +14,7 @@ from spirit_py.attached.foreign_keys.model import drops
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
-from spirit_py.events.run import AlgorithmChosen
+from spirit_py.events.run import SAME_ALREADY, AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.turns import Front, LockTurns
@@ -100,7 +100,8 @@ def change_in_place(
             prove_key(run, context, key, drop)
     if found.algorithm is None:
         return _left_to_copy(run, found.reason, by_server)
-    run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
+    reason = SAME_ALREADY if found.unchanged else found.reason
+    run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=reason))
     return True
 
 

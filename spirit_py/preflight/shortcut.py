@@ -85,11 +85,15 @@ class OtherModesAccept(Refusal):
 
 @dataclass(frozen=True, kw_only=True)
 class ShortcutResult:
-    """The result: ``algorithm`` is None without a change, ``attempts`` include waits for locks."""
+    """The result: ``algorithm`` is None without a change, ``attempts`` include waits for locks.
+
+    ``unchanged``: the server made the ALTER, and the definition is the one from before.
+    """
 
     algorithm: Algorithm | None = None
     reason: str
     attempts: int = 0
+    unchanged: bool = False
 
 
 def probe_shortcut(
@@ -176,6 +180,7 @@ class Shortcut:
     refused: Callable[[], object] = lambda: None
     _sends: int = field(default=0, init=False)
     _fenced: str = field(default="", init=False)
+    _unchanged: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._attend = self.turns.attend
@@ -191,7 +196,7 @@ class Shortcut:
         as before nor as the statement makes it.
         """
         found = _choose(self.source, self.statement, self._run, self.proof is not None)
-        return replace(found, attempts=self._sends)
+        return replace(found, attempts=self._sends, unchanged=self._unchanged)
 
     def _keep_alive(self) -> None:
         self._attend()
@@ -308,6 +313,9 @@ class Shortcut:
             return
         if not self._is_made(shape, same=same, answered=True):
             raise self._other_table("was executed", same=same)
+        # A shape shows no counter, and no values that DROP and ADD of one name have replaced.
+        more = self.proof or self.statement.auto_increment or self.statement.dropped
+        self._unchanged = not more and shape == shape_of(self.source)
 
     def _changed(self, error: ServerFault, fence: str) -> bool:
         """Return whether an ALTER, which is atomic, has taken effect without an answer."""

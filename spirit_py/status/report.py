@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
-from spirit_py.events.run import Ended, RunBegun, RunEnded, Warned
+from spirit_py.events.run import SAME_ALREADY, Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
 from spirit_py.units import counted, finite, human_count, human_seconds
@@ -150,6 +150,8 @@ class MigrationReport(OutcomeReport):
         """Return what was changed, how, in what time, and what became of the old table."""
         names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
         what = "would change" if self.outcome == "rehearsed" else "changed"
+        if self.reason == SAME_ALREADY:
+            what = f"was not changed: {SAME_ALREADY}"
         if self.reverted:
             what = "changed, and changed back,"
         line = f"{names} {what} ({self.algorithm}) in {human_seconds(self.seconds)}"

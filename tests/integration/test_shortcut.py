@@ -29,6 +29,7 @@ from spirit_py.preflight.shortcut import Shortcut, ShortcutResult, probe_shortcu
 from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
+from tests.kits.command import run_here
 from tests.kits.connection import connection_options
 from tests.kits.locking import BLIND, turns_on
 from tests.kits.lost_answer import LosesTheAnswer
@@ -173,6 +174,26 @@ def test_a_wrong_statement_is_no_impossible_shortcut(desk, alter, message):
     with pytest.raises(Refusal, match=message) as refused:
         run(desk, alter)
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("alter", "same"),
+    [
+        ("MODIFY v VARCHAR(20) NOT NULL", True),
+        ("ALTER n SET DEFAULT NULL", True),
+        ("ALTER n SET DEFAULT 5", False),
+        ("AUTO_INCREMENT = 50", False),
+        ("DROP e, ADD e ENUM('a', 'b')", False),
+    ],
+)
+def test_an_alter_that_is_made_already_is_not_told_as_a_change(db, alter, same):
+    """Counters, and values that a DROP and an ADD of one name replace, are no definition."""
+    db.execute(TABLE.replace("INT PRIMARY", "INT AUTO_INCREMENT PRIMARY"))
+    ended = run_here(db, "migrate", "--alter", alter)
+    assert ended.returncode == 0, ended.stderr
+    said = "t was not changed: the definition was the same already (instant)"
+    assert (said in ended.stderr) == same
+    assert (".t changed (" in ended.stderr) == (not same)
 
 
 def test_row_versions_are_used_up(db, desk):
