@@ -29,6 +29,8 @@ class PlainFact(Fact, Enum):
     """A revert was made."""
     ALTER_SENT = auto()
     """A change in place is sent, or about to be."""
+    KEY_UNPROVEN = auto()
+    """A foreign key is there, and its rows are looked at."""
     SWAP_POSTPONED = auto()
     """An operator has postponed the swap; its sentinel is there."""
     TEARDOWN_BEGUN = auto()

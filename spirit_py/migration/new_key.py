@@ -6,6 +6,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spirit_py import points
 from spirit_py.attached.foreign_keys.added import OrphanSearch, index_for
 from spirit_py.attached.foreign_keys.catalogue import Trial
 from spirit_py.checkpoint.proofs import read_proofs
@@ -59,9 +60,11 @@ def prove_key(
     key, options = proof.wanted, run.config.connection
     if drop is not None:
         run.note(PlainFact.RECORD_STAYS)
+    run.note(PlainFact.KEY_UNPROVEN)
     held = RenewedSession(partial(connect, options, role="orphans", read_timeout=_QUERY_SECONDS))
 
     def turn(rows: int) -> None:
+        points.reach("orphans.chunk")
         await_turn(run.pace, Work.CHECKSUM, pause=run.stop.pause, show=run.show)
         run.stop.check()
         run.show(
@@ -100,6 +103,7 @@ def prove_key(
             f"{orphan}; {key} was there before this command, and stays",
             hint=f"{mend}: it was written with foreign_key_checks=0, or the key was added so",
         )
+    points.reach("orphans.dropping")
     try:
         drop()
     except SpiritError as error:

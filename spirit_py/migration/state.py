@@ -93,7 +93,8 @@ class State:
     show it; ``binlog_left`` is for what a stopped run would read first. ``held_up`` is what a lock
     waits for because of others, empty where none does; the seconds are those without a request, or
     in vain. ``altering``: a change in place may be sent, and its outcome is not known; then
-    ``altered``: it was made. ``undeferred``: an operator wants the swap to wait for no sentinel of
+    ``altered``: it was made, and ``unproven``: a foreign key is, whose rows are looked at.
+    ``undeferred``: an operator wants the swap to wait for no sentinel of
     ours; each of ``postponements`` counts once its sentinel is there. ``changed`` tables are so
     before the proof is dropped; ``leaving``: the teardown has begun.
     """
@@ -115,6 +116,7 @@ class State:
     swapped_before: bool = False
     altering: bool = False
     altered: bool = False
+    unproven: bool = False
     undeferred: bool = False
     postponements: int = 0
     changed: bool = False
@@ -247,6 +249,7 @@ KEEPS: Final[Mapping[type | PlainFact, Keeps]] = {
     PlainFact.RECORD_STAYS: lambda _, __, ___: {"resumable": True},
     PlainFact.ALTER_SENT: lambda _, __, ___: {"altering": True},
     AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
+    PlainFact.KEY_UNPROVEN: lambda _, __, ___: {"unproven": True},
     PlainFact.SWAP_POSTPONED: lambda _, state, __: {"postponements": state.postponements + 1},
     SwapWanted: lambda wanted, _, __: {"undeferred": wanted.wanted},
     Swapped: _aged,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -31,8 +33,11 @@ from spirit_py.migration import shortcuts
 from spirit_py.plan import make_plan
 from spirit_py.preflight.shortcut import Shortcut
 from spirit_py.statement import alter_of
+from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
+from tests.kits.held_command import migration
+from tests.kits.kills import FEW_OF_A_SEARCH, MORE_OF_A_SEARCH, chosen
 from tests.kits.locking import turns_on
 from tests.kits.lost_answer import LosesTheAnswer
 from tests.kits.migrate import Migrating, config_for
@@ -180,6 +185,56 @@ def test_a_run_after_a_stopped_one_looks_at_the_rows_of_its_key(db, desk, engine
         migrate(db, engine)
     assert key_of(desk) is None
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize(("point", "nth"), chosen(FEW_OF_A_SEARCH, MORE_OF_A_SEARCH))
+def test_killed_in_its_search_the_same_command_looks_again(db, desk, tmp_path, point, nth):
+    """The key of the killed run is the program's: it goes, because a row has no parent."""
+    with held_with_an_orphan(db, tmp_path, point, nth) as (command, _):
+        command.close()
+    assert key_of(desk) is not None
+    (tmp_path / "again").mkdir()
+    with migration(db, tmp_path / "again", alter=ADD, copies=False) as (command, _):
+        assert command.end() == 1, command.said
+        assert "was dropped again" in command.said
+    assert key_of(desk) is None
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+
+
+@contextlib.contextmanager
+def held_with_an_orphan(db, folder, point: str, nth: int = 1):
+    """Hold a process that adds the key at a point; a row without a parent came before the key."""
+    reader = db.connect()
+    reader.query("BEGIN")
+    reader.query("DELETE FROM p WHERE id = -1")
+    with migration(db, folder, alter=ADD, copies=False) as (command, listener):
+        hold = listener.hold(point, nth)
+        command.until(lambda: "is not requested while" in command.said, "the wait")
+        orphan(db)
+        reader.rollback()
+        command.wait_held(hold)
+        yield command, hold
+
+
+def test_an_abort_in_the_search_calls_nothing_done(db, desk, engine, tmp_path):
+    """The key is there, and not every row was looked at."""
+    with held_with_an_orphan(db, tmp_path, "orphans.chunk") as (command, hold):
+        asked = subprocess.Popen(
+            command_line(db, "ctl", "--table", "t", "abort"),
+            env=environment(db),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        command.until(lambda: "aborted by" in command.said, "the abort")
+        hold.release()
+        said, _ = asked.communicate(timeout=60)
+        assert "the same command looks at all rows again" in said
+        assert command.end() == 143, command.said
+        assert "the change is done" not in said + command.said
+    with pytest.raises(KeyNotProven, match="was dropped again"):
+        migrate(db, engine)
+    assert key_of(desk) is None
 
 
 def test_a_key_that_was_there_before_is_not_dropped(db, desk, engine):

@@ -55,12 +55,13 @@ class Command:
         *more: str,
         alter: str = ALTER,
         hooks: str = "small-chunks",
+        copies: bool = True,
     ) -> None:
         run = len(list(folder.glob("*.log")))
         self.report_file, self.log = folder / f"{run}.json", folder / f"{run}.log"
         words = [
-            *("--no-shortcut", "--no-repair", "--table", "t", "--alter", alter, "--threads", "2"),
-            *("--report-json", str(self.report_file), *more),
+            *("--table", "t", "--alter", alter, "--report-json", str(self.report_file), *more),
+            *(("--no-shortcut", "--no-repair", "--threads", "2") if copies else ()),
         ]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(

@@ -60,6 +60,9 @@ OF_AN_INDEX_BUILD = (
 )
 #: Where the table has triggers: while the server is asked whether it would make them.
 OF_A_TRIAL = ("create.triggers", 1)
+#: Where a foreign key was added, and a row has no parent.
+FEW_OF_A_SEARCH = (("orphans.chunk", 1),)
+MORE_OF_A_SEARCH = (("orphans.dropping", 1),)
 #: Where tables have triggers and foreign keys.
 FEW_OF_RELATIVES = (("cutover.rename", 1),)
 MORE_OF_RELATIVES = (
@@ -107,6 +110,8 @@ STRUCK = set(OF_A_REVISION) | {
         OF_A_REPAIR,
         *OF_AN_INDEX_BUILD,
         OF_A_TRIAL,
+        *FEW_OF_A_SEARCH,
+        *MORE_OF_A_SEARCH,
         *FEW_OF_RELATIVES,
         *MORE_OF_RELATIVES,
         *FEW_OF_A_BATCH,

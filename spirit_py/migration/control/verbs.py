@@ -201,6 +201,8 @@ class Verbs(Carrier):
             said = hint = f"{NOT_KNOWN}: the same command looks at the tables"
         elif self._run.keeper is not None and self._run.keeper.may_be_back():
             said = hint = "the old definition is in place again, and the same command ends that"
+        elif self._run.state.unproven:
+            said = hint = "the foreign key is there, and the same command looks at all rows again"
         elif self._swapped:
             said = "the change is done, and the same command does what is left to do after it"
             hint = said
