@@ -7,6 +7,7 @@ The plan on the first screen reads no row.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.kill import end_earlier_sessions
-from spirit_py.plan import brief_plan, brief_text, screen_of
+from spirit_py.plan import brief_plan, brief_text, keys_lost, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
@@ -75,7 +76,8 @@ def open_migration(
         # Before the checks, which may take long.
         begin_control(run, session, decision.record)
     if isinstance(decision, Afresh) or not decision.cleanup:
-        run.warn_of(check_before_create(contexts))
+        further = partial(keys_lost, run.config, contexts)
+        run.warn_of(check_before_create(contexts, further))
         require_throttlers(run.config, session)
         require_free_relatives(session, contexts)
     run.stop.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
@@ -33,6 +34,8 @@ from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import take_sample
+from spirit_py.preflight.check import refuse
+from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import mapping_of, prepare
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
-    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
@@ -99,6 +102,34 @@ def brief_plan(
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
     with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
         return _Maker(session, config, contexts, decision, noted, brief=True).plan()
+
+
+def keys_lost(config: MigrationConfig, contexts: Contexts) -> list[Finding]:
+    """Return why an ALTER leaves a copied table without a key, which no check of the source sees.
+
+    What the server does not answer is left out: something else is refused already.
+    """
+    found: list[Finding] = []
+    connected = partial(connect, config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT)
+    with (
+        contextlib.suppress(ServerFault),
+        connected() as session,
+        connected(native=True) as native,
+    ):
+        choose_modes(native, contexts[0].facts)
+        for context in contexts:
+            if context.found is None or any(usable_key(context)):
+                continue
+            with tried_definition(session, native, context.source, context.statement) as tried:
+                method = method_of(context, tried.target, len(contexts))
+                if tried.target is None or method.algorithm != "copy":
+                    continue
+                try:
+                    mapping_of(context, tried.target)
+                except Refusal as lost:
+                    code = lost.error_code
+                    found.append(refuse(lost.message, lost.hint, lost.details, code=code))
+    return found
 
 
 @dataclass

@@ -42,7 +42,7 @@ from spirit_py.table.new_columns import (
 from spirit_py.table.unique_keys import without_computed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
@@ -133,9 +133,11 @@ def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
         seen.add(name)
 
 
-def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, ...]:
+def check_before_create(
+    contexts: Sequence[PreflightContext], further: Callable[[], Iterable[Finding]] = tuple
+) -> tuple[Finding, ...]:
     """Run all checks that need nothing to be written; return the warnings, or raise Refusal."""
-    findings = run_checks(contexts, CheckScope.SERVER, CheckScope.SOURCE)
+    findings = run_checks(contexts, CheckScope.SERVER, CheckScope.SOURCE, further=further)
     if frozenset(read_grants(contexts[0].session).lines) != frozenset(contexts[0].grants.lines):
         raise Refusal(
             "the account's privileges were changed while the checks ran: something may have been"

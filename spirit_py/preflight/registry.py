@@ -117,12 +117,19 @@ _OF_ANY_CHANGE: Final = frozenset(
 )
 
 
-def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes for all tables; return the warnings, or raise Refusal."""
+def run_checks(
+    contexts: Sequence[PreflightContext],
+    *scopes: CheckScope,
+    further: Callable[[], Iterable[Finding]] = tuple,
+) -> tuple[Finding, ...]:
+    """Run all checks of these scopes for all tables; return the warnings, or raise Refusal.
+
+    ``further``: asked for more reasons once there is one to refuse.
+    """
     findings = findings_of(contexts, *scopes)
     refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
     if refusals:
-        raise refusal_of(refusals)
+        raise refusal_of([*refusals, *further()])
     return findings
 
 
