@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault, ValueLost
+from spirit_py.errors import Refusal, ServerFault, SpiritError, ValueLost
 from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.duplicates import search_room
@@ -107,12 +107,12 @@ def brief_plan(
 def keys_lost(config: MigrationConfig, contexts: Contexts) -> list[Finding]:
     """Return why an ALTER leaves a copied table without a key, which no check of the source sees.
 
-    What the server does not answer is left out: something else is refused already.
+    What cannot be tried is left out: something else is refused already, and is to be told.
     """
     found: list[Finding] = []
     connected = partial(connect, config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT)
     with (
-        contextlib.suppress(ServerFault),
+        contextlib.suppress(SpiritError),
         connected() as session,
         connected(native=True) as native,
     ):
