@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cli.explain import PHASES, read_page
+from spirit_py.cli.outcome import EXIT_MEANINGS
 from spirit_py.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -14,15 +15,8 @@ if TYPE_CHECKING:
     from spirit_py.cli.explain import Page
 
 INDEX: Final = Path(__file__).parent.parent / "docs/errors/index.md"
-_MEANINGS: Final = {
-    0: "warnings: the run continues",
-    1: "failed cleanly: the source table is intact, run again",
-    2: "refused before any write",
-    3: "outcome of the swap unknown: look at the tables",
-    4: "differences found",
-    130: "interrupted by SIGINT",
-    143: "interrupted by SIGTERM, or by `spirit-py ctl abort`",
-}
+#: A code that comes with exit code 0 is a warning's.
+_MEANINGS: Final = {**EXIT_MEANINGS, 0: "warnings: the run continues"}
 _HEAD: Final = """\
 # Errors
 

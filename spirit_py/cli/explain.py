@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import get_completion_class
@@ -13,10 +13,16 @@ from click.shell_completion import get_completion_class
 import spirit_py
 from spirit_py.classes import dataclass
 from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.outcome import ErrorsShown, more_about, output_errors
+from spirit_py.cli.outcome import (
+    EXIT_MEANINGS,
+    ErrorsShown,
+    more_about,
+    output_errors,
+    show_document,
+)
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import UsageFault
-from spirit_py.options.shared import DocsOption
+from spirit_py.options.commands import ExplainCommand
 
 #: In a wheel the pages are part of the package, in a checkout they are in the documentation.
 _INSTALLED: Final = "error_pages"
@@ -38,6 +44,17 @@ class Page:
     exits: tuple[int, ...]
     phase: str
     text: str
+
+    def fields(self) -> dict[str, Any]:
+        """Return what ``--json`` shows of it."""
+        return {
+            "code": self.code,
+            "summary": self.summary,
+            "phase": self.phase,
+            "exit_codes": [one for one in self.exits if one],
+            "warning": 0 in self.exits,
+            "page": self.text,
+        }
 
 
 def read_page(code: ErrorCode) -> Page:
@@ -64,15 +81,22 @@ def read_page(code: ErrorCode) -> Page:
     metavar="[CODE]...",
     shell_complete=lambda _c, _p, begun: [str(one) for one in ErrorCode if one.startswith(begun)],
 )
-@options_of(DocsOption)
-def explain(codes: tuple[str, ...]) -> None:
+@options_of(ExplainCommand)
+def explain(codes: tuple[str, ...], *, as_json: bool) -> None:
     """Explain an error: what it means, what is left on the server, what to do.
 
     \b
     spirit-py explain                  all codes
     spirit-py explain no-usable-key    the page about one
+    spirit-py explain --json           all of it for a program
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=False), output_errors():
+    with ErrorsShown(verbose=False, document=as_json), output_errors():
+        if as_json:
+            asked = [_known(code) for code in codes] or list(ErrorCode)
+            exits = [{"exit_code": one, "meaning": said} for one, said in EXIT_MEANINGS.items()]
+            errors = [read_page(code).fields() for code in asked]
+            show_document({"errors": errors, "exit_codes": exits})
+            return
         if not codes:
             click.echo("\n".join(_overview()))
             return

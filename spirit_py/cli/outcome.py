@@ -46,14 +46,20 @@ def more_about(codes: Iterable[str]) -> list[str]:
     return lines + [f"more: {base}/errors/{code}.html" for code in codes if base]
 
 
-EXIT_CODES: Final = """\b
-Exit codes:
-  0    done
-  1    failed cleanly; the source table is intact, run again
-  2    refused before any write
-  3    outcome of the swap unknown: look at the tables
-  4    differences found
-  130  interrupted by SIGINT      143  by SIGTERM"""
+EXIT_MEANINGS: Final = {
+    0: "done",
+    1: "failed cleanly; the source table is intact, run again",
+    2: "refused before any write",
+    3: "outcome of the swap unknown: look at the tables",
+    4: "differences found",
+    130: "interrupted by SIGINT",
+    143: "interrupted by SIGTERM, or by spirit-py ctl abort",
+}
+"""What each exit code means to who runs a migration."""
+_OF_SIGNALS: Final = "  130  interrupted by SIGINT      143  by SIGTERM"
+EXIT_CODES: Final = "\n".join(
+    ("\b", "Exit codes:", *(f"  {n:<3}  {EXIT_MEANINGS[n]}" for n in range(5)), _OF_SIGNALS)
+)
 
 
 class OutputFailed(SpiritError):

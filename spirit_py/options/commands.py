@@ -336,6 +336,16 @@ class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, tota
     ]
 
 
+class ExplainCommand(DocsOption, total=False):
+    """The options of ``spirit-py explain``."""
+
+    json: Annotated[
+        bool,
+        OUTPUT(first=True, parameter="as_json"),
+        "JSON for programs: the errors and the exit codes as one object.",
+    ]
+
+
 class WatchCommand(
     ConnectionArguments, PassableOption, LogOption, DocsOption, VerboseOption, total=False
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pickle
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from error_index import INDEX, index
 from spirit_py.checkpoint.live import Answer
 from spirit_py.cli import main
 from spirit_py.cli.explain import PHASES, read_page
-from spirit_py.cli.outcome import more_about
+from spirit_py.cli.outcome import EXIT_CODES, more_about
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, SpiritError
 from spirit_py.preflight.check import Severity, refusal_of, refuse
@@ -139,6 +140,28 @@ def test_explain_shows_the_pages_of_codes():
     assert shown.output.startswith("# replica")
     assert "# no-usable-key" in shown.output
     assert "summary:" not in shown.output
+
+
+def test_explain_gives_errors_and_exit_codes_as_data():
+    """All codes, and each exit code that a page names has its meaning; the keys stay."""
+    found = json.loads(CliRunner().invoke(main, ["explain", "--json"]).output)
+    assert set(found) == {"errors", "exit_codes"}
+    assert [error["code"] for error in found["errors"]] == list(ErrorCode)
+    keys = {"code", "summary", "phase", "exit_codes", "warning", "page"}
+    assert all(set(error) == keys for error in found["errors"])
+    meanings = {one["exit_code"]: one["meaning"] for one in found["exit_codes"]}
+    assert {code for error in found["errors"] for code in error["exit_codes"]} < set(meanings)
+    for code, meaning in meanings.items():
+        assert code > 100 or f"  {code:<3}  {meaning}" in EXIT_CODES
+    shown = CliRunner().invoke(main, ["explain", "--json", "replica"]).output
+    assert [error["code"] for error in json.loads(shown)["errors"]] == ["replica"]
+
+
+def test_a_code_that_does_not_exist_is_an_error_in_json_too():
+    """A program reads why."""
+    shown = CliRunner().invoke(main, ["explain", "--json", "no-usable-keys"])
+    assert shown.exit_code == 2
+    assert json.loads(shown.stdout)["code"] == "wrong-options"
 
 
 def test_explain_lists_all_codes():
