@@ -21,7 +21,7 @@ from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
+from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE
@@ -143,7 +143,10 @@ class CheckpointWriter:
         self._thread.join()
 
 
-def _failure(error: Exception) -> MigrationFailure:
+def _failure(error: Exception) -> SpiritError:
+    if isinstance(error, AnotherServer):
+        # Whoever notices it first: what has happened is not about the checkpoint (R14).
+        return error
     text = error.message if isinstance(error, SpiritError) else repr(error)
     hint = error.hint if isinstance(error, SpiritError) else ""
     failure = MigrationFailure(

@@ -166,9 +166,9 @@ def test_privileges_that_change_during_the_checks_are_a_refusal(db, engine, migr
     make_table(db, 10)
     checks = registry.run_checks
 
-    def changed_meanwhile(*given: Any) -> Any:
+    def changed_meanwhile(*given: Any, **more: Any) -> Any:
         db.execute(f"REVOKE TRIGGER ON `{db.name}`.* FROM {migrator.user}")
-        return checks(*given)
+        return checks(*given, **more)
 
     monkeypatch.setattr(preflight, "run_checks", changed_meanwhile)
     with pytest.raises(Refusal, match="privileges were changed while the checks ran"):

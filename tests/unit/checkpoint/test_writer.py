@@ -11,7 +11,7 @@ from spirit_py.checkpoint import writer as module
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault
 from spirit_py.threads import StopSwitch
 
 RECORD = CheckpointRecord(
@@ -129,3 +129,12 @@ def test_the_first_records_follow_each_other_sooner():
     """A run that is stopped in its first minute has lost seconds."""
     assert list(itertools.islice(module.pauses(50.0), 6)) == [5.0, 10.0, 20.0, 40.0, 50.0, 50.0]
     assert list(itertools.islice(module.pauses(1.0), 2)) == [1.0, 1.0]
+
+
+def test_another_server_ends_the_migration_as_what_it_is(writing):
+    """R14: whoever notices it first, the operator is told of the other server."""
+    another = AnotherServer("another server answers")
+    writer, stop = writing(Store(another))
+    writer.start()
+    assert stop.wait(30.0)
+    assert stop.reason is another
