@@ -107,13 +107,9 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
     run.show("the server to copy the definition: a lock that another session holds delays that")
     with run.session("alter", native=True) as native:
         try:
+            building = read_proofs(session, context.schema, context.table).building
             target = create_new_table(
-                session,
-                native,
-                context.source,
-                context.statement,
-                building=read_proofs(session, context.schema, context.table).building,
-                note=note,
+                session, native, context.source, context.statement, building=building, note=note
             )
         except ServerFault:
             # What a session sent before its connection was cut may come after the DROP (R18).
@@ -152,10 +148,9 @@ def leave(
     ``taken_over`` stay; MigrationFailure replaces a refusal whose tables could not be dropped.
     """
     run.note(PlainFact.TEARDOWN_BEGUN)
-    if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
-        return
-    if isinstance(error, OutcomeUnknown):
-        # What a clause has done that cannot be made twice is looked at first.
+    # After OutcomeUnknown, what a clause has done that cannot be made twice is looked at first.
+    kept = (OutcomeUnknown, Refusal) if taken_over else OutcomeUnknown
+    if run.may_be_swapped or isinstance(error, kept):
         return
     if _to_be_resumed(run, error):
         run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))

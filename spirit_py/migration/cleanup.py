@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -58,7 +58,7 @@ _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Leftovers:
     """The auxiliary tables of one abandoned migration, as schema and name.
 
@@ -68,15 +68,15 @@ class Leftovers:
     tables in ``swapped`` are changed; ``revertible``: ``spirit-py revert`` could swap them back.
     """
 
-    tables: tuple[Name, ...]
-    own: tuple[Name, ...]
-    old: tuple[Name, ...]
-    others: tuple[Name, ...] = ()
-    proving: tuple[Name, ...] = ()
-    swapped: tuple[Name, ...] = ()
+    tables: Sequence[Name]
+    own: list[Name] = field(default_factory=list)
+    old: list[Name] = field(default_factory=list)
+    others: list[Name] = field(default_factory=list)
+    proving: set[Name] = field(default_factory=set)
+    swapped: list[Name] = field(default_factory=list)
     revertible: bool = False
-    proofs: Mapping[Name, Identity] = field(default_factory=dict)
-    emptied: Mapping[Name, str] = field(default_factory=dict)
+    proofs: dict[Name, Identity] = field(default_factory=dict)
+    emptied: dict[Name, str] = field(default_factory=dict)
 
 
 def clean_up(
@@ -216,13 +216,7 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
 def _leftovers(
     session: SqlSession, tables: Sequence[Name], record: CheckpointRecord | None
 ) -> Leftovers:
-    own: list[Name] = []
-    old: list[Name] = []
-    others: list[Name] = []
-    proving: list[Name] = []
-    swapped: list[Name] = []
-    known: dict[Name, Identity] = {}
-    emptied: dict[Name, str] = {}
+    left = Leftovers(tables)
     for schema, table in tables:
         if why := CheckpointTable(schema, table).unreadable(session):
             message, hint = cannot_be_read(schema, table, why)
@@ -235,38 +229,29 @@ def _leftovers(
             if name in ours:
                 # After a swap that was undone by hand it holds what the application wrote.
                 may_hold = name != names.new or proofs.swap_begun
-                (old if may_hold else own).append((schema, name))
+                (left.old if may_hold else left.own).append((schema, name))
                 if may_hold:
-                    proving.append((schema, names.checkpoint))
+                    left.proving.add((schema, names.checkpoint))
                     proof = proofs.source if name == names.old else proofs.new
-                    known[schema, name] = proof
+                    left.proofs[schema, name] = proof
                     done, parts = emptied_partitions(session, schema, name, proof)
                     said = f"{done} of {parts} partitions are emptied already; "
-                    emptied[schema, name] = said if done else ""
+                    left.emptied[schema, name] = said if done else ""
             elif name.lower() in there:
-                others.append((schema, name))
+                left.others.append((schema, name))
         if ours & {names.old, names.undone}:
-            swapped.append((schema, table))
+            left.swapped.append((schema, table))
         if is_building_name(table, proofs.building) and proofs.building.lower() in there:
-            own.append((schema, proofs.building))
+            left.own.append((schema, proofs.building))
         if is_own_sentinel(session, schema, names.sentinel):
-            own.append((schema, names.sentinel))
+            left.own.append((schema, names.sentinel))
         if RequestQueue(schema, table).is_ours(session):
-            own.append((schema, names.requests))
+            left.own.append((schema, names.requests))
     # The first table's has the record, by which the others are known.
-    own += [(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in reversed(tables)]
+    left.own += [(schema, AuxiliaryNames.of(name).checkpoint) for schema, name in reversed(tables)]
     reverse = reverse_left(session, tables)
-    return Leftovers(
-        tables=tuple(tables),
-        own=tuple(own),
-        old=tuple(old),
-        others=tuple(others),
-        proving=tuple(dict.fromkeys(proving)),
-        swapped=tuple(swapped),
-        revertible=reverse is not None and reverse.state is ReverseState.KEPT,
-        proofs=known,
-        emptied=emptied,
-    )
+    left.revertible = reverse is not None and reverse.state is ReverseState.KEPT
+    return left
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:

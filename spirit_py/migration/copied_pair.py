@@ -51,7 +51,6 @@ class CopiedPair(Pair):
     _copier: Copier | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Note whether indexes are left out already."""
         super().__post_init__()
         self.deferred = self.plan.deferred if self.plan.left_out else self.plan.none
 
@@ -87,25 +86,14 @@ class CopiedPair(Pair):
             stop=run.stop,
             options=CopyOptions(own_writes=run.config.feed.own_writes),
         )
-        run.figures.copying(self._copier, self.mapping.source)
         source = self.mapping.source
-        run.tell(
-            CopyBegun(
-                table=self.name,
-                rows_estimated=source.estimated_rows,
-                bytes=sum(likely_sizes(source)),
-            )
-        )
+        run.figures.copiers.append((source, self._copier))
+        rows, size = source.estimated_rows, sum(likely_sizes(source))
+        run.tell(CopyBegun(table=self.name, rows_estimated=rows, bytes=size))
         self._copier.run()
         copied = self._copier.statistics()
-        run.tell(
-            CopyDone(
-                table=self.name,
-                rows=copied.rows,
-                chunks=copied.chunks,
-                seconds=round(copied.seconds, 3),
-            )
-        )
+        rows, chunks, seconds = copied.rows, copied.chunks, round(copied.seconds, 3)
+        run.tell(CopyDone(table=self.name, rows=rows, chunks=chunks, seconds=seconds))
 
     def shares(self) -> TableShares:
         """Return what is left to do after the copy, by the time of that; any thread may ask."""
@@ -149,7 +137,7 @@ class CopiedPair(Pair):
         """Do nothing: the run's figures read the progress of the comparison themselves."""
 
     def _run(self, checker: Checker) -> ChecksumResult:
-        self.job.figures.checking(checker, self.mapping.source)
+        self.job.figures.checkers.append((self.mapping.source, checker))
         return checker.run()
 
     def _compared_before(self) -> KeyBound | None:

@@ -78,7 +78,7 @@ class Base:
     deadlocks: Deadlocks | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Doubts:
     """The rows in doubt of one pair; ``must_compare`` says why all rows must be compared."""
 
@@ -165,12 +165,9 @@ class Doubts:
             left = [difference.key for difference in found]
             if not left:
                 break
-        examples = [str(difference) for difference in found[:10]]
-        self.job.tell(
-            DoubtsCompared(
-                table=self.name, rows=len(literals), differences=len(left), examples=examples
-            )
-        )
+        rows, examples = len(literals), [str(difference) for difference in found[:10]]
+        told = DoubtsCompared(table=self.name, rows=rows, differences=len(left), examples=examples)
+        self.job.tell(told)
         return len(left)
 
     def _read(self, keys: list[str]) -> list[RowDifference]:

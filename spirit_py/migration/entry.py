@@ -45,14 +45,8 @@ def migrate(
     """
     switch = stop or StopSwitch()
     reporter = Reporters([reporter])
-    run = Run(
-        config,
-        reporter,
-        engine_factory=engine_factory or SparkEngine,
-        stop=switch,
-        gate=gate,
-        along=along,
-    )
+    factory = engine_factory or SparkEngine
+    run = Run(config, reporter, engine_factory=factory, stop=switch, gate=gate, along=along)
 
     def completed() -> MigrationReport:
         run.complete()

@@ -48,9 +48,11 @@ class Figures:
     def __init__(self, journal: Journal, *, paused: Callable[[], bool] = lambda: False) -> None:
         self.journal = journal
         self.paused = paused
-        self._source: ChangeSource | None = None
-        self._throttles: Throttles | None = None
-        self._pairs: Sequence[WithShares] = ()
+        #: The change feed, what holds the copy back, and the tables that are copied.
+        self.source: ChangeSource | None = None
+        self.throttles: Throttles | None = None
+        self.pairs: Sequence[WithShares] = ()
+        #: Each table that was copied or compared, in this order; a comparison may be repeated.
         self.copiers: list[tuple[TableSchema, Copier]] = []
         self.checkers: list[tuple[TableSchema, Checker]] = []
 
@@ -60,16 +62,6 @@ class Figures:
         return self.journal.state
 
     @property
-    def source(self) -> ChangeSource | None:
-        """The change feed, once there is one."""
-        return self._source
-
-    @property
-    def throttles(self) -> Throttles | None:
-        """What holds the copy back, once it begins."""
-        return self._throttles
-
-    @property
     def elapsed(self) -> float:
         """Seconds since the run began."""
         return self.journal.clock() - self.state.began
@@ -77,27 +69,7 @@ class Figures:
     @property
     def shares(self) -> Mapping[Name, TableShares]:
         """The work on each table that comes after its copy, by the time of that."""
-        return {pair.source_name: pair.shares() for pair in self._pairs}
-
-    def following(self, source: ChangeSource) -> None:
-        """Note the change feed."""
-        self._source = source
-
-    def sparing(self, throttles: Throttles) -> None:
-        """Note what holds the copy back."""
-        self._throttles = throttles
-
-    def migrating(self, pairs: Sequence[WithShares]) -> None:
-        """Note the tables that are copied."""
-        self._pairs = pairs
-
-    def copying(self, copier: Copier, table: TableSchema) -> None:
-        """Note that a table is being copied."""
-        self.copiers.append((table, copier))
-
-    def checking(self, checker: Checker, table: TableSchema) -> None:
-        """Note that a table is being compared, perhaps once more."""
-        self.checkers.append((table, checker))
+        return {pair.source_name: pair.shares() for pair in self.pairs}
 
     @property
     def differences_under_way(self) -> int:
@@ -118,11 +90,11 @@ class Figures:
         }
         if waited := self.waited():
             counted["throttled_seconds"] = {name: round(one, 1) for name, one in waited.items()}
-        if self._throttles is not None and (shares := self._throttles.shares()) is not None:
+        if self.throttles is not None and (shares := self.throttles.shares()) is not None:
             least, median = (round(one, 2) for one in shares)
             counted |= {"least_tasks": least, "median_tasks": median}
-        if self._source is not None:
-            seen = self._source.statistics()
+        if self.source is not None:
+            seen = self.source.statistics()
             counted |= {
                 "changes_received": seen.received,
                 "changes_applied": seen.applied,
@@ -138,13 +110,13 @@ class Figures:
 
     def waited(self) -> dict[str, float]:
         """Return for how many seconds work has waited, by what held it back. No I/O."""
-        waited = {} if self._throttles is None else self._throttles.seconds()
+        waited = {} if self.throttles is None else self.throttles.seconds()
         held_up = self.state.held_up_seconds
         return waited | ({TABLE_LOCK: held_up} if held_up else {})
 
     def held_back_by(self) -> str:
         """Return what holds work back now; empty where nothing does. No I/O."""
-        throttled = "" if self._throttles is None else self._throttles.waiting_for()[0]
+        throttled = "" if self.throttles is None else self.throttles.waiting_for()[0]
         return "; ".join(filter(None, (throttled, self.state.held_up)))
 
     def _of_checksum(self) -> dict[str, Any]:

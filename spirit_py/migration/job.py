@@ -72,8 +72,10 @@ class Job:
         self._facts: ServerFacts | None = None
         self._followers: list[Follower] = []
         self._settling: list[Callable[[], None]] = []
-        self._pace: Pace = Unhindered()
-        self._giving_up = ""
+        #: Asked before each piece of work whether it may begin.
+        self.pace: Pace = Unhindered()
+        #: Who ends the work by a request; from then on no RENAME is sent. Empty for nobody.
+        self.giving_up = ""
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
@@ -82,14 +84,9 @@ class Job:
         From now on every session must be on the server that answered first (R14), and evaluates
         expressions under that server's settings (R22).
         """
-        settings = evaluation_settings(facts)
-        self._facts = facts
-        connection = replace(
-            self.config.connection,
-            label=run_label(tables),
-            server_uuid=facts.uuid,
-            settings=settings,
-        )
+        label, settings = run_label(tables), evaluation_settings(facts)
+        self._facts, known = facts, self.config.connection
+        connection = replace(known, label=label, server_uuid=facts.uuid, settings=settings)
         self.config = replace(self.config, connection=connection)
         first.execute(f"SET {shown_run(connection.label)}")
         claim(first.query, first.id, origin=connection.origin, label=connection.label)
@@ -196,26 +193,6 @@ class Job:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
-    # -- what operators decide
-
-    @property
-    def pace(self) -> Pace:
-        """Asked before each piece of work whether it may begin."""
-        return self._pace
-
-    def work_at(self, pace: Pace) -> None:
-        """Ask another one from now on."""
-        self._pace = pace
-
-    @property
-    def giving_up(self) -> str:
-        """Who ends the work by a request; from then on no RENAME is sent. Empty for nobody."""
-        return self._giving_up
-
-    def give_up(self, who: str) -> None:
-        """Send no RENAME from now on; an empty text takes that back."""
-        self._giving_up = who
-
     def answered_by(self, settle: Callable[[], None]) -> None:
         """Note what waits for a moment until operators have read their answers."""
         self._settling.append(settle)
@@ -224,8 +201,6 @@ class Job:
         """Wait for that: the answers are in a checkpoint table that is dropped next."""
         for settle in self._settling:
             settle()
-
-    # -- the end
 
     def closing(self, what: str, close: Callable[[], object]) -> None:
         """Close ``what`` at the end, quietly."""

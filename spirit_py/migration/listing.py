@@ -124,14 +124,9 @@ def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
     worker = _worker(session, [table])
     if worker is None:
         return []
-    return [
-        MigrationShown(
-            checkpoint=str(CheckpointTable(*table)),
-            tables=(".".join(table),),
-            worked_on_by=worker,
-            begins=user_of(session, worker),
-        )
-    ]
+    home, begins = str(CheckpointTable(*table)), user_of(session, worker)
+    names = (".".join(table),)
+    return [MigrationShown(checkpoint=home, tables=names, worked_on_by=worker, begins=begins)]
 
 
 class _Listing:
@@ -281,7 +276,6 @@ class _Listing:
         return " ".join(filter(None, (*words, record.modes.options, record.choices.options)))
 
     def _resumable_for(self, found: Found, seen: MigrationShown) -> float:
-        """Return for how many seconds the same command can still resume."""
         until = self._max_age - found.age
         kept = kept_seconds(self._session)
         if seen.live is not None and seen.live.binlog_left is not None:

@@ -58,27 +58,25 @@ if TYPE_CHECKING:
     from spirit_py.migration.throttling import SeenTraffic
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
 
 Contexts = tuple["PreflightContext", ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NewTables:
     """What is copied, once the new tables exist.
 
-    ``record`` has a position where an earlier run is resumed; ``counters`` are the AUTO_INCREMENT
-    values that statements set; ``traffic`` is what other sessions did before the tables were made.
+    ``record`` has a position where an earlier run is resumed; ``traffic`` is what other sessions
+    did before the tables were made.
     """
 
+    contexts: Contexts
     mappings: tuple[TableMapping, ...]
     record: CheckpointRecord
-    counters: dict[tuple[str, str], str]
-    altered: dict[tuple[str, str], AlterStatement]
-    reverse: tuple[ReverseTable, ...]
     plans: tuple[IndexPlan, ...]
     traffic: SeenTraffic
+    reverse: tuple[ReverseTable, ...]
 
 
 def run_migration(run: Run) -> None:
@@ -138,7 +136,8 @@ def _begin(
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
     record = with_new_tables(record, targets)
-    return _new_tables(run, contexts, mappings, record, plans, traffic=traffic)
+    reverse = plan_tables(run, contexts, mappings)
+    return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
@@ -148,7 +147,8 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     mappings = take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
-    return _new_tables(run, contexts, mappings, record, plans, traffic=traffic)
+    reverse = plan_tables(run, contexts, mappings)
+    return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
 def _begin_engines(run: Run, contexts: Contexts) -> None:
@@ -161,39 +161,14 @@ def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
     return tuple(replace(context, moment=moment) for context in contexts)
 
 
-def _new_tables(
-    run: Run,
-    contexts: Contexts,
-    mappings: tuple[TableMapping, ...],
-    record: CheckpointRecord,
-    plans: tuple[IndexPlan, ...],
-    *,
-    traffic: SeenTraffic,
-) -> NewTables:
-    counters = {
-        (context.schema, context.table): context.statement.auto_increment
-        for context in contexts
-        if context.statement.auto_increment
-    }
-    run.note(IndexBuildPlanned(any(plan.left_out for plan in plans)))
-    return NewTables(
-        mappings=mappings,
-        record=record,
-        counters=counters,
-        altered={(context.schema, context.table): context.statement for context in contexts},
-        reverse=plan_tables(run, contexts, mappings),
-        plans=plans,
-        traffic=traffic,
-    )
-
-
 def _copy_and_swap(run: Run, new: NewTables) -> None:
+    run.note(IndexBuildPlanned(any(plan.left_out for plan in new.plans)))
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
     begin_throttling(run, CheckpointTable(*new.record.home), new.traffic)
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
-    run.figures.migrating(pairs)
+    run.figures.pairs = pairs
     run.enter(Phase.COPY)
     for pair in pairs:
         with dropping_when_slow(run, pair, checkpoints):
@@ -239,7 +214,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     feed, applier = open_feed(run, run.stop, run.stack)
-    run.figures.following(feed)
+    run.figures.source = feed
     record = new.record if new.record.position else None
     pairs = [
         follow(run, mapping, feed, applier, record=record, plan=plan)
@@ -297,7 +272,8 @@ def _swap(
     if run.config.defer_cutover and not (checkpoints.deferred or run.state.undeferred):
         deferral.create()
         checkpoints.sentinel_created()
-    swap = plan_swap(run, pairs, new.counters, new.altered, deferral)
+    altered = {(context.schema, context.table): context.statement for context in new.contexts}
+    swap = plan_swap(run, pairs, altered, deferral)
     while True:
         deferral.pass_when_free()
         for pair in pairs:

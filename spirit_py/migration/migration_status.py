@@ -167,26 +167,24 @@ class MigrationShown:
     def _outcome_lines(self) -> list[str]:
         limit = human_seconds(self.resumable_for)
         until = f"for {limit} more: then the binlog or the checkpoint is too old"
-        again = f"  run again  it would {self.again}: {self.reason}"
+        again = f"it would {self.again}: {self.reason}"
         if self.worked_on_by is not None:
-            when = (
-                "after a stop" if self.state == RUNNING else "refused until that process ends; then"
-            )
-            again = f"  run again  {when} {self._after_stop}"
-        return [
-            *([f"  swap       {self.after_swap}"] if self.after_swap else []),
-            *([f"  old table  {self.old_table}"] if self.old_table else []),
-            *(["  deferred   the cut-over waits for its sentinel"] if self.deferred else []),
-            *(
-                [f"  paused     {_by_whom(self.paused)}, and so is the next run"]
-                if self.paused
-                else []
-            ),
-            f"  process    {self._working}",
-            *([f"  resumable  {until}"] if self.resumable_for is not None else []),
-            again,
-            *([f"  command    {self.command}"] if self.command else []),
-        ]
+            running = self.state == RUNNING
+            when = "after a stop" if running else "refused until that process ends; then"
+            again = f"{when} {self._after_stop}"
+        paused = f"{_by_whom(self.paused)}, and so is the next run"
+        return _labelled(
+            {
+                "swap": self.after_swap,
+                "old table": self.old_table,
+                "deferred": "the cut-over waits for its sentinel" if self.deferred else "",
+                "paused": paused if self.paused else "",
+                "process": self._working,
+                "resumable": until if self.resumable_for is not None else "",
+                "run again": again,
+                "command": self.command,
+            }
+        )
 
     @property
     def _beginning(self) -> str:
@@ -244,4 +242,8 @@ def live_lines(live: LiveFigures) -> list[str]:
         "paused": _by_whom(live.paused),
         "settings": ", ".join(f"{name}={text}" for name, text in live.settings.items()),
     }
+    return _labelled(shown)
+
+
+def _labelled(shown: dict[str, str]) -> list[str]:
     return [f"  {name:<10} {text}" for name, text in shown.items() if text]

@@ -96,9 +96,7 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
             mysql=contexts[0].facts.version,
             names=names,
             estimates={
-                name: context.found.estimated_rows
-                for name, context in zip(names, contexts, strict=True)
-                if context.found
+                (one.schema, one.table): one.found.estimated_rows for one in contexts if one.found
             },
         )
     )

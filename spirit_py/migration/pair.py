@@ -74,21 +74,9 @@ class Pair:
     _proven: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
-        """Begin without a comparison."""
-        self.tables = SameTables(
-            job=self.job,
-            mapping=self.mapping,
-            feed=self.feed,
-            stop=self.stop,
-            direction=self.direction,
-        )
-        self.doubts = Doubts(
-            job=self.job,
-            mapping=self.mapping,
-            feed=self.feed,
-            stop=self.stop,
-            keys=self.subscription.in_doubt,
-        )
+        job, mapping, feed, stop = self.job, self.mapping, self.feed, self.stop
+        self.tables = SameTables(job, mapping, feed, stop, self.direction)
+        self.doubts = Doubts(job, mapping, feed, stop, self.subscription.in_doubt)
 
     @property
     def source_name(self) -> tuple[str, str]:

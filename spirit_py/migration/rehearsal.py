@@ -65,7 +65,6 @@ class ReplicaFigures:
         )
 
     def __str__(self) -> str:
-        """Show the replica in one line."""
         trouble = f" ({self.trouble})" if self.trouble else ""
         if self.lag_max is None or self.lag_last is None:
             return f"{self.address} not measured{trouble}"

@@ -95,8 +95,9 @@ class Run(Job):
         self.veto = Veto(
             self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
         )
-        self._cutover: Cutover | None = None
-        self._keeper: SwapsBack | None = None
+        #: The swap, and the reverse replication, once they began.
+        self.cutover: Cutover | None = None
+        self.keeper: SwapsBack | None = None
 
     @property
     def state(self) -> State:
@@ -130,24 +131,6 @@ class Run(Job):
         windows, now = self.config.allow, datetime.now(UTC)
         closed = bool(windows) and not any(window.is_open(now) for window in windows)
         return closed or bool(self.settings.current.paused)
-
-    @property
-    def cutover(self) -> Cutover | None:
-        """The swap, once it began."""
-        return self._cutover
-
-    @property
-    def keeper(self) -> SwapsBack | None:
-        """The reverse replication, once it began."""
-        return self._keeper
-
-    def swap_with(self, cutover: Cutover) -> None:
-        """Note the swap that begins."""
-        self._cutover = cutover
-
-    def keep_with(self, keeper: SwapsBack) -> None:
-        """Note the reverse replication that begins."""
-        self._keeper = keeper
 
     @property
     def may_be_swapped(self) -> bool:

@@ -286,12 +286,8 @@ def _renew(run: Run, native: Session, session: Session) -> bool:
     for one, is_native in ((native, True), (session, False)):
         lost = not one.alive()
         if lost:
-            patiently(
-                partial(renew, one, native=is_native),
-                run.config.connection,
-                run.stop,
-                tell=run.show,
-            )
+            again = partial(renew, one, native=is_native)
+            patiently(again, run.config.connection, run.stop, tell=run.show)
     return lost
 
 
@@ -329,15 +325,12 @@ def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> Lock
     )
 
 
-def _surely(clause: str) -> str:
-    return f"{clause!r} is neither INSTANT nor a change of metadata alone" if clause else ""
-
-
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
-    if made_by_server(contexts) is None and (
-        reason := why_copied(contexts) or _surely(certainly_copied(contexts[0].statement))
-    ):
-        return reason
+    if made_by_server(contexts) is None:
+        if reason := why_copied(contexts):
+            return reason
+        if clause := certainly_copied(contexts[0].statement):
+            return f"{clause!r} is neither INSTANT nor a change of metadata alone"
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):
         return f"table {schema}.{sentinel} defers the change"

@@ -7,20 +7,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.estimates import (
-    SERVER,
-    ChangeBacklog,
-    ChangeCounts,
-    Measured,
-    Outage,
-    Speed,
-    fraction_of,
-    rest_of_run,
-    row_seconds,
-    seconds_left,
-    together,
-    until,
-)
+from spirit_py import estimates
 from spirit_py.migration.figures import feed_figures, totals_of
 from spirit_py.migration.state import Wait
 from spirit_py.phases import Phase
@@ -57,12 +44,12 @@ class Snapshots:
         self._server = server
         self._clock = figures.journal.clock
         self._lock = threading.Lock()
-        self._backlog = ChangeBacklog()
-        self._compared, self._built = Speed(restarts=True), Speed()
+        self._backlog = estimates.ChangeBacklog()
+        self._compared, self._built = estimates.Speed(restarts=True), estimates.Speed()
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
         self._throttled = Wait()
-        self._outage = Outage()
+        self._outage = estimates.Outage()
         self._state = figures.state
 
     def take(self) -> MigrationStatus:
@@ -94,7 +81,7 @@ class Snapshots:
         shown["history"] = self._noted(now, shown.get("rate"))
         totals = totals_of(self._figures)
         if self._outage.seconds:
-            throttled = {**totals.throttled, SERVER: self._outage.seconds}
+            throttled = {**totals.throttled, estimates.SERVER: self._outage.seconds}
             totals = replace(totals, throttled=throttled)
         return MigrationStatus(**shown, totals=totals)
 
@@ -157,15 +144,13 @@ class Snapshots:
             shown["tasks"] = throttles.tasks(most)
         return shown
 
-    # -- the change feed
-
     def _feed(self, now: float) -> dict[str, Any]:
         source = self._figures.source
         if source is None:
             return {}
         seen = source.statistics()
         kept = seen.received - seen.deduplicated - seen.dropped_above_high_watermark
-        self._backlog.note(now, ChangeCounts(wanted=kept, applied=seen.applied))
+        self._backlog.note(now, estimates.ChangeCounts(wanted=kept, applied=seen.applied))
         return feed_figures(seen) | {
             "received_rate": self._backlog.wanted.recent(now),
             "applied_rate": self._backlog.applied.recent(now),
@@ -176,22 +161,20 @@ class Snapshots:
         if seconds is None or source is None:
             return seconds
         pending = source.statistics().pending
-        return together(seconds, self._backlog.seconds(now, pending, ahead=seconds))
-
-    # -- the rest of the run
+        return estimates.together(seconds, self._backlog.seconds(now, pending, ahead=seconds))
 
     def _rest(self, now: float, shown: dict[str, Any]) -> dict[str, Any]:
         figures = self._figures
         copied = [one.statistics() for _, one in figures.copiers]
         shares = figures.shares
         building = next((name for name, one in shares.items() if one.index), None)
-        parts = rest_of_run(
-            Measured(
+        parts = estimates.rest_of_run(
+            estimates.Measured(
                 phase=self._state.phase,
                 eta=shown.get("eta"),
                 spent=None if shown.get("throttled") else now - self._state.phases.entered_at,
                 building=building if self._state.phase is Phase.INDEX else None,
-                row_seconds=row_seconds(
+                row_seconds=estimates.row_seconds(
                     sum(one.rows - one.rows_before for one in copied),
                     sum(one.seconds - one.throttled_seconds for one in copied),
                 ),
@@ -202,8 +185,8 @@ class Snapshots:
         if not parts:
             return {}
         return {
-            "run_eta": together(*parts.values()),
-            "run_eta_until": until(self._state.planned),
+            "run_eta": estimates.together(*parts.values()),
+            "run_eta_until": estimates.until(self._state.planned),
             "run_eta_parts": parts,
         }
 
@@ -220,8 +203,6 @@ class Snapshots:
         if name in self._state.copied_before:
             return self._state.copied_before[name][0]
         return self._state.estimates.get(name) or None
-
-    # -- the phase's own work
 
     def _work(self, now: float) -> dict[str, Any]:
         figures = self._figures
@@ -244,35 +225,48 @@ class Snapshots:
         total = self._over_all(lambda of: (of in seen, seen[of].rows_total if of in seen else None))
         every = all(name in seen or name in before for name in self._state.estimates)
         ended = every and all(one.ended for one in seen.values())
+        speeds = current.rows_per_second, current.steady_rows_per_second
+        return {
+            **self._rows(now, table, (rows, total, ended), speeds, held=current.throttled),
+            "chunk_rows": current.chunk_rows,
+            "chunk_seconds": current.chunk_seconds_p90,
+        }
+
+    def _rows(
+        self,
+        now: float,
+        table: TableSchema,
+        done: tuple[int, int | None, bool],
+        speeds: tuple[float | None, float | None],
+        *,
+        held: str,
+    ) -> dict[str, Any]:
+        """Show what is ``done`` (rows, of how many, ended) at its ``speeds``, now and over time."""
+        (rows, total, ended), (rate, steady), waits = done, speeds, self._state.waits
         left = None if total is None else total - rows
         return {
             "table": ".".join(_name(table)),
             "rows": rows,
             "rows_total": total,
-            "fraction": fraction_of(rows, total, ended=ended),
-            "rate": current.rows_per_second,
-            "byte_rate": self._in_bytes(table, current.rows_per_second),
-            "eta": self._with_backlog(now, seconds_left(left, current.steady_rows_per_second)),
-            "chunk_rows": current.chunk_rows,
-            "chunk_seconds": current.chunk_seconds_p90,
-            "waiting_for": current.throttled or self._state.waits.what,
-            "waited": self._throttled_for(now)
-            if current.throttled
-            else self._state.waits.seconds(now),
+            "fraction": estimates.fraction_of(rows, total, ended=ended),
+            "rate": rate,
+            "byte_rate": self._in_bytes(table, rate),
+            "eta": self._with_backlog(now, estimates.seconds_left(left, steady)),
+            "waiting_for": held or waits.what,
+            "waited": self._throttled_for(now) if held else waits.seconds(now),
         }
 
     def _over_all(self, of: Callable[[tuple[str, str]], tuple[bool, int | None]]) -> int | None:
         """Return the rows of all tables; ``of`` returns whether work shows them, and these."""
-        found: list[int | None] = []
-        for name in {**self._state.estimates, **dict.fromkeys(self._state.copied_before)}:
+        total, before = 0, self._state.copied_before
+        for name in {**self._state.estimates, **dict.fromkeys(before)}:
             begun, rows = of(name)
-            if not begun and name in self._state.copied_before:
-                rows = self._state.copied_before[name][0]
-            elif not begun:
-                rows = self._state.estimates[name] or None
-            found.append(rows)
-        known = [one for one in found if one is not None]
-        return sum(known) if len(known) == len(found) else None
+            if not begun:
+                rows = before[name][0] if name in before else self._state.estimates[name] or None
+            if rows is None:
+                return None
+            total += rows
+        return total
 
     def _build(self, now: float) -> dict[str, Any]:
         built = self._state.built
@@ -281,8 +275,8 @@ class Snapshots:
         self._built.note(now, built)
         speed = self._built.steady(now) if built >= _ENOUGH_BUILT else None
         return {
-            "fraction": fraction_of(built, 1.0),
-            "eta": self._with_backlog(now, seconds_left(1.0 - built, speed)),
+            "fraction": estimates.fraction_of(built, 1.0),
+            "eta": self._with_backlog(now, estimates.seconds_left(1.0 - built, speed)),
         }
 
     def _comparison(self, now: float) -> dict[str, Any]:
@@ -293,24 +287,11 @@ class Snapshots:
             passes = sum(one.result.passes for _, one in figures.checkers)
             counted_passes = counted(passes, "checksum pass", "checksum passes")
             return {"note": f"{counted_passes}, the last one clean"}
-        rows, total, ended = self._compared_rows(table, checker)
+        done = self._compared_rows(table, checker)
         self._compared.note(now, sum(one.progress.rows for _, one in figures.checkers))
-        rate, steady = self._compared.recent(now), self._compared.steady(now)
-        left = None if total is None else total - rows
-        return {
-            "table": ".".join(_name(table)),
-            "rows": rows,
-            "rows_total": total,
-            "fraction": fraction_of(rows, total, ended=ended),
-            "rate": rate,
-            "byte_rate": self._in_bytes(table, rate),
-            "eta": self._with_backlog(now, seconds_left(left, steady)),
-            "note": seen.note,
-            "waiting_for": seen.waiting_for or self._state.waits.what,
-            "waited": self._throttled_for(now)
-            if seen.waiting_for
-            else self._state.waits.seconds(now),
-        }
+        speeds = self._compared.recent(now), self._compared.steady(now)
+        shown = self._rows(now, table, done, speeds, held=seen.waiting_for)
+        return {**shown, "note": seen.note}
 
     def _compared_rows(self, table: TableSchema, checker: Checker) -> tuple[int, int | None, bool]:
         """Return the rows compared, those there are, and whether all of them are compared."""

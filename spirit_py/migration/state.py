@@ -7,7 +7,7 @@ after it, by two tables: :data:`ENTERS` for the report, :data:`KEEPS` for the st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.events.copy import (
@@ -26,25 +26,8 @@ from spirit_py.events.run import (
     StatementRead,
     Warned,
 )
-from spirit_py.migration.facts import (
-    AlterAnswered,
-    BinlogReaches,
-    Broken,
-    Concluded,
-    Counted,
-    IndexBuildPlanned,
-    IndexesLaidDown,
-    IndexesTried,
-    IndexesUnderWay,
-    LockHeldUp,
-    OldTablesLeft,
-    PlainFact,
-    Rehearsed,
-    Swapped,
-    SwapWanted,
-    TableCopiedBefore,
-    WaitsFor,
-)
+from spirit_py.migration import facts
+from spirit_py.migration.facts import PlainFact
 from spirit_py.phases import Phase, PhaseLog, with_index_build
 from spirit_py.status.report import REVERTED, failure_of
 
@@ -71,11 +54,8 @@ class Wait:
     def then(self, what: str, now: float) -> Wait:
         """Return what is waited for from now on."""
         new = what and not self.what and now - self.ended > _SAME_WAIT_SECONDS
-        return Wait(
-            what=what,
-            began=now if new else self.began,
-            ended=now if self.what and not what else self.ended,
-        )
+        ended = now if self.what and not what else self.ended
+        return Wait(what=what, began=now if new else self.began, ended=ended)
 
     def seconds(self, now: float) -> float | None:
         """Return for how long it was waited; None where nothing is waited for."""
@@ -137,10 +117,6 @@ class State:
         return None if self.checkpoint_at is None else now - self.checkpoint_at
 
 
-Enters: TypeAlias = "Callable[[Any, MigrationReport], dict[str, Any]]"
-Keeps: TypeAlias = "Callable[[Any, State, float], dict[str, Any]]"
-
-
 def _resumed(decided: ResumeDecided, _report: MigrationReport) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "runs": decided.number,
@@ -156,7 +132,7 @@ def _warned(warned: Warned | BinlogExpires, report: MigrationReport) -> dict[str
     return {} if warned.text in report.warnings else {"warnings": [*report.warnings, warned.text]}
 
 
-def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
+def _swapped(swapped: facts.Swapped, _report: MigrationReport) -> dict[str, Any]:
     result = swapped.result
     return {
         "cutover_attempts": result.attempts,
@@ -171,7 +147,7 @@ def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
     }
 
 
-ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
+ENTERS: Final[Mapping[type | PlainFact, Callable[[Any, MigrationReport], dict[str, Any]]]] = {
     StatementRead: lambda read, report: {
         "schema": read.names[0][0],
         "table": read.names[0][1],
@@ -181,9 +157,9 @@ ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
     },
     ResumeDecided: _resumed,
     AlgorithmChosen: lambda chosen, _: {"algorithm": chosen.algorithm, "reason": chosen.reason},
-    IndexesLaidDown: lambda laid, report: {"indexes_plan": [*report.indexes_plan, laid.said]},
+    facts.IndexesLaidDown: lambda laid, report: {"indexes_plan": [*report.indexes_plan, laid.said]},
     FeedBegun: lambda begun, _: {"start_position": begun.position},
-    IndexesTried: lambda tried, report: {
+    facts.IndexesTried: lambda tried, report: {
         "index_build_seconds": report.index_build_seconds + round(tried.seconds, 3),
         "index_build_tries": report.index_build_tries + tried.tries,
     },
@@ -193,39 +169,39 @@ ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
             *(f"{built.table}.{name}" for name in built.indexes),
         ]
     },
-    Swapped: _swapped,
-    OldTablesLeft: lambda left, _: {"old_table": ", ".join(left.tables)},
+    facts.Swapped: _swapped,
+    facts.OldTablesLeft: lambda left, _: {"old_table": ", ".join(left.tables)},
     PlainFact.REVERTED: lambda _, __: {"reverted": True},
     Warned: _warned,
     BinlogExpires: _warned,
-    Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
+    facts.Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
     PlainFact.STAYS_RESUMABLE: lambda _, __: {"resumable": True},
-    Counted: lambda counted, _: counted.figures,
-    Concluded: lambda concluded, report: {
+    facts.Counted: lambda counted, _: counted.figures,
+    facts.Concluded: lambda concluded, report: {
         "outcome": REVERTED if report.reverted else concluded.outcome
     },
-    Broken: lambda broken, _: failure_of(broken.error),
+    facts.Broken: lambda broken, _: failure_of(broken.error),
 }
 """What is entered into the report when something happens: its fields, with their new values."""
 
 
-def _counted(_counted: Counted, state: State, now: float) -> dict[str, Any]:
+def _counted(_counted: facts.Counted, state: State, now: float) -> dict[str, Any]:
     phases = {name: round(spent, 3) for name, spent in state.phases.seconds(now).items()}
     return {"report": replace(state.report, phases=phases, seconds=round(now - state.began, 3))}
 
 
-def _aged(_swapped: Swapped, state: State, now: float) -> dict[str, Any]:
+def _aged(_swapped: facts.Swapped, state: State, now: float) -> dict[str, Any]:
     age = round(now - min(state.clean_at.values()), 3)
     return {"report": replace(state.report, checksum_age_seconds=age)}
 
 
-KEEPS: Final[Mapping[type | PlainFact, Keeps]] = {
+KEEPS: Final[Mapping[type | PlainFact, Callable[[Any, State, float], dict[str, Any]]]] = {
     StatementRead: lambda read, _, __: {"estimates": dict(read.estimates)},
     PlanMade: lambda made, state, _: {
         "planned": with_index_build(state.planned, built=made.builds_indexes)
     },
     ResumeDecided: lambda decided, _, __: {"swapped_before": decided.swapped},
-    IndexBuildPlanned: lambda planned, state, _: {
+    facts.IndexBuildPlanned: lambda planned, state, _: {
         "planned": with_index_build(state.planned, built=planned.built)
     },
     IndexesDropped: lambda _, state, __: {"planned": with_index_build(state.planned)},
@@ -234,28 +210,28 @@ KEEPS: Final[Mapping[type | PlainFact, Keeps]] = {
         "waits": replace(state.waits, what="", ended=float("-inf")),
         "built": None,
     },
-    WaitsFor: lambda waits, state, now: {"waits": state.waits.then(waits.what, now)},
-    LockHeldUp: lambda held, state, _: {
+    facts.WaitsFor: lambda waits, state, now: {"waits": state.waits.then(waits.what, now)},
+    facts.LockHeldUp: lambda held, state, _: {
         "held_up": held.what,
         "held_up_seconds": state.held_up_seconds + held.seconds,
     },
-    BinlogReaches: lambda reaches, _, __: {"binlog_left": reaches.seconds},
-    TableCopiedBefore: lambda copied, state, _: {
+    facts.BinlogReaches: lambda reaches, _, __: {"binlog_left": reaches.seconds},
+    facts.TableCopiedBefore: lambda copied, state, _: {
         "copied_before": {**state.copied_before, copied.table: (copied.rows, copied.chunks)}
     },
-    IndexesUnderWay: lambda under_way, _, __: {"built": under_way.built},
+    facts.IndexesUnderWay: lambda under_way, _, __: {"built": under_way.built},
     ChecksumDone: lambda done, state, now: {"clean_at": {**state.clean_at, done.table: now}},
     CheckpointWritten: lambda _, __, now: {"checkpoint_at": now, "resumable": True},
     PlainFact.RECORD_STAYS: lambda _, __, ___: {"resumable": True},
     PlainFact.ALTER_SENT: lambda _, __, ___: {"altering": True},
-    AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
+    facts.AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
     PlainFact.KEY_UNPROVEN: lambda _, __, ___: {"unproven": True},
     PlainFact.SWAP_POSTPONED: lambda _, state, __: {"postponements": state.postponements + 1},
-    SwapWanted: lambda wanted, _, __: {"undeferred": wanted.wanted},
-    Swapped: _aged,
+    facts.SwapWanted: lambda wanted, _, __: {"undeferred": wanted.wanted},
+    facts.Swapped: _aged,
     PlainFact.TABLES_CHANGED: lambda _, __, ___: {"changed": True},
     PlainFact.TEARDOWN_BEGUN: lambda _, __, ___: {"leaving": True},
-    Counted: _counted,
+    facts.Counted: _counted,
 }
 """What the state keeps when something happens: its fields, with their new values."""
 

@@ -11,22 +11,11 @@ from spirit_py.config import SparkConfig
 from spirit_py.mysql.facts import written_folders
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.progress import FeedStatistics
+from spirit_py.throttle import server
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.lag import LagThrottler, Replicas
 from spirit_py.throttle.latency import CommitLatency, read_traffic
 from spirit_py.throttle.option_checks import is_strict, watches_replicas
-from spirit_py.throttle.server import (
-    FREE_DISK,
-    FREE_DISK_HOLDS,
-    binlog_space_throttler,
-    checkpoint_age_throttler,
-    free_disk_throttler,
-    global_lock_throttler,
-    history_throttler,
-    http_throttler,
-    load_throttler,
-    query_throttler,
-)
 from spirit_py.throttle.throttler import ALL_WORK, WRITES, backlog_throttler, window_throttler
 from spirit_py.throttle.throttles import Throttles
 
@@ -53,21 +42,22 @@ def surroundings(
         yield window_throttler(config.allow, now=lambda: datetime.now(UTC)), True
     if watches_replicas(config) and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
-    least = config.min_free_disk if not FREE_DISK_HOLDS.isdisjoint(work) else 0
+    least = config.min_free_disk if not server.FREE_DISK_HOLDS.isdisjoint(work) else 0
     # Before the old tables are dropped too: an error must not end a run that has swapped.
     if least and (folders := run.step("disk", written_folders)):
-        yield free_disk_throttler(folders, least), config.relies_on("min_free_disk")
+        yield server.free_disk_throttler(folders, least), config.relies_on("min_free_disk")
     writes = not WRITES.isdisjoint(work)
     if config.max_binlog_space and writes:
-        yield binlog_space_throttler(connection, config.max_binlog_space), True
+        yield server.binlog_space_throttler(connection, config.max_binlog_space), True
     if config.max_history_length and writes:
-        yield history_throttler(connection, config.max_history_length), True
+        yield server.history_throttler(connection, config.max_history_length), True
     if config.max_checkpoint_age and writes:
-        yield checkpoint_age_throttler(connection, config.max_checkpoint_age), True
+        yield server.checkpoint_age_throttler(connection, config.max_checkpoint_age), True
     if config.throttle_http:
-        yield http_throttler(config.throttle_http), True
+        yield server.http_throttler(config.throttle_http), True
     if config.throttle_query:
-        yield query_throttler(connection, config.throttle_query, database=config.database), True
+        query = config.throttle_query
+        yield server.query_throttler(connection, query, database=config.database), True
 
 
 def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
@@ -113,7 +103,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     )
     # First, because the application's changes go before everything of ours.
     throttles.add(backlog_throttler(lambda: _statistics(run)))
-    throttles.add(load_throttler(connection, run.settings, run.stop))
+    throttles.add(server.load_throttler(connection, run.settings, run.stop))
     throttles.add(
         CommitLatency(
             connection,
@@ -127,20 +117,19 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
         ),
         first=not run.config.aggressive,
     )
-    throttles.add(global_lock_throttler(connection, run.tell))
+    throttles.add(server.global_lock_throttler(connection, run.tell))
     if run.measures is not None:
         throttles.add(run.measures.join(adaptive))
     for throttler, first in around:
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)
     throttles.start()
-    run.work_at(throttles)
-    run.figures.sparing(throttles)
+    run.pace = run.figures.throttles = throttles
 
 
 def end_throttling(run: Run) -> None:
     """Hold nothing back any more, and write no heartbeat: the swap is made, a revert may follow."""
-    run.work_at(Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads))
+    run.pace = Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads)
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 
@@ -154,15 +143,15 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
     """
     throttles = Throttles(run.settings, tell=run.tell)
     limits = run.settings.current
-    load = load_throttler(run.config.connection, run.settings, run.stop)
+    load = server.load_throttler(run.config.connection, run.settings, run.stop)
     throttles.add(load, first=bool(limits.max_load or limits.critical_load))
     for throttler, relied_on in surroundings(run, None, {work}):
-        if relied_on or throttler.name == FREE_DISK:
+        if relied_on or throttler.name == server.FREE_DISK:
             throttles.add(throttler, first=True)
         else:
             throttler.close()
     throttles.start()
-    run.work_at(throttles)
+    run.pace = throttles
     try:
         yield
     finally:

@@ -11,9 +11,8 @@ from spirit_py import points
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.locks import table as table_lock
-from spirit_py.migration.control import listener, subject, verbs
+from spirit_py.migration.control import listener, subject
 from spirit_py.migration.control.command import control
-from spirit_py.migration.reverse import revert as reverting
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
@@ -50,8 +49,7 @@ class Held:
             self.waited_for.set()
             await_outcome(*given)
 
-        for module in (verbs, reverting):
-            monkeypatch.setattr(module, "await_outcome", noted)
+        monkeypatch.setattr(subject, "await_outcome", noted)
         db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
         db.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
 

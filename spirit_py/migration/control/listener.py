@@ -88,31 +88,6 @@ class PositionReach:
             self._run.tell(BinlogExpires(seconds_left=round(self.left, 1), seconds=stood))
 
 
-class RunFigures:
-    """The figures of a migration."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._reach = PositionReach(run)
-
-    def key(self) -> object:
-        """Return phase and settings."""
-        return self._run.state.phase, self._run.settings.current
-
-    def now(self, session: SqlSession) -> LiveFigures:
-        """Return the current figures; warn and raise as :meth:`PositionReach.look`."""
-        self._reach.look(session)
-        self._run.note(BinlogReaches(self._reach.left))
-        seen, settings = self._run.snapshots.take(), self._run.settings.current
-        return live_figures(
-            self._run.config.connection.label,
-            seen,
-            phase=seen.phase.value,
-            paused=settings.paused,
-            settings=shown(settings),
-        )
-
-
 def live_figures(
     label: str,
     seen: MigrationProgress,
@@ -157,8 +132,19 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
     orders = Orders(run, CheckpointTable(*record.home))
     orders.load(session)
     verbs = Verbs(run, orders, [table.name for table in record.tables])
-    figures = RunFigures(run)
-    listen(ControlListener(run, record.home, verbs, key=figures.key, figures=figures.now), run)
+    reach = PositionReach(run)
+
+    def key() -> object:
+        return run.state.phase, run.settings.current
+
+    def figures(session: SqlSession) -> LiveFigures:
+        reach.look(session)
+        run.note(BinlogReaches(reach.left))
+        seen, now = run.snapshots.take(), run.settings.current
+        label, phase = run.config.connection.label, seen.phase.value
+        return live_figures(label, seen, phase=phase, paused=now.paused, settings=shown(now))
+
+    listen(ControlListener(run, record.home, verbs, key=key, figures=figures), run)
 
 
 def listen(listener: ControlListener, job: Job) -> None:
@@ -258,7 +244,6 @@ class ControlListener:
             self._session.close()
 
     def _look(self, session: Session) -> None:
-        """Answer what waits, and write the figures when it is time."""
         self._create(session)
         waiting = self._queue.waiting(session)
         # Looked at now: another client may have put a table of its own in the place.
@@ -272,11 +257,9 @@ class ControlListener:
     def _write_answers(self, session: Session) -> None:
         for one in self._pending:
             if one.by is not None and one.by.answer is not one.written:
-                answer = one.by.answer
-                asked = one.asked
-                self._queue.answer(
-                    session, asked.number, replace(answer, token=asked.request.token)
-                )
+                answer, asked = one.by.answer, one.asked
+                told = replace(answer, token=asked.request.token)
+                self._queue.answer(session, asked.number, told)
                 one.written = answer
 
     def _forget_read(self, session: Session) -> None:
@@ -294,11 +277,8 @@ class ControlListener:
     def _answer(self, session: Session, asked: Asked | Malformed) -> None:
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
-                self.job.tell(
-                    ControlRefused(
-                        said=f"refused a request that cannot be read: {asked.why}", reason=asked.why
-                    )
-                )
+                said = f"refused a request that cannot be read: {asked.why}"
+                self.job.tell(ControlRefused(said=said, reason=asked.why))
                 error = refused(f"the request cannot be read: {asked.why}")
                 self._queue.answer(session, asked.number, Answer.of_error("", error))
             return
@@ -328,14 +308,9 @@ class ControlListener:
             then = effect.then
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
-            who = asked.who or "nobody"
-            self.job.tell(
-                ControlRefused(
-                    said=f"ctl {request} refused: {error.message}; asked by {who}",
-                    reason=error.message,
-                    **_described(asked),
-                )
-            )
+            why, who = error.message, asked.who or "nobody"
+            said = f"ctl {request} refused: {why}; asked by {who}"
+            self.job.tell(ControlRefused(said=said, reason=why, **_described(asked)))
         try:
             self._queue.answer(session, asked.number, answer)
         finally:

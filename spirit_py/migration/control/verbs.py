@@ -10,17 +10,9 @@ from spirit_py.checkpoint.live import REVERT, SKIP_DROP, StandingOrders
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal, UsageFault
 from spirit_py.events.run import SettingsKept
+from spirit_py.migration.control import subject
 from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
-from spirit_py.migration.control.subject import (
-    CLEANUP,
-    NOT_KNOWN,
-    Carrier,
-    Effect,
-    Verb,
-    await_outcome,
-    refused,
-    require_running,
-)
+from spirit_py.migration.control.subject import CLEANUP, NOT_KNOWN, Carrier, Effect, Verb, refused
 from spirit_py.migration.facts import PlainFact, SwapWanted
 from spirit_py.mysql.facts import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
@@ -129,7 +121,9 @@ class Verbs(Carrier):
         asks = not veto.overrule() and veto.asks
         # First: a run that creates its sentinel just now looks at this afterwards.
         self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
-        dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
+        ours = [name for name in self._sentinels if is_own_sentinel(session, *name)]
+        for name in ours:
+            drop_sentinel(session, *name)
         if by_hand := [name for name in self._sentinels if read_table(session, *name)]:
             statements = " ".join(f"DROP TABLE {quote_table(*name)};" for name in by_hand)
             raise refused(
@@ -137,7 +131,7 @@ class Verbs(Carrier):
                 " postpones the swap until it is dropped",
                 statements,
             )
-        ends = [f"dropped {', '.join(dropped)}"] if dropped else []
+        ends = [f"dropped {', '.join('.'.join(name) for name in ours)}"] if ours else []
         ends += ["the hook is not asked any more"] if asks else []
         said = "; ".join(ends) or "there was no sentinel"
         now = self._now(asked_for=bool(ends))
@@ -145,12 +139,6 @@ class Verbs(Carrier):
         if self._run.settings.current.paused:
             when = "when the pause has ended (spirit-py ctl resume)"
         return Effect(said=f"{said}: the swap is made {when}; now: {now}")
-
-    def _drop(self, session: Session, sentinel: Name) -> bool:
-        if not is_own_sentinel(session, *sentinel):
-            return False
-        drop_sentinel(session, *sentinel)
-        return True
 
     def _now(self, *, asked_for: bool) -> str:
         seen = self._run.snapshots.take()
@@ -175,18 +163,17 @@ class Verbs(Carrier):
         return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
 
     def _abort(self, _session: Session, asked: Asked) -> Effect:
-        require_running(
-            self._run.stop, "see spirit-py status; spirit-py cleanup drops what is left"
-        )
+        hint = "see spirit-py status; spirit-py cleanup drops what is left"
+        subject.require_running(self._run.stop, hint)
         cleanup = CLEANUP in asked.request.arguments
         # From now on no RENAME is sent; the outcome of one that was sent is reported.
-        self._run.give_up(f"aborted by {asked.who}")
+        self._run.giving_up = f"aborted by {asked.who}"
         unknown = self._renaming()
         if cleanup:
             try:
                 self._require_unswapped("spirit-py cleanup drops what it left")
             except Refusal:
-                self._run.give_up("")
+                self._run.giving_up = ""
                 raise
             return Effect(
                 said="stopping; what was copied is dropped",
@@ -225,7 +212,7 @@ class Verbs(Carrier):
     def _renaming(self) -> bool:
         """Wait for the statement that changes the tables; return whether its outcome is unknown."""
         run = self._run
-        await_outcome(lambda: run.renaming or run.state.altering, run.stop)
+        subject.await_outcome(lambda: run.renaming or run.state.altering, run.stop)
         return run.renaming or run.state.altering
 
     @property

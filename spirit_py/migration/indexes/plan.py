@@ -51,11 +51,9 @@ class DeferredIndexes:
     indexes: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
         return bool(self.indexes)
 
     def __str__(self) -> str:
-        """Name the indexes for messages."""
         return named_indexes([name for name, _ in self.indexes])
 
     @property
@@ -190,7 +188,8 @@ def plan_indexes(
 ) -> IndexPlan:
     """Decide for one table, and report it; the new table is whole and has no rows yet."""
     plan = _plan(run, session, context, mapping)
-    what = f"indexes of {mapping.source.full_name}"
+    table = mapping.source.full_name
+    what = f"indexes of {table}"
     if plan.at_once:
         text = f"{what} that are built after the copy: {plan.deferred}"
     elif plan.may_fall:
@@ -199,25 +198,12 @@ def plan_indexes(
         text = f"{what} are kept up to date by the copy"
     run.note(IndexesLaidDown(f"{text} ({plan.why})"))
     if plan.deferred or run.config.defer_indexes == "on":
-        run.tell(
-            IndexesPlanned(
-                table=mapping.source.full_name,
-                indexes=list(plan.deferred.names),
-                plan=plan.kind,
-                reason=plan.why,
-                said=text,
-            )
-        )
+        names, kind = plan.deferred.names, plan.kind
+        run.tell(IndexesPlanned(table=table, indexes=names, plan=kind, reason=plan.why, said=text))
     if plan.kept:
         kept = list(plan.kept)
-        run.tell(
-            IndexesKept(
-                table=mapping.source.full_name,
-                indexes=kept,
-                reason=plan.why,
-                listed=named_indexes(kept),
-            )
-        )
+        listed = named_indexes(kept)
+        run.tell(IndexesKept(table=table, indexes=kept, reason=plan.why, listed=listed))
     return plan
 
 

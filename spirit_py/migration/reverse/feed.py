@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
@@ -49,11 +50,8 @@ def plan_reverse(
 
 def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:
     """Note the definitions right after the swap, with which later ones are compared."""
-    return replace(
-        table,
-        now_shape=_shape(session, table.schema, table.table),
-        old_shape=_shape(session, table.schema, table.old),
-    )
+    now, old = (_shape(session, table.schema, name) for name in (table.table, table.old))
+    return replace(table, now_shape=now, old_shape=old)
 
 
 def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> None:
@@ -90,17 +88,9 @@ def open_reverse_feed(
     if why := why_unreachable(job.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
     feed, applier = open_feed(job, stop, stack, judge_first=True)
+    pair_of = partial(Pair, job=job, feed=feed, applier=applier, stop=stop, direction=BACK)
     pairs = [
-        Pair(
-            job=job,
-            mapping=mapping,
-            feed=feed,
-            subscription=feed.add_subscription(mapping, rests=()),
-            applier=applier,
-            stop=stop,
-            direction=BACK,
-        )
-        for mapping in mappings
+        pair_of(mapping=one, subscription=feed.add_subscription(one, rests=())) for one in mappings
     ]
     for pair in pairs:
         pair.tables.begin(afresh=False)

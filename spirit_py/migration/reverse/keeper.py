@@ -296,12 +296,8 @@ class Keeper:
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
-        self._job.tell(
-            RevertFailed(
-                said=f"the revert failed: {error.message}; reverse replication still runs",
-                reason=error.message,
-            )
-        )
+        said = f"the revert failed: {error.message}; reverse replication still runs"
+        self._job.tell(RevertFailed(said=said, reason=error.message))
 
     def _swap_back(self, *, skip_drop: bool) -> None:
         self._swap = SwapBack(self._job, self._pairs, self._record)

@@ -71,10 +71,8 @@ def begin_reverse(
 
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
     """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
-    keeper = Keeper(run, record)
-    run.keep_with(keeper)
-    reverted = keeper.run()
-    if reverted:
+    run.keeper = keeper = Keeper(run, record)
+    if reverted := keeper.run():
         run.note(PlainFact.REVERTED)
     run.show("")
     return reverted

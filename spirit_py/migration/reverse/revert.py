@@ -24,21 +24,13 @@ from spirit_py.events.swap import (
     RevertTakenOver,
 )
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
+from spirit_py.migration.control import subject
 from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.listener import ControlListener, listen, live_figures
-from spirit_py.migration.control.subject import (
-    CLEANUP,
-    NOT_KNOWN,
-    Carrier,
-    Effect,
-    Verb,
-    await_outcome,
-    refused,
-    require_running,
-)
+from spirit_py.migration.control.subject import CLEANUP, NOT_KNOWN, Carrier, Effect, Verb, refused
 from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
-from spirit_py.migration.listing import require_name
+from spirit_py.migration.listing import HIDDEN, require_name
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.state import Wait
 from spirit_py.migration.swap.attachments import settle_left
@@ -123,7 +115,7 @@ class RevertVerbs(Carrier):
         keeper = self._keeper
         # From now on no RENAME is sent; the outcome of one that was sent is reported.
         self._pace.paused = f"paused by {asked.who}"
-        await_outcome(lambda: keeper.renaming, self._job.stop)
+        subject.await_outcome(lambda: keeper.renaming, self._job.stop)
         if keeper.may_be_back():
             self._pace.paused = ""
             if keeper.renaming:
@@ -139,17 +131,17 @@ class RevertVerbs(Carrier):
         return Effect(said=f"resumed; it was {earlier}" if earlier else "it was not paused")
 
     def _abort(self, _session: Session, asked: Asked) -> Effect:
-        require_running(self._job.stop, "see spirit-py status")
+        subject.require_running(self._job.stop, "see spirit-py status")
         keeper = self._keeper
-        self._job.give_up(f"aborted by {asked.who}")
-        await_outcome(lambda: keeper.renaming, self._job.stop)
+        self._job.giving_up = f"aborted by {asked.who}"
+        subject.await_outcome(lambda: keeper.renaming, self._job.stop)
         said = "the old table stays, and spirit-py revert still swaps back"
         if keeper.renaming:
             said = f"{NOT_KNOWN}: spirit-py revert looks at the tables"
         elif keeper.may_be_back():
             said = "the old definition is in place, and spirit-py revert drops what is left"
         if CLEANUP in asked.request.arguments:
-            self._job.give_up("")
+            self._job.giving_up = ""
             raise refused(
                 f"a revert has copied nothing that could be dropped; {said}",
                 "abort without --cleanup ends it; spirit-py cleanup --drop-old gives the old table"
@@ -260,12 +252,8 @@ class Revert(Job):
     def _find(self, session: Session) -> ReverseRecord:
         record = find_reverse(session, self.config.database, self.config.table)
         if record is None:
-            read_grants(session).require(
-                ("SELECT",),
-                self.config.database,
-                "tables that are left there could be hidden from it",
-                astuple(AuxiliaryNames.of(self.config.table)),
-            )
+            names = astuple(AuxiliaryNames.of(self.config.table))
+            read_grants(session).require(("SELECT",), self.config.database, HIDDEN, names)
             require_name(session, self.config.database, self.config.table)
             raise Refusal(
                 f"there is no reverse replication of {self._name}",
@@ -337,8 +325,7 @@ class Revert(Job):
             where = where_is(session, record, None if latest else known)
         back = where is Where.BACK
         self._keeper = keeper = Keeper(self, replace(record, state=FOLLOWING), back=back)
-        pace = RevertPace()
-        self.work_at(pace)
+        self.pace = pace = RevertPace()
 
         def figures(_session: Session) -> LiveFigures:
             return live_figures(label, self.status(), phase=live.REVERT, paused=pace.paused)

@@ -136,16 +136,11 @@ class SwapBack:
         )
 
     def _time(self) -> str:
-        job, seconds = self._job, 0.0
+        options, seconds = self._job.config.connection, 0.0
+        sessions = min(FIRST_TASKS, self._job.config.threads)
         for pair in self._pairs:
             try:
-                sample = take_sample(
-                    job.config.connection,
-                    pair.mapping,
-                    "",
-                    sessions=min(FIRST_TASKS, job.config.threads),
-                    stop=pair.stop,
-                )
+                sample = take_sample(options, pair.mapping, "", sessions=sessions, stop=pair.stop)
             except ServerFault as fault:
                 return f"its time was not measured: {fault.message}"
             one = comparison_time(pair.mapping, sample)

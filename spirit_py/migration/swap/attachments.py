@@ -58,7 +58,7 @@ _SETTLES: Final = (
 _AT_ONCE_SECONDS: Final = 10.0
 
 
-@dataclass(kw_only=True)
+@dataclass
 class SwapAttachments(AttachedObjects):
     """What is attached to the tables of one swap, over all its tries.
 
@@ -79,7 +79,6 @@ class SwapAttachments(AttachedObjects):
     implied: Implied = field(default=Implied(), init=False)
 
     def __post_init__(self) -> None:
-        """Nothing is known before the first survey."""
         self._noted = Attachments(swaps=self.swaps)
 
     @property
@@ -132,12 +131,8 @@ class SwapAttachments(AttachedObjects):
         implied = implied_locks(session, [*swapped, *tables])
         also = [*implied.written, *implied.read]
         if (tables, implied) != (self.tables, self.implied) and (tables or also):
-            self.job.tell(
-                CutoverLocksMore(
-                    tables=[".".join(name) for name in tables],
-                    implied=[".".join(name) for name in also],
-                )
-            )
+            more = [".".join(name) for name in also]
+            self.job.tell(CutoverLocksMore(tables=[".".join(one) for one in tables], implied=more))
         self.tables, self.implied = tables, implied
 
     def prove(self, session: SqlSession) -> None:

@@ -7,6 +7,7 @@ swap, by the server's clock, in the checkpoint table, which proves the old table
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import replace
@@ -36,7 +37,7 @@ from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from spirit_py.config import ConnectionOptions
@@ -62,14 +63,11 @@ def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> 
         name = direction.swapped_out(source[1])
         await_pace(job, f"drop of {name}")
         noted = partial(noted_proof, table=source, proof=direction.outgoing)
+        options, rest = job.config.connection, partial(_between_partitions, job, name)
         try:
+            proof = job.step("cleanup", noted)
             why = drop_old_table(
-                job.config.connection,
-                source[0],
-                name,
-                proof=job.step("cleanup", noted),
-                stop=job.stop,
-                before_each=partial(_between_partitions, job, name),
+                options, source[0], name, proof=proof, stop=job.stop, before_each=rest
             )
         except SpiritError as error:
             why = error.message
@@ -198,21 +196,24 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _step(run: Run, work: Callable[[Session], T]) -> T:
-    try:
+    with _after_change(" when it is due"):
         return run.step("cleanup", work, passing=takes_no_writes)
+
+
+@contextlib.contextmanager
+def _after_change(when: str) -> Iterator[None]:
+    """Have what ends the run say that the change is done, and when its old table is dropped."""
+    try:
+        yield
     except Interrupted as stopped:
-        stopped.hint = "the change is done; the same command drops the old table when it is due"
+        stopped.hint = f"the change is done; the same command drops the old table{when}"
         raise
     except SpiritError as error:
-        raise _old_table_left(error) from error
-
-
-def _old_table_left(error: SpiritError) -> MigrationFailure:
-    return MigrationFailure(
-        f"the change is done, and its old table is left: {error.message}",
-        hint="run the same command again: it drops the old table when it is due",
-        error_code=ErrorCode.OLD_TABLE_LEFT,
-    )
+        raise MigrationFailure(
+            f"the change is done, and its old table is left: {error.message}",
+            hint="run the same command again: it drops the old table when it is due",
+            error_code=ErrorCode.OLD_TABLE_LEFT,
+        ) from error
 
 
 def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
@@ -234,17 +235,10 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
-    try:
-        with throttled(run, Work.DROP):
-            left = drop_swapped_out(run, tables, FORWARD)
-            if left:
-                run.stop.check()
-    except Interrupted as stopped:
-        stopped.hint = "the change is done; the same command drops the old table, as cleanup does"
-        raise
-    except SpiritError as error:
-        raise _old_table_left(error) from error
-    return left
+    with _after_change(", as cleanup does"), throttled(run, Work.DROP):
+        if left := drop_swapped_out(run, tables, FORWARD):
+            run.stop.check()
+        return left
 
 
 def _names(tables: Sequence[Name]) -> list[str]:

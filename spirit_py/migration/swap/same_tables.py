@@ -64,7 +64,7 @@ FORWARD: Final = Direction(incoming="new", outgoing="source", leaves_as="old")
 BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
 
 
-@dataclass(kw_only=True)
+@dataclass
 class SameTables:
     """Source and target of one pair, as noted; ``must_compare`` has a reason or is empty."""
 
@@ -81,7 +81,6 @@ class SameTables:
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
-        """Note the definition of the source, for which the new table was made."""
         source = self.mapping.source
         self._shape = digest_of(shape_of(source), source.name)
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.config import RunConfig
     from spirit_py.contracts import Clock, SqlSession, SwappedAlong
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied_pair import CopiedPair
@@ -59,12 +58,10 @@ class Stopwatch:
         return self._before if began is None else self._before + self._clock() - began
 
     def __enter__(self) -> Self:
-        """Let it run."""
         self._began = self._clock()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self._before, self._began = self(), None
 
 
@@ -96,23 +93,18 @@ class PairSwap:
     _tried: Stopwatch = field(default_factory=Stopwatch, init=False)
 
     def __post_init__(self) -> None:
-        """Make the swap; nothing is done yet."""
         config = self.job.config
         swaps = swaps_of(self.pairs, self.direction)
         along = (self.along.swap,) if self.along is not None else ()
         self._attached = SwapAttachments(
-            job=self.job,
-            swaps=tuple(swaps),
-            carried=self.carried,
-            changed=self._changed,
-            along=along,
+            self.job, tuple(swaps), self.carried, changed=self._changed, along=along
         )
         plan = CutoverPlan(
             connection=config.connection,
             swaps=swaps,
             source=self.pairs[0].feed,
             stop=self.pairs[0].stop,
-            limits=limits_of(config),
+            limits=CutoverLimits(lock=LockPolicy.of(config)),
             before_lock=self._before_lock,
             final_checks=self._under_lock,
             tell=self.job.tell,
@@ -196,15 +188,9 @@ def swaps_of(pairs: Iterable[Pair], direction: Direction) -> list[Swap]:
     ]
 
 
-def limits_of(config: RunConfig) -> CutoverLimits:
-    """Return the configured limits of a swap."""
-    return CutoverLimits(lock=LockPolicy.of(config))
-
-
 def plan_swap(
     run: Run,
     pairs: Sequence[CopiedPair],
-    counters: dict[Name, str],
     altered: Mapping[Name, AlterStatement],
     gate: SwapGate,
 ) -> PairSwap:
@@ -224,13 +210,13 @@ def plan_swap(
         direction=FORWARD,
         prepare=renew_histograms,
         final_check=require_whole,
-        counters=counters,
+        counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
         gate=gate,
         note_position=run.config.keep_old_current > 0,
         along=run.along,
         carried=partial(carried, altered=altered),
     )
-    run.swap_with(swap.cutover)
+    run.cutover = swap.cutover
     return swap
 
 

@@ -33,7 +33,7 @@ def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch
             raise HeldBack.by("a sentinel")
 
     monkeypatch.setattr(swap, "Cutover", Trying)
-    monkeypatch.setattr(swap, "limits_of", lambda _: None)
+    monkeypatch.setattr(swap, "LockPolicy", SimpleNamespace(of=lambda _: None))
     monkeypatch.setattr(swap, "swaps_of", lambda *_: [])
     process: Any = SimpleNamespace(
         config=SimpleNamespace(connection=None, snapshot_guard="off"),
@@ -75,7 +75,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
         state=SimpleNamespace(phase=Phase.CUTOVER, undeferred=False),
         tell=untold,
     )
-    new: Any = SimpleNamespace(counters={}, altered={})
+    new: Any = SimpleNamespace(contexts=())
     ended: Any = migration._swap(run, [], checkpoints=Any, new=new)  # type: ignore[arg-type]
     assert ended == "swapped"
     assert planned * 3 == tried
