@@ -106,9 +106,8 @@ class Checkpoints:
             # What this run knows may be ahead of what the server has; the record there is not.
             return
         connection = self._run.config.connection
-        quick = replace(
-            connection, connect_timeout=min(connection.connect_timeout, _LAST_CONNECT_SECONDS)
-        )
+        limit = min(connection.connect_timeout, _LAST_CONNECT_SECONDS)
+        quick = replace(connection, connect_timeout=limit)
         try:
             self._settle(quick)
             self._writer_to(quick).write_now()
@@ -135,6 +134,7 @@ class Checkpoints:
             _log.info("a rebuilt table could not be recorded: %s", error)
             position = self._position or base.position
         self._position = position
+        spent = self._run.journal.clock() - state.began
         return replace(
             base,
             tables=tuple(_progress(table, self._pairs[table.name]) for table in base.tables),
@@ -142,7 +142,7 @@ class Checkpoints:
             position=position,
             origin=self._feed.origin,
             settled_at=self._settled_at,
-            seconds=round(base.seconds + self._run.figures.elapsed, 1),
+            seconds=round(base.seconds + spent, 1),
             totals=self._totals(),
         )
 

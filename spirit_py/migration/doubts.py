@@ -9,12 +9,6 @@ If the count is the same at the swap, nothing received since is in doubt; one th
 never the same. Otherwise the rows in doubt are read from both tables in one snapshot, some times;
 if one still differs, or not all keys are known, the whole table is compared again.
 
-::
-
-    before a try   count != base, or keys from before base:  compare the keys in doubt
-    under the lock keys in doubt, and count != base:         note base, hold the swap back
-                   otherwise                                 swap
-
 ``events_errors_summary_global_by_error`` misses deadlocks that a cascade swallows; InnoDB's own
 counter has them (measured on 9.7.4). Lock wait timeouts count too, because they roll back as much
 with ``innodb_rollback_on_timeout=ON``. To read the counters takes PROCESS.

@@ -62,11 +62,6 @@ class Figures:
         return self.journal.state
 
     @property
-    def elapsed(self) -> float:
-        """Seconds since the run began."""
-        return self.journal.clock() - self.state.began
-
-    @property
     def shares(self) -> Mapping[Name, TableShares]:
         """The work on each table that comes after its copy, by the time of that."""
         return {pair.source_name: pair.shares() for pair in self.pairs}

@@ -71,7 +71,8 @@ class Job:
         self._reporter = reporter
         self._facts: ServerFacts | None = None
         self._followers: list[Follower] = []
-        self._settling: list[Callable[[], None]] = []
+        #: What waits for a moment until operators have read their answers.
+        self.settling: list[Callable[[], None]] = []
         #: Asked before each piece of work whether it may begin.
         self.pace: Pace = Unhindered()
         #: Who ends the work by a request; from then on no RENAME is sent. Empty for nobody.
@@ -109,12 +110,9 @@ class Job:
         ``native`` keeps the server's own modes, or those that the operator chose. A metadata lock
         is waited for half as long as ``read_timeout``.
         """
+        options, wait = self.config.connection, read_timeout // 2 if read_timeout else 30
         session = connect(
-            self.config.connection,
-            role=role,
-            native=native,
-            lock_wait_timeout=read_timeout // 2 if read_timeout else 30,
-            read_timeout=read_timeout,
+            options, role=role, native=native, lock_wait_timeout=wait, read_timeout=read_timeout
         )
         if native and self._facts is not None:
             try:
@@ -193,13 +191,9 @@ class Job:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
-    def answered_by(self, settle: Callable[[], None]) -> None:
-        """Note what waits for a moment until operators have read their answers."""
-        self._settling.append(settle)
-
     def await_readers(self) -> None:
-        """Wait for that: the answers are in a checkpoint table that is dropped next."""
-        for settle in self._settling:
+        """Wait for those who asked: the answers are in a checkpoint table that is dropped next."""
+        for settle in self.settling:
             settle()
 
     def closing(self, what: str, close: Callable[[], object]) -> None:

@@ -305,12 +305,9 @@ def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
 
 def _unread(name: Name, error: SpiritError) -> MigrationShown | None:
     hint = f"; {error.hint}" if isinstance(error, Refusal) and error.hint else ""
+    why = f"see who made this table: any account can give it the mark of spirit-py{hint}"
     return MigrationShown(
-        checkpoint=".".join(name),
-        unreadable=error.message,
-        tables=(),
-        again="refuse",
-        reason=f"see who made this table: any account can give it the mark of spirit-py{hint}",
+        checkpoint=".".join(name), unreadable=error.message, again="refuse", reason=why
     )
 
 

@@ -41,12 +41,9 @@ def open_feed(
 ) -> tuple[ChangeFeed, Applier]:
     """Make a feed, whose fault goes to ``stop``, and its applier; ``stack`` closes both."""
     connection, options = job.config.connection, job.config.feed
+    sessions, rows = options.apply_threads, options.batch_rows
     applier = SqlApplier(
-        connection,
-        sessions=options.apply_threads,
-        batch_rows=options.batch_rows,
-        stop=stop,
-        judge_first=judge_first,
+        connection, sessions=sessions, batch_rows=rows, stop=stop, judge_first=judge_first
     )
     stack.callback(quietly, "the applier", applier.close)
     source = BinlogSource(connection, options, tell=job.tell)
@@ -150,17 +147,12 @@ class Pair:
 
     def _tell_begun(self, why: str) -> None:
         target = ".".join(self.target_name)
-        how = f"again: {why}" if why else f"with {target}"
-        self.job.tell(
-            ChecksumBegun(
-                table=self.name,
-                target=target,
-                columns=len(self.mapping.compared),
-                key=self.mapping.key.name,
-                reason=why or None,
-                said=f"{self.name} {how}",
-            )
+        said = f"{self.name} again: {why}" if why else f"{self.name} with {target}"
+        columns, key = len(self.mapping.compared), self.mapping.key.name
+        begun = ChecksumBegun(
+            table=self.name, target=target, columns=columns, key=key, reason=why or None, said=said
         )
+        self.job.tell(begun)
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
         part = fraction_of(seen.rows, seen.total(self.mapping.source.estimated_rows))

@@ -63,15 +63,10 @@ def surroundings(
 def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
     config = run.config
     heartbeat = "" if checkpoint is None else checkpoint.beat_query
-    return LagThrottler(
-        Replicas(
-            config.connection, config.replicas, account=config.replica_account, heartbeat=heartbeat
-        ),
-        run.settings,
-        strict=is_strict(config),
-        warn=run.warn,
-        told=run.lag_warnings,
-    )
+    account, strict = config.replica_account, is_strict(config)
+    replicas = Replicas(config.connection, config.replicas, account=account, heartbeat=heartbeat)
+    told = run.lag_warnings
+    return LagThrottler(replicas, run.settings, strict=strict, warn=run.warn, told=told)
 
 
 #: Queries a second of a task of Spark that waits for its first order, at most.

@@ -165,9 +165,9 @@ class Verbs(Carrier):
     def _abort(self, _session: Session, asked: Asked) -> Effect:
         hint = "see spirit-py status; spirit-py cleanup drops what is left"
         subject.require_running(self._run.stop, hint)
-        cleanup = CLEANUP in asked.request.arguments
+        cleanup, why = CLEANUP in asked.request.arguments, f"aborted by {asked.who}"
         # From now on no RENAME is sent; the outcome of one that was sent is reported.
-        self._run.giving_up = f"aborted by {asked.who}"
+        self._run.giving_up = why
         unknown = self._renaming()
         if cleanup:
             try:
@@ -175,13 +175,8 @@ class Verbs(Carrier):
             except Refusal:
                 self._run.giving_up = ""
                 raise
-            return Effect(
-                said="stopping; what was copied is dropped",
-                then=AbortedForGood(
-                    f"aborted by {asked.who}",
-                    hint="nothing is left of it; the source table is intact",
-                ),
-            )
+            then = AbortedForGood(why, hint="nothing is left of it; the source table is intact")
+            return Effect(said="stopping; what was copied is dropped", then=then)
         said = "the same command resumes"
         hint = "the source table is intact; run the same command again"
         if unknown:
@@ -193,7 +188,7 @@ class Verbs(Carrier):
         elif self._swapped:
             said = "the change is done, and the same command does what is left to do after it"
             hint = said
-        return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {asked.who}", hint=hint))
+        return Effect(said=f"stopping; {said}", then=Aborted(why, hint=hint))
 
     def _require_swap(self, hint: str) -> None:
         self._require_unswapped(hint)

@@ -88,15 +88,11 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
         finally:
             run.note(IndexesTried(build.seconds, build.tries))
         pair.built = True
-        run.tell(
-            IndexesBuilt(
-                table=pair.name,
-                indexes=list(pair.deferred.names),
-                seconds=round(build.seconds, 3),
-                tries=build.tries,
-                listed=str(pair.deferred),
-            )
+        names, listed, seconds = pair.deferred.names, str(pair.deferred), round(build.seconds, 3)
+        built = IndexesBuilt(
+            table=pair.name, indexes=names, seconds=seconds, tries=build.tries, listed=listed
         )
+        run.tell(built)
 
 
 class IndexBuild:
@@ -155,13 +151,9 @@ class IndexBuild:
             if fault.code != LOG_TOO_BIG or self._held:
                 raise
             self._held = True
-            run.tell(
-                IndexesRepeated(
-                    indexes=list(self._deferred.names),
-                    reason="more was written meanwhile than the server's online log can hold",
-                    listed=f"{self._deferred} of {self._deferred.table}",
-                )
-            )
+            why = "more was written meanwhile than the server's online log can hold"
+            names, listed = self._deferred.names, f"{self._deferred} of {self._deferred.table}"
+            run.tell(IndexesRepeated(indexes=names, reason=why, listed=listed))
             return False
         return True
 
@@ -319,16 +311,12 @@ def dropping_when_slow(
         while not ended.wait(_RATE_SECONDS):
             rows, waits = pair.speed()
             if rate.observe(time.monotonic(), rows, waits=waits):
+                names, listed = pair.plan.deferred.names, str(pair.plan.deferred)
                 why = f"inserted {FALL:.0f} times more slowly than before"
-                run.tell(
-                    IndexesDropped(
-                        table=pair.name,
-                        indexes=list(pair.plan.deferred.names),
-                        reason=f"rows are {why}",
-                        why=why,
-                        listed=str(pair.plan.deferred),
-                    )
+                dropped = IndexesDropped(
+                    table=pair.name, indexes=names, reason=f"rows are {why}", why=why, listed=listed
                 )
+                run.tell(dropped)
                 leave_out(run, pair, checkpoints)
                 return
 

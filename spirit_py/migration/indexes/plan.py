@@ -130,13 +130,6 @@ class IndexPlan:
     why: str = ""
 
     @property
-    def kind(self) -> str:
-        """When they are built: ``after_copy``, ``if_slow`` or ``during_copy``."""
-        if self.at_once:
-            return "after_copy"
-        return "if_slow" if self.may_fall else "during_copy"
-
-    @property
     def none(self) -> DeferredIndexes:
         """No deferred indexes of the same table."""
         return replace(self.deferred, bare_shape="", indexes=())
@@ -190,15 +183,14 @@ def plan_indexes(
     plan = _plan(run, session, context, mapping)
     table = mapping.source.full_name
     what = f"indexes of {table}"
+    kind, text = "during_copy", f"{what} are kept up to date by the copy"
     if plan.at_once:
-        text = f"{what} that are built after the copy: {plan.deferred}"
+        kind, text = "after_copy", f"{what} that are built after the copy: {plan.deferred}"
     elif plan.may_fall:
-        text = f"{what} are kept up to date by the copy, unless it becomes much slower"
-    else:
-        text = f"{what} are kept up to date by the copy"
+        kind, text = "if_slow", f"{text}, unless it becomes much slower"
     run.note(IndexesLaidDown(f"{text} ({plan.why})"))
     if plan.deferred or run.config.defer_indexes == "on":
-        names, kind = plan.deferred.names, plan.kind
+        names = plan.deferred.names
         run.tell(IndexesPlanned(table=table, indexes=names, plan=kind, reason=plan.why, said=text))
     if plan.kept:
         kept = list(plan.kept)
@@ -238,11 +230,8 @@ def _deferred_clauses(
 
 
 def _none(mapping: TableMapping, whole_shape: str) -> DeferredIndexes:
-    return DeferredIndexes(
-        source=(mapping.source.schema, mapping.source.name),
-        target=(mapping.target.schema, mapping.target.name),
-        whole_shape=whole_shape,
-    )
+    source, target = ((one.schema, one.name) for one in (mapping.source, mapping.target))
+    return DeferredIndexes(source=source, target=target, whole_shape=whole_shape)
 
 
 def _plan(
@@ -257,11 +246,8 @@ def _plan(
     refused = why_not_deferred(session, nothing.target, found.clauses, probe=probe)
     if refused:
         return IndexPlan(deferred=nothing, kept=tuple(found.clauses), why=refused)
-    deferred = replace(
-        nothing,
-        bare_shape=digest_of(without_indexes(shape_of(target), found.clauses), target.name),
-        indexes=tuple(found.clauses.items()),
-    )
+    bare = digest_of(without_indexes(shape_of(target), found.clauses), target.name)
+    deferred = replace(nothing, bare_shape=bare, indexes=tuple(found.clauses.items()))
     return IndexPlan(
         deferred=deferred, at_once=found.at_once, may_fall=found.may_fall, why=found.why
     )

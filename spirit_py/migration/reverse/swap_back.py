@@ -124,16 +124,13 @@ class SwapBack:
 
     def _tell_comparison(self) -> None:
         sizes = [pair.mapping.source for pair in self._pairs]
-        size = sum(sum(likely_sizes(one)) for one in sizes)
-        self._job.tell(
-            RevertStepBegun(
-                step="compare",
-                said=f"comparing every row of {self._kept.record.names} before the swap back:"
-                f" {human_count(sum(one.estimated_rows for one in sizes))} rows,"
-                f" {human_bytes(size)}, as the server estimates;"
-                f" {self._time()}; it is not throttled",
-            )
+        size = human_bytes(sum(sum(likely_sizes(one)) for one in sizes))
+        rows = human_count(sum(one.estimated_rows for one in sizes))
+        said = (
+            f"comparing every row of {self._kept.record.names} before the swap back: {rows} rows,"
+            f" {size}, as the server estimates; {self._time()}; it is not throttled"
         )
+        self._job.tell(RevertStepBegun(step="compare", said=said))
 
     def _time(self) -> str:
         options, seconds = self._job.config.connection, 0.0
@@ -151,20 +148,16 @@ class SwapBack:
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
-        job, tables = self._job, self._kept.record.tables
-        check = partial(require_definitions, tables=tables)
+        job, pairs, tables = self._job, self._pairs, self._kept.record.tables
+        check, gate = partial(require_definitions, tables=tables), _PauseGate(job)
+        carried = partial(_carried_back, changes={table.name: table.changes for table in tables})
         swap = PairSwap(
-            job=job,
-            pairs=self._pairs,
-            direction=BACK,
-            final_check=check,
-            gate=_PauseGate(job),
-            carried=partial(_carried_back, changes={table.name: table.changes for table in tables}),
+            job=job, pairs=pairs, direction=BACK, final_check=check, gate=gate, carried=carried
         )
         self._cutover = swap.cutover
         while not self.swapped:
-            await_turn(job.pace, Work.SWAP, pause=self._pairs[0].stop.pause, show=job.show)
-            for pair in self._pairs:
+            await_turn(job.pace, Work.SWAP, pause=pairs[0].stop.pause, show=job.show)
+            for pair in pairs:
                 if why := pair.prove():
                     pair.check(why=why)
             job.tell(RevertStepBegun(step="swap", said="swapping back"))
@@ -189,11 +182,8 @@ def _carried_back(key: ForeignKey, changes: Mapping[Name, ReverseChanges]) -> Fo
         names = changes[table].renames if table in changes else {}
         return tuple(names.get(column.lower(), column) for column in columns)
 
-    return replace(
-        key,
-        columns=renamed(key.child, key.columns),
-        parent_columns=renamed(key.parent, key.parent_columns),
-    )
+    columns, parents = renamed(key.child, key.columns), renamed(key.parent, key.parent_columns)
+    return replace(key, columns=columns, parent_columns=parents)
 
 
 T = TypeVar("T")

@@ -184,19 +184,16 @@ class Deferral(SwapGate):
 
     def _recheck(self) -> None:
         try:
-            self._compare()
+            for pair in self._pairs:
+                try:
+                    self._check_while_deferred(pair)
+                except SentinelDropped:
+                    found = self._run.figures.differences_under_way
+                    if not (found or pair.stopped_with_differences()):
+                        return
+                    pair.check(why="a difference had been found")
         finally:
             self._run.engines.rest()
-
-    def _compare(self) -> None:
-        for pair in self._pairs:
-            try:
-                self._check_while_deferred(pair)
-            except SentinelDropped:
-                if self._run.figures.differences_under_way or pair.stopped_with_differences():
-                    pair.check(why="a difference had been found")
-                    continue
-                return
 
     def _check_while_deferred(self, pair: CopiedPair) -> None:
         stop = self._run.stop.linked()

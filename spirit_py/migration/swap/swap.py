@@ -129,14 +129,10 @@ class PairSwap:
                 self._attached.undo_later()
             raise
         self._attached.finish()
-        self.job.tell(
-            SwapDone(
-                tries=result.attempts,
-                lock_wait_ms=round(result.lock_wait_ms, 3),
-                lock_held_ms=round(result.lock_held_ms, 3),
-                steps_ms={name: round(spent, 3) for name, spent in result.steps_ms.items()},
-            )
-        )
+        waited, held = round(result.lock_wait_ms, 3), round(result.lock_held_ms, 3)
+        steps, tries = {name: round(ms, 3) for name, ms in result.steps_ms.items()}, result.attempts
+        done = SwapDone(tries=tries, lock_wait_ms=waited, lock_held_ms=held, steps_ms=steps)
+        self.job.tell(done)
         return result
 
     def _changed(self, table: Name) -> dict[str, str]:
