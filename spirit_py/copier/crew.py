@@ -56,7 +56,7 @@ _AHEAD_SECONDS: Final = 0.2
 _MOST_LOSSES: Final = 3
 _LOSSES_SECONDS: Final = 60.0
 _LONGEST_REST: Final = 5.0
-#: Between two looks at a Spark that has too few slots.
+#: Between two questions for the slots of a Spark, which its JVM answers.
 _SPARK_SECONDS: Final = 1.0
 #: A team that is not needed for so long leaves.
 _SPARE_SECONDS: Final = 10.0
@@ -197,7 +197,12 @@ class Crew:
             if team in self._current and self._gathered(team):
                 for rank in range(team.first, min(team.end, wanted)):
                     self._fill(team, rank, next_order)
-        self._count()
+        busy = sum(
+            bool(team.gang.outstanding(seat))
+            for team in self._teams()
+            for seat in range(team.gang.size)
+        )
+        self._at_work.count(busy, time.monotonic())
         self._advance(wanted, lasting)
 
     def _fill(self, team: _Team, rank: int, next_order: Callable[[int], CopyOrder | None]) -> None:
@@ -206,14 +211,6 @@ class Crew:
             if order is None:
                 break
             self._post(team, rank - team.first, order)
-
-    def _count(self) -> None:
-        busy = sum(
-            bool(team.gang.outstanding(seat))
-            for team in self._teams()
-            for seat in range(team.gang.size)
-        )
-        self._at_work.count(busy, time.monotonic())
 
     def collect(self) -> list[ChunkCopied]:
         """Return the chunks that were copied after some milliseconds; raise a task's error."""
@@ -299,7 +296,9 @@ class Crew:
     def _advance(self, wanted: int, lasting: Callable[[], bool]) -> None:
         for team in [team for team in self._retiring if not team.asked]:
             self._retiring.remove(team)
-            self._finish(team)
+            with contextlib.suppress(WorkersLost):
+                team.gang.finish(_FINISH_SECONDS)
+            team.closing.close()
         if self._coming is not None:
             self._look_for_tasks(self._coming)
             return
@@ -309,7 +308,9 @@ class Crew:
             # Reported where Spark was started.
             self.spark = spark = None
         copies = any(team.engine is spark for team in self._teams())
-        if spark is not None and spark.ready and not copies and self._looks_at_spark():
+        now = time.monotonic()
+        if spark is not None and spark.ready and not copies and now >= self._spark_at:
+            self._spark_at = now + _SPARK_SECONDS
             if lasting():
                 self._join(spark, 0, max(wanted, total))
         elif 0 < total < wanted:
@@ -320,12 +321,6 @@ class Crew:
                 self._retiring.append(self._current.pop())
             return
         self._needed_at = time.monotonic()
-
-    def _looks_at_spark(self) -> bool:
-        """Return whether Spark is to be asked for its slots now: its JVM answers."""
-        due = time.monotonic() >= self._spark_at
-        self._spark_at = time.monotonic() + _SPARK_SECONDS if due else self._spark_at
-        return due
 
     def _join(self, engine: GangEngine, first: int, size: int) -> None:
         try:
@@ -338,41 +333,29 @@ class Crew:
 
     def _do_without(self, first: int, why: str) -> None:
         if not first:
-            self._without_spark(why)
+            _log.warning("the copy of %s goes on without Spark: %s", self._table, why)
+            self.spark = None
             return
         self._all, self._all_until = first, time.monotonic() + _FULL_SECONDS
         _log.warning("the copy of %s goes on with %d tasks: %s", self._table, first, why)
-
-    def _without_spark(self, why: str) -> None:
-        _log.warning("the copy of %s goes on without Spark: %s", self._table, why)
-        self.spark = None
 
     def _look_for_tasks(self, coming: _Team) -> None:
         try:
             if not self._come(coming):
                 return
         except SpiritError as error:
-            why = error.message
+            self._do_without(coming.first, error.message)
+            # In a thread: a job that hangs would hold up the copy.
+            Background("crew-close", lambda _stopping: coming.closing.close()).start()
         else:
-            self._coming = None
-            if not coming.first:
-                self._retiring += self._current
-                self._current = [coming]
-            else:
+            if coming.first:
                 # Who came before it may have been lost meanwhile.
                 coming.first = self._current[-1].end if self._current else 0
                 self._current.append(coming)
-            return
-        self._do_without(coming.first, why)
+            else:
+                self._retiring += self._current
+                self._current = [coming]
         self._coming = None
-        # In a thread: a job that hangs would hold up the copy.
-        Background("crew-close", lambda _stopping: coming.closing.close()).start()
-
-    @staticmethod
-    def _finish(team: _Team) -> None:
-        with contextlib.suppress(WorkersLost):
-            team.gang.finish(_FINISH_SECONDS)
-        team.closing.close()
 
     def _open(self, engine: GangEngine, first: int, size: int) -> _Team:
         slots = engine.slots
@@ -416,7 +399,7 @@ class Crew:
             if team.engine is self.spark:
                 self._spark_losses += 1
                 if self._spark_losses >= _MOST_LOSSES:
-                    self._without_spark(error.message)
+                    self._do_without(0, error.message)
         team.give_up()
         team.closing.close()
         retrying(self.stop)(self._fence, [team])

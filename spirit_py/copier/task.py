@@ -144,8 +144,17 @@ class ChunkWriter:
             retries += 1
 
         def step(work: Callable[..., _T], *given: Any) -> _T:
+            def once() -> _T:
+                try:
+                    return work(*given)
+                except ServerFault as fault:
+                    if connection_lost(fault):
+                        # Not tried again: the task ends with its session.
+                        raise WorkersLost(fault.message) from fault
+                    raise
+
             again = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
-            return again(lambda: self._within_session(work, *given))
+            return again(once)
 
         lock = chunk_lock(self._spec.mapping, chunk, self._spec.connection.origin)
         part = 0
@@ -168,16 +177,6 @@ class ChunkWriter:
         except ServerFault as fault:
             raise self._explained(chunk, part, fault) from fault
         return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
-
-    @staticmethod
-    def _within_session(work: Callable[..., _T], *given: Any) -> _T:
-        """Do a step; a lost session ends the task and is not retried."""
-        try:
-            return work(*given)
-        except ServerFault as fault:
-            if connection_lost(fault):
-                raise WorkersLost(fault.message) from fault
-            raise
 
     def _release(self, lock: str) -> None:
         """Release the chunk's lock as often as it was taken, by interrupted attempts too."""
@@ -223,9 +222,8 @@ class ChunkWriter:
             affected = self._own.execute(sql)
             # As in "Records: 3  Duplicates: 1  Warnings: 0"; replaced ones count once.
             found = re.search(r"Records: (\d+)", self._own.info)
-            rows = int(found.group(1)) if found else affected
             self._refuse_warnings(order.chunk, part)
-        return rows
+        return int(found[1]) if found else affected
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):

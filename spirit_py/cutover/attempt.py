@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.cutover.plan import CutoverPlan
-    from spirit_py.cutover.rename import Renamed
     from spirit_py.locks.turns import LockTurns
     from spirit_py.mysql.session import Session
 
@@ -241,31 +240,24 @@ class Attempt:
             self.plan.stop.check()
             if what := self.plan.gate.last_word():
                 raise HeldBack.by(what)
-            renamed = self._send()
+            statements = self.plan.attached_objects.statements
+            self.sent = self.half_way.left = bool(statements.before)
+            renamed = rename(
+                self.session, self.plan, statements, fence=self.fence, server=self.server
+            )
         except OutcomeUnknown:
+            self.half_way.left = False
             self._stop_feed()
             raise
         except (SpiritError, TryFailed):
             self.renaming = False
             self._undo()
             raise
+        self.half_way.left = False
         self.answer_lost = renamed.answer_lost
         self.swapped = True
         if renamed.stopped_by is not None:
             self._complete(renamed.stopped_by)
-
-    def _send(self) -> Renamed:
-        statements = self.plan.attached_objects.statements
-        self.sent = self.half_way.left = bool(statements.before)
-        try:
-            renamed = rename(
-                self.session, self.plan, statements, fence=self.fence, server=self.server
-            )
-        except OutcomeUnknown:
-            self.half_way.left = False
-            raise
-        self.half_way.left = False
-        return renamed
 
     def _undo(self) -> None:
         if not self.half_way.left:

@@ -202,28 +202,21 @@ class _SwitchInterval:
         self._users = 0
         self._usual = 0.0
 
-    def enter(self) -> None:
+    @contextlib.contextmanager
+    def shortened(self) -> Iterator[None]:
         with self._lock:
             if not self._users:
                 self._usual = sys.getswitchinterval()
                 sys.setswitchinterval(_TURN_SECONDS)
             self._users += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                sys.setswitchinterval(self._usual)
-
-
-_SWITCH_INTERVAL: Final = _SwitchInterval()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    sys.setswitchinterval(self._usual)
 
 
-@contextlib.contextmanager
-def quick_turns() -> Iterator[None]:
-    """Switch threads quickly: else computing ones take 5 ms for each answer under the lock."""
-    _SWITCH_INTERVAL.enter()
-    try:
-        yield
-    finally:
-        _SWITCH_INTERVAL.leave()
+quick_turns: Final = _SwitchInterval().shortened
+"""Switches threads quickly: else computing ones take 5 ms for each answer under the lock."""

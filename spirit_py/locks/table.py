@@ -166,19 +166,17 @@ class LockWatch:
             left = self.wait - (self.clock() - began)
             with self._changed:
                 self._changed.wait_for(
-                    lambda: self._finished or self._held_until is not None,
-                    timeout=max(0.0, min(pause, left)),
+                    lambda: not self._waiting(), timeout=max(0.0, min(pause, left))
                 )
-                if self._finished:
-                    return False
-                if self._held_until is not None:
-                    return True
+                if not self._waiting():
+                    return not self._finished
             waited = self.clock() - began
             if self.stop.requested:
                 return self._end("a stop was asked for", session=False)
             if waited >= self.wait:
-                why = f"the table lock was not granted in {self.wait:g} s"
-                return self._end(why, session=False)
+                return self._end(
+                    f"the table lock was not granted in {self.wait:g} s", session=False
+                )
             if not self._cannot_look:
                 self._look()
 
@@ -195,14 +193,11 @@ class LockWatch:
             with self._changed:
                 if self._waiting():
                     self.tell(found)
-            self.front.kill(self.session, permitted=self._still_waiting)
-
-    def _still_waiting(self) -> bool:
-        with self._changed:
-            return self._waiting()
+            self.front.kill(self.session, permitted=self._waiting)
 
     def _waiting(self) -> bool:
-        return not self._finished and self._held_until is None
+        with self._changed:
+            return not self._finished and self._held_until is None
 
     def _watch_holding(self) -> None:
         with self._changed:

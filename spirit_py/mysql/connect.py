@@ -69,43 +69,24 @@ def _unusable(error: Exception) -> Refusal:
 
 
 # All of these exist from 8.0 to 9.7 and need no privilege.
-_SETTINGS: Final = (
-    "NAMES utf8mb4",
-    "SESSION time_zone='+00:00'",
-    "SESSION transaction_isolation='READ-COMMITTED'",
-    "SESSION transaction_read_only=0",
-    "SESSION autocommit=1",
-    "SESSION completion_type=NO_CHAIN",
-    "SESSION foreign_key_checks=0",
-    "SESSION unique_checks=1",
-    "SESSION sql_auto_is_null=0",
-    "SESSION sql_big_selects=1",
-    "SESSION sql_safe_updates=0",
-    # DEFAULT would be the server's global value.
-    "SESSION sql_select_limit=18446744073709551615",
-    "SESSION sql_quote_show_create=1",
-    "SESSION sql_notes=1",
-    "SESSION max_execution_time=0",
-    # Without a limit: a list of keys that exceeds it is read from end to end, with a warning.
-    "SESSION range_optimizer_max_mem_size=0",
-    "SESSION group_concat_max_len=1048576",
-    "SESSION information_schema_stats_expiry=0",
-    "SESSION lc_messages='en_US'",
-    "SESSION net_read_timeout=600",
-    "SESSION net_write_timeout=600",
-)
-# What the session needs to change its table and to answer, whatever the server's globals are; none
-# of these changes what an ALTER does.
+# What every session needs to change its table and to answer, whatever the server's globals are;
+# none of these changes what an ALTER does. A limit of DEFAULT would be the server's global one.
 _NATIVE_SETTINGS: Final = (
     "NAMES utf8mb4",
-    "SESSION transaction_read_only=0",
-    "SESSION autocommit=1",
-    "SESSION completion_type=NO_CHAIN",
-    "SESSION sql_big_selects=1",
-    "SESSION sql_select_limit=18446744073709551615",
-    "SESSION sql_quote_show_create=1",
-    "SESSION max_execution_time=0",
-    "SESSION lc_messages='en_US'",
+    *("SESSION transaction_read_only=0", "SESSION autocommit=1"),
+    *("SESSION completion_type=NO_CHAIN", "SESSION sql_big_selects=1"),
+    *("SESSION sql_select_limit=18446744073709551615", "SESSION sql_quote_show_create=1"),
+    *("SESSION max_execution_time=0", "SESSION lc_messages='en_US'"),
+)
+_SETTINGS: Final = (
+    *_NATIVE_SETTINGS,
+    *("SESSION time_zone='+00:00'", "SESSION transaction_isolation='READ-COMMITTED'"),
+    *("SESSION foreign_key_checks=0", "SESSION unique_checks=1", "SESSION sql_notes=1"),
+    *("SESSION sql_auto_is_null=0", "SESSION sql_safe_updates=0"),
+    # Without a limit: a list of keys that exceeds it is read from end to end, with a warning.
+    "SESSION range_optimizer_max_mem_size=0",
+    *("SESSION group_concat_max_len=1048576", "SESSION information_schema_stats_expiry=0"),
+    *("SESSION net_read_timeout=600", "SESSION net_write_timeout=600"),
 )
 # Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.
 _RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": "1"}
@@ -194,8 +175,8 @@ def _prepare(
     session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
 ) -> None:
     settings = _NATIVE_SETTINGS if native else _SETTINGS
-    said = identity(options, session.role)
     evaluation = () if native else _evaluation(options.settings)
+    said = identity(options, session.role)
     session.execute("SET " + ", ".join((*settings, *evaluation, *timeouts, *said)))
     server = session.value("SELECT @@GLOBAL.server_uuid")
     if options.server_uuid not in {"", server}:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal, ServerFault, UsageFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.config import SessionModes
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.table.mapping import TableMapping
 
 STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
 OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
@@ -85,24 +86,8 @@ def date_mode(sql_mode: str) -> str:
     return ",".join((*kept, *(mode for mode in ZERO_MODES if mode in own)))
 
 
-class Evaluated(Protocol):
-    """How a statement is to be evaluated; implemented by a mapping and by a chunk's task."""
-
-    @property
-    def time_zone(self) -> str:
-        """The session's time zone for it; empty for the program's own."""
-
-    @property
-    def makes_dates(self) -> bool:
-        """Whether it runs with the server's modes about dates."""
-
-    @property
-    def quiet(self) -> bool:
-        """Whether notes can only be about columns that hold no value of the source."""
-
-
 @contextlib.contextmanager
-def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> Iterator[None]:
+def evaluating(session: SqlSession, what: TableMapping, *, notes: bool = False) -> Iterator[None]:
     """Evaluate a write as the server does: in its time zone, with its modes about dates (R22).
 
     Without notes, where they can only be about generated columns, unless ``notes`` are wanted.

@@ -294,30 +294,18 @@ def connection_refusal(
     error: ServerFault, options: ConnectionOptions, *, target: bool = False
 ) -> Refusal:
     """Explain why the first connection failed; ``target``: by the ``--target`` options."""
-    refusal = _connection_refusal(error, options)
-    if target:
-        refusal.hint = _OF_TARGET.sub("--target-", refusal.hint)
-    return refusal
-
-
-def _connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusal:
+    code = _CONNECTION_CODES.get(error.code, ErrorCode.CANNOT_CONNECT)
     if error.code == TLS_FAULT or (error.code in LOST and options.tls.certificate):
+        code = ErrorCode.TLS_FAILED
         cause, remedy = explain_tls(error.text, options.host)
-        return Refusal(
-            f"cannot connect to {options.address}: {cause}",
-            hint=remedy,
-            error_code=ErrorCode.TLS_FAILED,
+    else:
+        unexplained = (f"{{text}} (error {error.code})", "see the server's error log")
+        explained = _EXPLANATIONS.get(error.code, unexplained)
+        if error.code in {ACCESS_DENIED, 1698} and not options.password:
+            explained = _NO_PASSWORD
+        user = options.user or "(none given)"
+        cause, remedy = (
+            part.format(text=error.text, host=options.host, user=user) for part in explained
         )
-    unexplained = (f"{{text}} (error {error.code})", "see the server's error log")
-    explained = _EXPLANATIONS.get(error.code, unexplained)
-    if error.code in {ACCESS_DENIED, 1698} and not options.password:
-        explained = _NO_PASSWORD
-    cause, remedy = (
-        part.format(text=error.text, host=options.host, user=options.user or "(none given)")
-        for part in explained
-    )
-    return Refusal(
-        f"cannot connect to {options.address}: {cause}",
-        hint=remedy,
-        error_code=_CONNECTION_CODES.get(error.code, ErrorCode.CANNOT_CONNECT),
-    )
+    hint = _OF_TARGET.sub("--target-", remedy) if target else remedy
+    return Refusal(f"cannot connect to {options.address}: {cause}", hint=hint, error_code=code)

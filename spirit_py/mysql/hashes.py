@@ -39,7 +39,9 @@ class Hashes:
     def __post_init__(self, own: Sequence[str]) -> None:
         self._hash, self._number, *self._keys = own
         self._source = self.mapping.source.quoted
-        self._table = quote_table(self.mapping.source.schema, _HASHES)
+        self._table, self._shape = (
+            quote_table(self.mapping.source.schema, name) for name in (_HASHES, _SHAPE)
+        )
 
     def fill(self, rows: int) -> Iterator[int]:
         """Hash the whole source, so many rows in a statement; yield how many after each."""
@@ -88,8 +90,7 @@ class Hashes:
 
     def drop(self) -> None:
         """Drop the temporary tables."""
-        shape = quote_table(self.mapping.source.schema, _SHAPE)
-        self.session.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._table}, {shape}")
+        self.session.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._table}, {self._shape}")
 
     @property
     def _old(self) -> tuple[str, ...]:
@@ -97,15 +98,14 @@ class Hashes:
 
     def _hashed(self) -> str:
         """Return the hash of the parts, equal for parts that the server equates by their types."""
-        shape = quote_table(self.mapping.source.schema, _SHAPE)
         names = [quote_identifier(f"p{number}") for number in range(len(self.parts))]
         parts = ", ".join(f"{p} AS {name}" for p, name in zip(self.parts, names, strict=True))
         padded = {str(row[0]) for row in self.session.query(f"{_PADDING} = 'PAD SPACE'")}
         self.session.execute(
-            f"CREATE TEMPORARY TABLE {shape} (n INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB"
+            f"CREATE TEMPORARY TABLE {self._shape} (n INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB"
             f" SELECT {parts} {self.selecting(' LIMIT 0')}"
         )
-        columns = self.session.query(f"SHOW FULL COLUMNS FROM {shape}")[1:]
+        columns = self.session.query(f"SHOW FULL COLUMNS FROM {self._shape}")[1:]
         forms = [
             _form(part, str(row[1]), row[2], padded)
             for part, row in zip(self.parts, columns, strict=True)

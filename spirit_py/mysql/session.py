@@ -14,6 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import server_fault
 from spirit_py.sql import EndsPacket
@@ -38,9 +39,6 @@ class OwnQueries:
 
 
 OWN_QUERIES: Final = OwnQueries()
-"""The queries of all sessions of this process."""
-
-
 _PING_SECONDS: Final = 1.0
 _MULTI_STATEMENTS_ON: Final = 0
 _MULTI_STATEMENTS_OFF: Final = 1
@@ -65,10 +63,7 @@ class Session:
         self._turn = threading.Lock()
 
     def _translated(self) -> _Statement:
-        return _Statement(self._turn, self._cursor, self._fault)
-
-    def _cursor(self) -> Any:
-        return self._connection.cursor()
+        return _Statement(self._turn, self._connection.cursor, self._fault)
 
     def _fault(self, error: Exception) -> ServerFault:
         return server_fault(error, where=f"{self.role} session at {self.address}")
@@ -118,7 +113,7 @@ class Session:
             with self._turn:
                 self._connection.set_server_option(option)
         except MySQLdb.Error as error:
-            raise server_fault(error, where=f"{self.role} session at {self.address}") from error
+            raise self._fault(error) from error
 
     def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
         """Run one statement with a result set; return all its rows, typed as the module says.
@@ -133,8 +128,7 @@ class Session:
 
     def value(self, sql: str, parameters: Sequence[object] | None = None) -> Any:
         """Run a query and return the first column of its first row; None when there is no row."""
-        rows = self.query(sql, parameters)
-        return rows[0][0] if rows else None
+        return next((row[0] for row in self.query(sql, parameters)), None)
 
     @property
     def info(self) -> str:
@@ -206,21 +200,14 @@ class Session:
         return f"<Session {self.role} id={self.id} at {self.address}>"
 
 
+@dataclass(slots=True, eq=False)
 class _Statement:
     """One use of a session's connection; a class, because entering a generator takes longer."""
 
-    __slots__ = ("_fault", "_made", "_open", "_turn")
-
-    def __init__(
-        self,
-        turn: threading.Lock,
-        cursor: Callable[[], Any],
-        fault: Callable[[Exception], ServerFault],
-    ) -> None:
-        self._turn = turn
-        self._open = cursor
-        self._fault = fault
-        self._made: Any = None
+    _turn: threading.Lock
+    _open: Callable[[], Any]
+    _fault: Callable[[Exception], ServerFault]
+    _made: Any = None
 
     def __enter__(self) -> Any:
         import MySQLdb
@@ -262,18 +249,16 @@ def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
 
 
 #: A peer that answers no probe is lost after IDLE + COUNT * INTERVAL, 45 seconds.
-_PROBES: Final = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6}
-_UNANSWERED_MILLISECONDS: Final = 45_000
+_PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6, "TCP_USER_TIMEOUT": 45_000}
 
 
 def probe(number: int) -> None:
     """Have the system detect within a minute that a socket's other end is gone, where it can."""
-    options = {**_PROBES, "TCP_USER_TIMEOUT": _UNANSWERED_MILLISECONDS}
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as wire:
         if wire.family not in {socket.AF_INET, socket.AF_INET6}:
             return
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in options.items():
+        for name, value in _PROBES.items():
             option = getattr(socket, name, None)
             if option is not None:
                 wire.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -169,6 +169,8 @@ def _number(value: Any) -> int | None:
 def column_of(row: tuple[Any, ...]) -> Column:
     """Return a column from its row of the catalogue, as :data:`_COLUMNS` selects it."""
     data_type, column_type, extra = _text(row[2]), _text(row[3]), _text(row[13])
+    default = _optional(row[12])
+    kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
     return Column(
         name=_text(row[0]),
         ordinal=int(row[1]),
@@ -183,23 +185,14 @@ def column_of(row: tuple[Any, ...]) -> Column:
         scale=_number(row[10]),
         unsigned="unsigned" in column_type.lower(),
         members=_members(column_type) if data_type in {"enum", "set"} else (),
-        default=_default(_optional(row[12]), extra),
+        default=_expression(default) if default and "DEFAULT_GENERATED" in extra else default,
         extra=extra,
-        generated=_generated(extra),
+        generated=next((kind for kind in kinds if f"{kind} GENERATED" in extra.upper()), ""),
         generation_expression=_expression(_text(row[14])),
         auto_increment="auto_increment" in extra.lower(),
         srid=_number(row[15]),
         comment=_text(row[16]),
     )
-
-
-def _default(text: str | None, extra: str) -> str | None:
-    return _expression(text) if text is not None and "DEFAULT_GENERATED" in extra else text
-
-
-def _generated(extra: str) -> Generated:
-    kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
-    return next((kind for kind in kinds if f"{kind} GENERATED" in extra.upper()), "")
 
 
 def _length(data_type: str, column_type: str, characters: int | None) -> int | None:
@@ -314,33 +307,19 @@ def _column(
     column_type = str(column_type)
     data_type = re.split(r"[ (]", column_type, maxsplit=1)[0].lower()
     charset, pad = pads.get(str(collation), (None, None))
-    extra = "" if str(extra or "") == "NULL" else str(extra or "")
-    computed = _DEFAULT.search(line)
-    if computed is not None and not _GENERATED.search(line):
+    extra = "" if extra == "NULL" else str(extra or "")
+    computed, generated, srid = (one.search(line) for one in (_DEFAULT, _GENERATED, _SRID))
+    if computed is not None and generated is None:
         default = computed[1] or computed[2]
         extra = f"DEFAULT_GENERATED {extra}".rstrip()
-    generated = _GENERATED.search(line)
-    srid = _SRID.search(line)
     digits, decimals = _numbers(data_type, column_type)
+    length = _character_length(data_type, column_type)
     return column_of(
         (
-            name,
-            place,
-            data_type,
-            column_type,
-            nullable,
-            charset,
-            collation,
-            pad,
-            _character_length(data_type, column_type),
-            digits,
-            decimals,
-            digits if data_type in _TEMPORAL else None,
-            default,
-            extra,
-            generated[1] if generated else "",
-            srid[1] if srid else None,
-            comment,
+            *(name, place, data_type, column_type, nullable, charset, collation, pad),
+            *(length, digits, decimals, digits if data_type in _TEMPORAL else None),
+            *(default, extra, generated[1] if generated else ""),
+            *(srid[1] if srid else None, comment),
         )
     )
 
