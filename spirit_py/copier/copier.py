@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession, Subscription
-    from spirit_py.errors import ValueLost
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.keys import ComparableKey
@@ -123,7 +122,9 @@ class Copier:
             self._copy()
             self._meter.all_committed()
         except LostValue as error:
-            raise self._named(error) from error
+            whole = self._chunks.get(error.chunk)
+            part = None if whole is None else whole.parts[error.part]
+            raise error.named(self._mapping, part, self.copy.query) from error
         finally:
             self._meter.end()
         self.copy.subscription.copy_finished()
@@ -201,11 +202,6 @@ class Copier:
             self.copy.subscription.committed(chunk, one.rows)
             self._chunker.observed(chunk, one.rows)
             self._meter.committed(chunk.target_rows, one)
-
-    def _named(self, error: LostValue) -> ValueLost:
-        whole = self._chunks.get(error.chunk)
-        part = None if whole is None else whole.parts[error.part]
-        return error.named(self._mapping, part, self.copy.query)
 
 
 @dataclass(eq=False)

@@ -7,11 +7,9 @@ team run, the driver's get no more orders; a rank gets no order of the new team 
 one's is idle. So no more chunks run than the pace allows, and a rank's chunks stay in the order of
 the walk.
 
-A gang that loses a task, its session or the driver's is given up as a whole. Before its chunks are
-given to another gang, nothing of it may write any more (R18): the driver gives up the gang's
-*licence*, a named lock, then ends the sessions that hold it or a lock of an outstanding chunk, and
-waits until all these locks are free. A task takes its chunk's lock first and then looks for the
-licence: so a late one is ended, or refuses. Everything here runs in the copier's thread.
+A gang that loses a task, its session or the driver's is given up as a whole, with its *licence*, a
+named lock: its chunks are given to another gang when nothing of it may write any more (R18;
+docs/decisions.md). Everything here runs in the copier's thread.
 """
 
 from __future__ import annotations
@@ -241,10 +239,7 @@ class Crew:
 
     @staticmethod
     def _come(team: _Team) -> bool:
-        """Return whether all tasks have come; raise `WorkersLost` when one will not.
-
-        One that ends before it reports leaves the others waiting for orders.
-        """
+        """Return whether all tasks have come; raise `WorkersLost` when one will not."""
         limit = _START_SECONDS if team.engine.in_process else _ASSEMBLE_SECONDS
         if team.gang.gathered():
             return True
@@ -385,8 +380,8 @@ class Crew:
     def _lost(self, team: _Team, error: SpiritError) -> None:
         """End a gang for good, and keep its chunks for another one.
 
-        Raises `WorkersLost` when gang after gang was lost for a minute, and `CopyFailure` when a
-        session does not end: its chunk may still be written.
+        Raises `WorkersLost` when gang after gang was lost for a minute, or `CopyFailure` when a
+        session, which may still write, does not end.
         """
         if not is_transient(error):
             raise error

@@ -69,8 +69,7 @@ class Cutover:
         """Swap the tables, or raise a stop request's reason or a hook's error.
 
         After CutoverFailure the source is in place and unlocked, and the feed still runs: HeldBack
-        where the operator defers the swap, or rows must be compared. OutcomeUnknown where the
-        answer to RENAME was lost.
+        where the swap is deferred, or rows must be compared. OutcomeUnknown: its answer is lost.
         """
         if self._unproven and self._unproven % _UNPROVEN_IN_A_ROW == 0:
             self._pause(self._unproven // _UNPROVEN_IN_A_ROW)

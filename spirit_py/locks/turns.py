@@ -86,10 +86,6 @@ class Front:
             self.unseen = f"this account may not read them ({fault.text})"
             return self._find(session, waiter)
 
-    def seconds_of(self, blocker: Blocker) -> float:
-        """Return for how long a blocker has been in front; a lower bound."""
-        return max(blocker.age, self._seen_for(blocker))
-
     def older_than(self, seconds: float) -> list[Blocker]:
         """Return the blockers that were in front for as long at the last look.
 
@@ -100,7 +96,7 @@ class Front:
             known = blocker.certain and not blocker.own
             return seconds if known else max(seconds, OLD_SECONDS)
 
-        return [each for each in self.now if self.seconds_of(each) >= needed(each)]
+        return [one for one in self.now if max(one.age, self._seen_for(one)) >= needed(one)]
 
     def _seen_for(self, blocker: Blocker) -> float:
         now = self.clock()

@@ -50,13 +50,10 @@ class Disposition(enum.Enum):
 
 LOST: Final = frozenset(
     {
-        1053,  # server shutdown in progress
-        1079,  # server shutdown complete
+        *(1053, 1079),  # server shutdown in progress, complete
         1152,  # aborted connection
-        1158,  # network: error reading
-        1159,  # network: timeout reading
-        1160,  # network: error writing
-        1161,  # network: timeout writing
+        *(1158, 1159),  # network: error, timeout reading
+        *(1160, 1161),  # network: error, timeout writing
         1927,  # connection was killed, as reported by the client library
         2006,  # server has gone away
         2012,  # error in server handshake
@@ -81,8 +78,7 @@ _TRANSIENT: Final = frozenset(
         1226,  # a resource limit of the account
         1412,  # table definition has changed, retry the transaction
         1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
-        1613,  # XA branch rolled back: took too long
-        1614,  # XA branch rolled back: deadlock
+        *(1613, 1614),  # XA branch rolled back: took too long, deadlock
         1615,  # prepared statement needs to be prepared again
         STATEMENT_TIMED_OUT,
         3058,  # deadlock on a named lock
@@ -93,14 +89,10 @@ _TRANSIENT: Final = frozenset(
 #: The account may not do it (manual B.3.1).
 _NOT_ALLOWED: Final = frozenset(
     {
-        1044,  # to this schema
-        ACCESS_DENIED,
+        *(1044, 1142, 1143, 1370),  # to this schema, table, column, routine
+        *(ACCESS_DENIED, ACCESS_NEEDS_PRIVILEGE),
         1095,  # owner of the thread
         1141,  # no such grant
-        1142,  # to this table
-        1143,  # to this column
-        ACCESS_NEEDS_PRIVILEGE,
-        1370,  # to this routine
         1410,  # may not create users with GRANT
         1698,  # access denied, without a password
         3530,  # role not granted
@@ -112,16 +104,13 @@ _NOT_ALLOWED: Final = frozenset(
 _REFUSED_LOGIN: Final = frozenset(
     {
         ACCESS_DENIED,
-        1129,  # this host is blocked: max_connect_errors
-        1130,  # this host may not log in
+        *(1129, 1130),  # this host is blocked (max_connect_errors), may not log in
         1251,  # its authentication is not supported
         1698,
         1862,  # password expired
-        2059,  # plugin cannot be loaded
-        2061,  # plugin refused to go on
+        *(2059, 2061),  # plugin cannot be loaded, refused to go on
         3118,  # account locked
-        TLS_REQUIRED,
-        3955,
+        *(TLS_REQUIRED, 3955),
     }
 )
 _UNKNOWN_COMMIT: Final = 1180

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import above, order_by, up_to, walk_directions
@@ -159,10 +160,5 @@ def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:
 def free_names(mapping: TableMapping, count: int, stem: str = "_spirit_py_") -> list[str]:
     """Return quoted names that no column of either table has."""
     taken = {column.name.lower() for column in (*mapping.source.columns, *mapping.target.columns)}
-    names: list[str] = []
-    number = 0
-    while len(names) < count:
-        name, number = f"{stem}{number}", number + 1
-        if name not in taken:
-            names.append(name)
-    return [quote_identifier(name) for name in names]
+    free = (name for number in itertools.count() if (name := f"{stem}{number}") not in taken)
+    return [quote_identifier(name) for name in itertools.islice(free, count)]

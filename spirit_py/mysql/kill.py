@@ -38,10 +38,7 @@ WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_kill'"""
 
 
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
-    """Kill a session of the same options as this one, by its named lock, and no other (R24).
-
-    A remembered number may be an application's by now. Returns as :func:`kill_session`.
-    """
+    """Do :func:`kill_session` if the number, perhaps another's by now, is still of ours (R24)."""
     if not ours(session, [int(victim)]):
         return ""
     return kill_session(session, victim, statement=statement)
@@ -57,11 +54,9 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
     try:
         session.execute(f"KILL {'QUERY' if statement else 'CONNECTION'} {int(victim)}")
     except ServerFault as fault:
-        if fault.code == NO_SUCH_THREAD:
-            return ""
         if fault.code in {_NOT_OWNER, ACCESS_NEEDS_PRIVILEGE}:
             return _kill_managed(session, victim, statement=statement)
-        return fault.text
+        return "" if fault.code == NO_SUCH_THREAD else fault.text
     return ""
 
 
@@ -69,9 +64,8 @@ def _kill_managed(session: SqlSession, victim: int, *, statement: bool) -> str:
     try:
         session.query(f"CALL mysql.rds_kill{'_query' if statement else ''}({int(victim)})")
     except ServerFault as fault:
-        if fault.code == NO_SUCH_THREAD:
-            return ""
-        return "this user may not kill it: grant CONNECTION_ADMIN"
+        if fault.code != NO_SUCH_THREAD:
+            return "this user may not kill it: grant CONNECTION_ADMIN"
     return ""
 
 

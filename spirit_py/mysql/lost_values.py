@@ -61,32 +61,25 @@ VALUE_ERRORS: Final = frozenset(
         1690,  # out of range in an expression
         1748,  # row outside of the partitions that were named
         3037,  # not a geometry, in a function
-        3140,  # invalid JSON
-        3141,  # invalid JSON, in a function
+        *(3140, 3141),  # invalid JSON, also in a function
         3144,  # JSON of binary data
         3147,  # value that cannot be JSON
         3150,  # document too large
         3151,  # key of an object too long
         3156,  # JSON value that the type does not take
         3157,  # document too deep
-        3616,  # longitude out of range, in a function
-        3617,  # latitude out of range, in a function
+        *(3616, 3617),  # longitude, latitude out of range, in a function
         3643,  # SRID is not the column's
         3673,  # NULL in a geometry
-        3731,  # longitude out of range in a geometry
-        3732,  # latitude out of range in a geometry
-        3751,  # data truncated for a functional index
-        3752,  # out of range for a functional index
+        *(3731, 3732),  # longitude, latitude out of range in a geometry
+        *(3751, 3752),  # data truncated, out of range for a functional index
         3819,  # check constraint
         3854,  # string that the character set cannot hold
-        3903,  # JSON value that a functional index does not take
-        3904,  # JSON value out of range for a functional index
-        3905,  # too many values for a multi-valued index
-        3906,  # too long values for a multi-valued index
+        *(3903, 3904),  # JSON value that a functional index does not take, out of its range
+        *(3905, 3906),  # too many, too long values for a multi-valued index
         3907,  # data too long for a functional index
-        6136,  # not a vector
+        *(6136, 6138),  # not a vector, also in a function
         6137,  # vector too long
-        6138,  # not a vector, in a function
         6527,  # date out of range in an expression
     }
 )

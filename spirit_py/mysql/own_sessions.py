@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 _OF_SESSION: Final = "spirit-py:session:"
 SLOTS: Final = 512
 """Sessions of one run, or on one table, that are found by a slot."""
-
-
 _HOLDERS: Final = f"""
 SELECT DISTINCT t.PROCESSLIST_ID FROM performance_schema.metadata_locks m
 JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID
@@ -154,13 +152,10 @@ def _digest(secret: str, number: int) -> str:
     return hashlib.sha256(f"{secret} {number}".encode()).hexdigest()[:32]
 
 
-_TOKEN_BYTES: Final = 16
-
-
 def run_label(tables: Iterable[tuple[str, str]]) -> str:
     """Make the label of a new run: a token of its own, and a digest for each table."""
     digests = sorted(lock_name("migration", *table).rpartition(":")[2] for table in tables)
-    return " ".join((secrets.token_hex(_TOKEN_BYTES), *digests))
+    return " ".join((secrets.token_hex(16), *digests))
 
 
 def token_of(label: str) -> str:

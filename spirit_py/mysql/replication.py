@@ -112,10 +112,7 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 
 
 def readers_of_binlog(session: SqlSession) -> int:
-    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly.
-
-    Those of other runs are known where performance_schema shows locks.
-    """
+    """Count the sessions that are sent the binlog now, but for this program's as far as seen."""
     found = dumping(session)
     others = found - ours(session, found)
     return len(others - of_any_run(session, others))

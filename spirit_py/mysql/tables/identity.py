@@ -129,10 +129,7 @@ def as_noted(
 
 
 def partition_numbers(session: SqlSession, schema: str, table: str) -> dict[str, int]:
-    """Return the numbers of a table's partitions, by the names that InnoDB has for them.
-
-    None where two tables may look alike.
-    """
+    """Return the numbers of partitions by InnoDB's names; none where two tables may look alike."""
     rows = _of_partitions(session, schema, table)
     found = dict(rows)
     return found if len(found) == len(rows) else {}

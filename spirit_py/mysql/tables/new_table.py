@@ -258,8 +258,9 @@ def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = Fals
 def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     """Return a refusal with the server's message, and the options under which it accepts it."""
     hint = "correct the statement; a native ALTER TABLE would fail in the same way"
-    code = ErrorCode.OTHER_MODES_ACCEPT if modes else ErrorCode.DEFINITION_REFUSED
+    code = ErrorCode.DEFINITION_REFUSED
     if modes:
+        code = ErrorCode.OTHER_MODES_ACCEPT
         hint = (
             f"the server accepts it under other modes: add {modes} if the definition is meant so;"
             " a native ALTER TABLE in a session with these modes would do the same"
@@ -281,12 +282,8 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
 def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
     """Set the copied table's counter to the ALTER's value, or after its largest value."""
     if any(column.auto_increment for column in mapping.target.columns):
-        _set_counter(session, mapping, counter)
-
-
-def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> None:
-    with as_stored(session):
-        session.execute(f"ALTER TABLE {mapping.target.quoted} AUTO_INCREMENT = {counter}")
+        with as_stored(session):
+            session.execute(f"ALTER TABLE {mapping.target.quoted} AUTO_INCREMENT = {counter}")
 
 
 def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
@@ -305,7 +302,7 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
     if target >= source:
         return target
-    _set_counter(session, mapping, str(source))
+    set_auto_increment(session, mapping, str(source))
     return source
 
 

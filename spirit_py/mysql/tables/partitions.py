@@ -77,10 +77,7 @@ class PartitionState:
         return self.allows(after, clause) and not (emptied and rebuilt)
 
     def allows(self, after: PartitionState, clause: Clause) -> bool:
-        """Return whether a later state may be the one that the clause makes of this one.
-
-        Of EXCHANGE the numbers have changed places.
-        """
+        """Return whether a later state may be the one that the clause makes of this one."""
         patterns = [re.compile(partition_pattern(name)) for name in clause.partitions]
 
         def is_named(stored: str) -> bool:
@@ -107,6 +104,7 @@ class PartitionState:
             return False
         if clause.kind is ClauseKind.TRUNCATE_PARTITION:
             return bool(patterns) or len(touched) == len(before)
+        # Of EXCHANGE the numbers have changed places.
         return old <= after.other and new <= self.other
 
 

@@ -190,11 +190,6 @@ def certificate_renewed(options: ConnectionOptions, attempt: TlsAttempt) -> bool
     return _known[key] != before
 
 
-def fingerprint(certificate: bytes, algorithm: str) -> str:
-    """Return the fingerprint of a certificate in DER form, in hexadecimal digits."""
-    return hashlib.new(algorithm, certificate, usedforsecurity=False).hexdigest()
-
-
 def _key(options: ConnectionOptions, attempt: TlsAttempt) -> tuple[str, str, bytes]:
     return options.address, attempt.check.value, options.tls.authorities
 
@@ -286,7 +281,8 @@ def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, 
         files["ca"] = file_of(options.tls.authorities)
     if pinning(attempt):
         arguments["ssl_mode"] = "REQUIRED"
-        digits = fingerprint(shown_certificate(options, attempt), _algorithm())
+        certificate = shown_certificate(options, attempt)
+        digits = hashlib.new(_algorithm(), certificate, usedforsecurity=False).hexdigest()
         arguments["read_default_file"] = file_of(f"[client]\nssl-fp={digits}\n".encode())
     if files:
         arguments["ssl"] = files
