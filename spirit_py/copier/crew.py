@@ -64,7 +64,6 @@ _ASSEMBLE_SECONDS: Final = 120.0
 #: The same for threads of this process, which need nothing but their sessions.
 _START_SECONDS: Final = 30.0
 _FINISH_SECONDS: Final = 5.0
-_FENCE_SECONDS: Final = 30.0
 _LETTER_SECONDS: Final = 20
 _SHORTEST_LOOK: Final = 0.002
 _LONGEST_LOOK: Final = 0.02
@@ -105,11 +104,6 @@ class _Team:
     def end(self) -> int:
         """The crew's rank behind its last task."""
         return self.first + self.gang.size
-
-    def outstanding(self, rank: int) -> int:
-        """Count the orders of one of the crew's ranks; 0 for one of another team."""
-        here = self.first <= rank < self.end
-        return self.gang.outstanding(rank - self.first) if here else 0
 
     def give_up(self) -> None:
         self.gang.dismiss()
@@ -248,14 +242,13 @@ class Crew:
         raise WorkersLost(f"its tasks did not all start within {limit:.0f} s")
 
     def _wants(self, team: _Team, rank: int) -> bool:
-        if any(former.outstanding(rank) for former in self._retiring):
-            return False
-        outstanding = team.outstanding(rank)
-        if not outstanding:
-            return True
-        if outstanding >= _OUTSTANDING:
+        formers = (one for one in self._retiring if one.first <= rank < one.end)
+        if any(former.gang.outstanding(rank - former.first) for former in formers):
             return False
         seat = rank - team.first
+        outstanding = team.gang.outstanding(seat)
+        if not outstanding or outstanding >= _OUTSTANDING:
+            return not outstanding
         running = next(order for its, order in team.asked.values() if its == seat)
         return team.began[seat] + running.seconds - time.monotonic() < _AHEAD_SECONDS
 
@@ -412,14 +405,12 @@ class Crew:
     def _fence(self, teams: list[_Team]) -> None:
         """Wait until nothing of these gangs can write (R18)."""
         join = self.join
-        end_sessions(
-            join.connection, [number for team in teams for _, number in team.gang.sessions]
-        )
+        sessions = [number for team in teams for _, number in team.gang.sessions]
+        end_sessions(join.connection, sessions)
         chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
         # Licences first, then the locks of chunks.
         locks = [
             *(team.licence for team in teams),
             *(chunk_lock(join.mapping, chunk, join.connection.origin) for chunk in chunks),
         ]
-        with connect(join.connection, role="fence") as session:
-            end_chunks(session, locks, of=self._table, timeout=_FENCE_SECONDS)
+        end_chunks(join.connection, locks, of=self._table)

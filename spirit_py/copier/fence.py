@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_EARLIER_SECONDS: Final = 30.0
+_END_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
@@ -34,31 +34,28 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
     table = mapping.source.full_name
     slots = copying_slots(mapping, connection.origin)
     with connect(connection, role="fence") as session:
-        ended = _end(
-            session, lambda: slot_holders(session, slots), of=table, timeout=_EARLIER_SECONDS
-        )
+        ended = _end(session, lambda: slot_holders(session, slots), of=table)
     if ended:
         _log.info("ended %s that still copied", counted(len(ended), "session"))
 
 
-def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: float) -> None:
+def end_chunks(connection: ConnectionOptions, locks: Sequence[str], *, of: str) -> None:
     """Kill the sessions that hold these locks, in order, and wait until they have ended.
 
     A killed session rolls back first and releases its named lock last, so a free lock proves that
-    nothing more will be written. Raises `CopyFailure` after ``timeout`` seconds.
+    nothing more will be written. Raises `CopyFailure` if one stays.
     """
+    with connect(connection, role="fence") as session:
 
-    def holders() -> set[int]:
-        held = [named_lock_holder(session, lock) for lock in locks]
-        return {holder for holder in held if holder is not None}
+        def holders() -> set[int]:
+            held = [named_lock_holder(session, lock) for lock in locks]
+            return {holder for holder in held if holder is not None}
 
-    _end(session, holders, of=of, timeout=timeout)
+        _end(session, holders, of=of)
 
 
-def _end(
-    session: SqlSession, holders: Callable[[], set[int]], *, of: str, timeout: float
-) -> set[int]:
-    deadline = time.monotonic() + timeout
+def _end(session: SqlSession, holders: Callable[[], set[int]], *, of: str) -> set[int]:
+    deadline = time.monotonic() + _END_SECONDS
     pause = threading.Event()
     ended: set[int] = set()
     while left := holders():

@@ -31,8 +31,7 @@ class Blocker:
     ``seconds``: since when it executes its statement, or idles; ``open_seconds``: since when its
     transaction is open. ``statement`` is a digest without values (R20). ``rows_modified`` is None
     when unreadable. ``defining``: it changes a table's definition. ``requesting``: it waits itself
-    for a lock that keeps others out. ``certain``: it is known to use the table; otherwise it has
-    some transaction.
+    for a lock that keeps others out. ``certain``: it is known to use the table.
     """
 
     key: tuple[int, int]

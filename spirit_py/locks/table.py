@@ -110,9 +110,8 @@ _PAUSE_SECONDS: Final = 0.5
 class LockWatch:
     """A context around the lock request and the work under the lock.
 
-    Its thread, in ``session``, kills blockers, ends the request after ``wait`` seconds or a stop
-    request, and the locking session after ``hold`` seconds unless RENAME was sent. ``tell`` gets
-    the blockers.
+    Its thread, in ``session``, tells of blockers and kills them, ends the request after ``wait``
+    seconds or a stop request, and the locking session after ``hold`` unless RENAME was sent.
     """
 
     session: SqlSession

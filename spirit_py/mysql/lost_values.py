@@ -1,9 +1,8 @@
 """The server's errors and warnings for values that cannot be stored unchanged (R10).
 
-Errors of a strict session for a row, one list for copy, feed and checksum
-(tests/integration/test_lost_values.py); not those of a statement whichever row it carries, such as
-1136 and 1364. Notes about generated columns mean no lost value, but may crowd others out of the
-limited list.
+Errors of a strict session for a row, one list for copy, feed and checksum; not those of a statement
+whichever row it carries, such as 1136 and 1364. Notes about generated columns mean no lost value,
+but may crowd others out of the limited list.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ def ours(session: SqlSession, numbers: Iterable[int]) -> set[int]:
 def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
     """Return those of the sessions that seem to be of some run; only what they hold tells (R24).
 
-    Anybody can take such a name, but for no session than its own. So nobody's session is ended, and
-    nothing proven, by this. Empty where performance_schema does not show locks.
+    Anybody can take such a name for a session of its own: it proves nothing. Empty where
+    performance_schema does not show locks.
     """
     asked = {int(number) for number in numbers}
     if not asked:
@@ -172,8 +172,7 @@ def shown_run(label: str) -> str:
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:
     """Refuse a session of a run whose table another run has the advisory lock of.
 
-    It holds its run's locks before this check. So if the other run takes the lock later, its search
-    for sessions of earlier runs finds this one.
+    It holds its run's locks already: a run that takes the lock later finds it by them.
     """
     token, *digests = label.split()
     for digest in digests:
