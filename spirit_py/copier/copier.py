@@ -158,8 +158,7 @@ class Copier:
         rest = self.pace.rest_after(1.0)
         part = part_rows(self._mapping.source, self.pace.part_bytes())
         rows = self._rows(self.pace.chunk_seconds() / (1.0 + rest), part)
-        chunk = self._chunker.next_chunk(rows, rank, part_rows=part)
-        if chunk is None:
+        if (chunk := self._chunker.next_chunk(rows, rank, part_rows=part)) is None:
             self._ended = True
             self._meter.all_cut()
             return None
@@ -236,8 +235,7 @@ def last_copied_key(
 
     ``END`` where its values mean something else in the new table, or no index gives their order.
     """
-    sql = last_key_sql(mapping, within)
-    if not sql:
+    if not (sql := last_key_sql(mapping, within)):
         return OpenEnd.END
     found = session.query(sql)
     return key_from_row(mapping.key_columns, found[0]) if found else OpenEnd.BEGINNING

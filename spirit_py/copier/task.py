@@ -250,5 +250,4 @@ class ChunkWriter:
         return LostValue(message, text, chunk=chunk.number, part=part, code=code, hint=_HINT)
 
     def _label(self, chunk: Chunk) -> str:
-        source = self._spec.mapping.source
-        return f"chunk {chunk.number} of {source.full_name}"
+        return f"chunk {chunk.number} of {self._spec.mapping.source.full_name}"

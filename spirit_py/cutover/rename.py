@@ -152,8 +152,7 @@ def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Ev
     try:
         with connect(options, role="look", read_timeout=_READ_TIMEOUT) as session:
             server = str(session.value("SELECT @@server_uuid"))
-            holder = named_lock_holder(session, fence)
-            if holder is not None:
+            if (holder := named_lock_holder(session, fence)) is not None:
                 kill_session(session, holder)
                 return Evidence(server=server, fence=holder)
             return Evidence(server=server, tables=tuple(existing(session, swap) for swap in swaps))

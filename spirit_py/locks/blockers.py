@@ -125,8 +125,7 @@ def remedy(
     if soon := [seconds for seconds in times.values() if seconds > 0]:
         who = "it is" if len(blockers) == 1 else f"{len(soon)} of them"
         text = f"; {who} killed in {math.ceil(max(soon))} s (--kill-after {kills.after:g}s)"
-    left = [one for one, seconds in times.items() if seconds <= 0]
-    if not left:
+    if not (left := [one for one, seconds in times.items() if seconds <= 0]):
         return text
     option, killable = "", [one for one in left if not _bound(one)]
     if not killable:
@@ -152,8 +151,7 @@ def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
     thread, event = blocker.key
     if blocker.session is None:
         return "it has no session"
-    still = session.query(_STILL, (thread, event, blocker.session))
-    if not still:
+    if not (still := session.query(_STILL, (thread, event, blocker.session))):
         return "it no longer blocks the lock"
     command, seconds = still[0]
     # It may idle again: the server counts from its last statement.

@@ -109,8 +109,7 @@ def search_room(session: SqlSession, mapping: TableMapping) -> int:
 def _walked(session: SqlSession, mapping: TableMapping, index: Index) -> Index | None:
     """Return the index's first part to walk by; None if a value has more rows than a range."""
     source = mapping.source
-    walk = walkable(source, index, mapping.pairs)
-    if walk is None:
+    if (walk := walkable(source, index, mapping.pairs)) is None:
         return None
     found = session.query(_CARDINALITY, (source.schema, source.name, walk.name))
     values = found[0][0] if found else None

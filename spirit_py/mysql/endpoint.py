@@ -90,8 +90,7 @@ def what_is_wrong(found: Sequence[SeenSession]) -> str:
         named = ", ".join(" ".join(server) for server in servers)
         return f"{len(found)} sessions reached {len(servers)} servers, {named}"
     for one in found:
-        others = {number for number in one.numbers if number != one.greeted}
-        if others:
+        if others := {number for number in one.numbers if number != one.greeted}:
             return (
                 f"a session that was greeted as {one.greeted} is session {min(others)} of the"
                 " server, so a proxy stands between"

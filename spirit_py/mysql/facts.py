@@ -214,7 +214,6 @@ def written_folders(session: SqlSession) -> tuple[Path, ...]:
     ((datadir, uuid, binlog),) = session.query(
         "SELECT @@GLOBAL.datadir, @@GLOBAL.server_uuid, @@GLOBAL.log_bin_basename"
     )
-    folder = data_folder(str(datadir), str(uuid))
-    if folder is None:
+    if (folder := data_folder(str(datadir), str(uuid))) is None:
         return ()
     return tuple(dict.fromkeys((folder, Path(str(binlog)).parent if binlog else folder)))

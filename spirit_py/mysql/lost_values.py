@@ -88,8 +88,7 @@ MOST_WARNINGS: Final = 65_535
 
 def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, int, str]]:
     """Return the last warnings, but for notes on ``computed``; MigrationFailure if cut short."""
-    count = session.warning_count
-    if not count:
+    if not (count := session.warning_count):
         return []
     said = session.warnings()
     found = [one for one in said if not _about(one, computed)]

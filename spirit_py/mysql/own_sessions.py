@@ -109,8 +109,7 @@ def sessions_of_run(session: SqlSession, token: str) -> set[int]:
 
 def of_run(session: SqlSession, token: str, numbers: Iterable[int]) -> set[int]:
     """Return those of the sessions that belong to the run of a token, or to an origin."""
-    asked = list(dict.fromkeys(numbers))
-    if not asked:
+    if not (asked := list(dict.fromkeys(numbers))):
         return set()
     names = (string_literal(_of_number(token, number)) for number in asked)
     holders = session.query("SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names))[0]
@@ -128,8 +127,7 @@ def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
     Anybody can take such a name for a session of its own: it proves nothing. Empty where
     performance_schema does not show locks.
     """
-    asked = {int(number) for number in numbers}
-    if not asked:
+    if not (asked := {int(number) for number in numbers}):
         return set()
     sql = _HOLDERS.format(", ".join(map(str, sorted(asked))))
     return {int(row[0]) for row in excused(lambda: session.query(sql), (), access_denied)}

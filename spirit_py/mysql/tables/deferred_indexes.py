@@ -109,8 +109,7 @@ def set_build_threads(session: SqlSession, most: int) -> None:
 
 def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
     """Return a build's stage; None while ``events_stages_current`` is off (the default)."""
-    found = excused(lambda: session.query(_STAGE, (builder,)), (), fatal)
-    if not found:
+    if not (found := excused(lambda: session.query(_STAGE, (builder,)), (), fatal)):
         return None
     event, done, estimated = found[0]
     name = str(event).removeprefix(_STAGE_NAME).strip("()")

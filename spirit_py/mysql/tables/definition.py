@@ -58,8 +58,7 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
     # Cached statistics may have an old AUTO_INCREMENT.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
     show_generated_key(session)
-    found = session.query(_TABLE, (schema, table))
-    if not found:
+    if not (found := session.query(_TABLE, (schema, table))):
         return None
     engine, collation, rows, data, index, auto, schema, table = found[0]
     columns = [column_of(row) for row in session.query(_COLUMNS, (schema, table))]

@@ -1,9 +1,11 @@
 """Certificates and keys, and an attempt as arguments of the driver or of Python's ``ssl``.
 
 The handshake is MySQL's (manual, Connection Phase) and ends before a user is named; the server
-counts it as aborted. Connector/C gets REQUIRED and the fingerprint in an option file: without one
-it goes on in the clear where no TLS is offered, and caching_sha2_password then sends the password
-as it is (measured, 3.3.20). Before 3.4 it compares SHA-1 fingerprints only.
+counts it as aborted. Python's ``ssl`` alone decides whether a certificate is right: MariaDB
+Connector/C has no VERIFY_CA. It gets REQUIRED and the fingerprint in an option file, and ends every
+connection that shows another one. Without a fingerprint it goes on in the clear where no TLS is
+offered, and caching_sha2_password then sends the password as it is (measured, 3.3.20). Before 3.4
+it compares SHA-1 fingerprints only.
 """
 
 from __future__ import annotations
@@ -245,8 +247,7 @@ def _ask_for_tls(wire: socket.socket, where: str) -> None:
 def _exactly(wire: socket.socket, size: int) -> bytes:
     read = b""
     while len(read) < size:
-        more = wire.recv(size - len(read))
-        if not more:
+        if not (more := wire.recv(size - len(read))):
             raise EOFError("the server closed the connection")
         read += more
     return read
