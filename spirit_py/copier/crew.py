@@ -189,11 +189,8 @@ class Crew:
             if team in self._current and self._gathered(team):
                 for rank in range(team.first, min(team.end, wanted)):
                     self._fill(team, rank, next_order)
-        busy = sum(
-            bool(team.gang.outstanding(seat))
-            for team in self._teams()
-            for seat in range(team.gang.size)
-        )
+        gangs = [team.gang for team in self._teams()]
+        busy = sum(gang.outstanding(seat) > 0 for gang in gangs for seat in range(gang.size))
         self._at_work.count(busy, time.monotonic())
         self._advance(wanted, lasting)
 
@@ -206,10 +203,8 @@ class Crew:
 
     def collect(self) -> list[ChunkCopied]:
         """Return the chunks that were copied after some milliseconds; raise a task's error."""
-        found: list[ChunkCopied] = []
-        for team in self._teams():
-            if team is not self._coming:
-                found += self._collected(team)
+        teams = [*self._retiring, *self._current]
+        found = [one for team in teams for one in self._collected(team)]
         if found:
             self._losses = 0
             self._patience.answered()
