@@ -225,8 +225,6 @@ class PlanArguments(MigrationArguments, SampleOption, total=False):
 
 
 class MigrateCommand(MigrationArguments, BatchOptions, RunOutput, VetoOption, total=False):
-    """The options of ``spirit-py migrate``."""
-
     # Not by the environment, where it would answer a question that nobody has seen.
     yes: Annotated[
         bool,
@@ -246,8 +244,6 @@ class PlanCommand(PlanArguments, BatchOptions, RunOutput, VetoOption, total=Fals
 
 
 class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=False):
-    """The options of ``spirit-py checksum``, but those of its output."""
-
     database: Annotated[str, BEGIN(), "Schema of the source table."]
     table: Annotated[str, BEGIN(), "The source table, taken as correct."]
     threads: Annotated[
@@ -260,9 +256,7 @@ class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=
         " it. It is not requested while a writing transaction older than a second blocks it.",
     ]
     lock_timeout: Annotated[
-        Seconds,
-        LOCKS(default="1h", unless="no_lock"),
-        "How long to keep requesting that lock.",
+        Seconds, LOCKS(default="1h", unless="no_lock"), "How long to keep requesting that lock."
     ]
     no_lock: Annotated[
         bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
@@ -274,8 +268,6 @@ class ChecksumCommand(ChecksumArguments, RunOutput, total=False):
 
 
 class RevertArguments(_OnSpark, SwapOptions, _Comparing, PassableOption, _Schema, total=False):
-    """The options of ``spirit-py revert``, but those of its output."""
-
     table: Annotated[str, BEGIN(), "Table to revert."]
     threads: Annotated[int, SPEED(least=1, most=256), "Number of tasks that compare rows."]
     skip_drop: Annotated[bool, OLD_TABLE(), "Keep the table that is swapped out: _TABLE_undone."]
@@ -286,8 +278,6 @@ class RevertCommand(RevertArguments, RunOutput, total=False):
 
 
 class StatusArguments(ConnectionArguments, total=False):
-    """The options of ``spirit-py status``, but those of its output."""
-
     database: Annotated[str, BEGIN(), "Schema to look in. [default: all of them]"]
     table: Annotated[str, BEGIN(default=""), "Table in that schema. [default: all of them]"]
     checkpoint_max_age: Annotated[
@@ -296,8 +286,6 @@ class StatusArguments(ConnectionArguments, total=False):
 
 
 class StatusCommand(StatusArguments, DocsOption, TracebackOption, total=False):
-    """The options of ``spirit-py status``."""
-
     json: Annotated[
         bool,
         OUTPUT(first=True, parameter="as_json"),
@@ -318,14 +306,10 @@ class CleanupArguments(ConnectionArguments, _Schema, total=False):
 
 
 class CleanupCommand(CleanupArguments, DocsOption, TracebackOption, total=False):
-    """The options of ``spirit-py cleanup``."""
-
     yes: Annotated[bool, OUTPUT(), "Do not ask for confirmation; an old table is kept even so."]
 
 
 class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, total=False):
-    """The options of ``spirit-py ctl``."""
-
     table: Annotated[str, BEGIN(), "The table; any one of several that change together."]
     # Not by the environment, where it would drop what somebody else's abort means to keep.
     cleanup: Annotated[bool, OLD_TABLE(environment=False), "With abort: drop what was copied, too."]
@@ -337,8 +321,6 @@ class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, tota
 
 
 class ExplainCommand(DocsOption, total=False):
-    """The options of ``spirit-py explain``."""
-
     json: Annotated[
         bool,
         OUTPUT(first=True, parameter="as_json"),
@@ -349,8 +331,6 @@ class ExplainCommand(DocsOption, total=False):
 class WatchCommand(
     ConnectionArguments, PassableOption, LogOption, DocsOption, VerboseOption, total=False
 ):
-    """The options of ``spirit-py watch``."""
-
     database: Annotated[str, BEGIN(), "Schema to follow. [default: all of them]"]
     table: Annotated[str, BEGIN(), "Table in that schema to follow. [default: all of them]"]
     from_: Annotated[
