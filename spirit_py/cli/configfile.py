@@ -27,7 +27,6 @@ _SPELLING: Final = "correct its name, or remove it; spirit-py COMMAND --help-all
 #: They have places where other users of the machine cannot read them.
 _SECRETS: Final = ("password", "target_password", "replica_password", "dsn")
 
-
 #: The other types refuse true and false themselves.
 _OF_TEXT: Final = (click.types.StringParamType, click.Path, click.Choice)
 _PREFIX: Final = "SPIRIT_PY_"

@@ -12,14 +12,8 @@ from click.shell_completion import get_completion_class
 
 import spirit_py
 from spirit_py.classes import dataclass
+from spirit_py.cli import outcome
 from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.outcome import (
-    EXIT_MEANINGS,
-    ErrorsShown,
-    more_about,
-    output_errors,
-    show_document,
-)
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import ExplainCommand
@@ -27,7 +21,6 @@ from spirit_py.options.commands import ExplainCommand
 #: In a wheel the pages are part of the package, in a checkout they are in the documentation.
 _INSTALLED: Final = "error_pages"
 _CHECKOUT: Final = "docs/errors"
-_FENCE: Final = "---\n"
 PHASES: Final = (
     "command", "connection", "preflight", "copy", "feed", "checksum", "swap", "after the swap",
     "control", "any",
@@ -63,7 +56,7 @@ def read_page(code: ErrorCode) -> Page:
     folder = package / _INSTALLED
     if not folder.is_dir():
         folder = package.parent / _CHECKOUT
-    _, head, text = (folder / f"{code}.md").read_text(encoding="utf-8").split(_FENCE, 2)
+    _, head, text = (folder / f"{code}.md").read_text(encoding="utf-8").split("---\n", 2)
     fields = dict(line.split(": ", 1) for line in head.splitlines())
     return Page(
         code=code,
@@ -90,19 +83,21 @@ def explain(codes: tuple[str, ...], *, as_json: bool) -> None:
     spirit-py explain no-usable-key    the page about one
     spirit-py explain --json           all of it for a program
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=False, document=as_json), output_errors():
+    with outcome.ErrorsShown(verbose=False, document=as_json), outcome.output_errors():
         if as_json:
             asked = [_known(code) for code in codes] or list(ErrorCode)
-            exits = [{"exit_code": one, "meaning": said} for one, said in EXIT_MEANINGS.items()]
+            exits = [
+                {"exit_code": one, "meaning": said} for one, said in outcome.EXIT_MEANINGS.items()
+            ]
             errors = [read_page(code).fields() for code in asked]
-            show_document({"errors": errors, "exit_codes": exits})
+            outcome.show_document({"errors": errors, "exit_codes": exits})
             return
         if not codes:
             click.echo("\n".join(_overview()))
             return
         for page in [read_page(_known(code)) for code in codes]:
             _show(page.text)
-            for line in more_about([page.code])[1:]:
+            for line in outcome.more_about([page.code])[1:]:
                 click.echo(f"\n{line}")
 
 
@@ -124,11 +119,9 @@ def _overview() -> list[str]:
     width = max(len(page.code) for page in pages)
     lines: list[str] = []
     for phase in PHASES:
-        lines += ["", f"{phase}:"] if lines else [f"{phase}:"]
-        lines += [
-            f"  {page.code:<{width}}  {page.summary}" for page in pages if page.phase == phase
-        ]
-    return [*lines, "", "spirit-py explain CODE shows the page about one."]
+        of_phase = [page for page in pages if page.phase == phase]
+        lines += [f"{phase}:", *(f"  {one.code:<{width}}  {one.summary}" for one in of_phase), ""]
+    return [*lines, "spirit-py explain CODE shows the page about one."]
 
 
 def _show(text: str) -> None:
@@ -139,9 +132,6 @@ def _show(text: str) -> None:
     from rich.markdown import Markdown
 
     Console().print(Markdown(text, hyperlinks=False))
-
-
-_PROGRAM = "spirit-py"
 
 
 @click.command()
@@ -158,4 +148,4 @@ def completion(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell}")
-    click.echo(kind(context.find_root().command, {}, _PROGRAM, "_SPIRIT_PY_COMPLETE").source())
+    click.echo(kind(context.find_root().command, {}, "spirit-py", "_SPIRIT_PY_COMPLETE").source())

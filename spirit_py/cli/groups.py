@@ -10,21 +10,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import click
 
+from spirit_py.cli import values
 from spirit_py.cli.configfile import unread_variables
 from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
-from spirit_py.cli.values import (
-    ADDRESS,
-    DSN,
-    LIMITS,
-    SIZE,
-    TABLE,
-    URL,
-    WINDOWS,
-    Duration,
-    FiniteRange,
-    SecondsRange,
-    WholeRange,
-)
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
 from spirit_py.options import Form, Option, SslMode, declared, require_needed
@@ -176,13 +164,13 @@ def _has_secret(settings: Iterable[str]) -> bool:
 
 
 _TYPES: Final[dict[Form, click.ParamType[Any]]] = {
-    Form.DURATION_OR_NEVER: Duration(never=True),
-    Form.SIZE: SIZE,
-    Form.LIMITS: LIMITS,
-    Form.TABLE: TABLE,
-    Form.WINDOWS: WINDOWS,
-    Form.URL: URL,
-    Form.ADDRESS: ADDRESS,
+    Form.DURATION_OR_NEVER: values.Duration(never=True),
+    Form.SIZE: values.SIZE,
+    Form.LIMITS: values.LIMITS,
+    Form.TABLE: values.TABLE,
+    Form.WINDOWS: values.WINDOWS,
+    Form.URL: values.URL,
+    Form.ADDRESS: values.ADDRESS,
     Form.PATH: click.Path(path_type=str),
     Form.FILE_READ: click.Path(exists=True, dir_okay=False, path_type=Path),
     Form.FILE_WRITTEN: click.Path(dir_okay=False, path_type=Path),
@@ -195,7 +183,6 @@ _ASKED: Final = {
     "hide_input": True,
     "callback": warn_of_typed,
 }
-
 
 Body: TypeAlias = Callable[[ErrorsShown, dict[str, Any]], int | None]
 """What a command does with its options; returns the exit code, None for 0."""
@@ -258,9 +245,9 @@ def _reading(one: Option) -> dict[str, Any]:
     if one.form is Form.PASSWORD:
         return _ASKED
     if one.name == "docs_url":
-        return {"type": URL, "expose_value": False, "callback": keep_docs_url}
+        return {"type": values.URL, "expose_value": False, "callback": keep_docs_url}
     if one.form is Form.DSN:
-        return {"type": DSN, "callback": _warn_where(lambda given: given.get("password"))}
+        return {"type": values.DSN, "callback": _warn_where(lambda given: given.get("password"))}
     if one.form is Form.SPARK_SETTING:
         return {"callback": _warn_where(_has_secret)}
     return {"type": _type_of(one)}
@@ -270,11 +257,11 @@ def _type_of(one: Option) -> click.ParamType[Any] | None:
     if get_origin(one.type) is Literal:
         return click.Choice(get_args(one.type), case_sensitive=one.type != SslMode)
     if one.type is int:
-        return WholeRange(one.least, one.most)
+        return values.WholeRange(one.least, one.most)
     if one.form is Form.DURATION and one.most is not None:
-        return SecondsRange(one.least, one.most)
+        return values.SecondsRange(one.least, one.most)
     if one.most is not None:
-        return FiniteRange(one.least, one.most)
+        return values.FiniteRange(one.least, one.most)
     if one.form is Form.DURATION:
-        return Duration(least=one.least or 0.0)
+        return values.Duration(least=one.least or 0.0)
     return _TYPES[one.form] if one.form else None

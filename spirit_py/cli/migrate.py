@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from spirit_py.cli import outcome
 from spirit_py.cli.display import records_of, reporters_of, tell_summary
 from spirit_py.cli.groups import command
-from spirit_py.cli.outcome import (
-    EXIT_CODES,
-    can_ask,
-    confirmed,
-    output_errors,
-    say,
-    say_error,
-    say_hint,
-    say_more,
-    show_document,
-)
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.codes import ErrorCode
@@ -137,10 +127,10 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     tell_summary(report.summary(), reporter)
     if report.error and config.records.log_format == "text":
-        say_error(report.error)
+        outcome.say_error(report.error)
         if report.hint:
-            say_hint(report.hint)
-        say_more([report.error_code])
+            outcome.say_hint(report.hint)
+        outcome.say_more([report.error_code])
     return report.exit_code
 
 
@@ -148,13 +138,13 @@ def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
     if not plan.asks:
         return
     tables = counted(len(plan.left), "table")
-    if not can_ask(log_format):
+    if not outcome.can_ask(log_format):
         raise Refusal(
             f"the patterns match {tables}, and there is no terminal where that can be confirmed",
             hint="see the list above; to change what it has, add --yes",
             error_code=ErrorCode.NOT_CONFIRMED,
         )
-    if not confirmed(f"Change {tables}?"):
+    if not outcome.confirmed(f"Change {tables}?"):
         raise Refusal(
             "nothing was changed",
             hint="--exclude leaves tables out",
@@ -162,7 +152,7 @@ def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
         )
 
 
-@command(MigrateCommand, EXIT_CODES)
+@command(MigrateCommand, outcome.EXIT_CODES)
 def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
     """Change a table online.
 
@@ -185,12 +175,12 @@ def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
     try:
         return entry.migrate(config, reporter=reporter, gate=reporter.gate)
     except UnfinishedWork as refusal:
-        if not can_ask(config.records.log_format):
+        if not outcome.can_ask(config.records.log_format):
             raise
-        say(refusal.message)
+        outcome.say(refusal.message)
         for line in refusal.details:
-            say(f"  {line}")
-        if not confirmed("Drop it, and begin with this migration?"):
+            outcome.say(f"  {line}")
+        if not outcome.confirmed("Drop it, and begin with this migration?"):
             raise
     return entry.migrate(replace(config, start_afresh=True), reporter=reporter, gate=reporter.gate)
 
@@ -298,11 +288,11 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
         warn(click.get_current_context(), text)
     made = _made(options)
     if options["format"] == "json":
-        show_document(made.to_dict())
+        outcome.show_document(made.to_dict())
     else:
         from spirit_py.plan import text_of
 
-        with output_errors():
+        with outcome.output_errors():
             show(text_of(made))
     return 2 if made.refused else 0
 

@@ -325,7 +325,6 @@ def wrapped(line: str, width: int) -> list[str]:
         line,
         width,
         subsequent_indent=" " * hanging,
-        drop_whitespace=True,
         break_long_words=False,
         break_on_hyphens=False,
     )

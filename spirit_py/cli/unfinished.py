@@ -12,14 +12,7 @@ from spirit_py.cli.outcome import confirmed, show_document, show_lines, tell_doc
 from spirit_py.cli.values import complete, connection_of, missing, named_alike
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.errors import UsageFault
-from spirit_py.options import declared
-from spirit_py.options.commands import (
-    CleanupCommand,
-    CtlCommand,
-    MigrationArguments,
-    RevertCommand,
-    StatusCommand,
-)
+from spirit_py.options import commands, declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +29,7 @@ Exit codes:
      the account might not see what is there"""
 
 
-@command(StatusCommand, STATUS_EXIT_CODES, document="as_json")
+@command(commands.StatusCommand, STATUS_EXIT_CODES, document="as_json")
 def status(_: ErrorsShown, options: dict[str, Any]) -> None:
     """Show running and stopped migrations, and batches of them; change nothing.
 
@@ -82,7 +75,7 @@ Exit codes:
      tables are not proven to be ours, or the answer was no"""
 
 
-@command(CleanupCommand, CLEANUP_EXIT_CODES)
+@command(commands.CleanupCommand, CLEANUP_EXIT_CODES)
 def cleanup(_: ErrorsShown, options: dict[str, Any]) -> None:
     """Drop the tables that an abandoned migration left, or the record of an abandoned batch.
 
@@ -131,7 +124,7 @@ def give_up(
     clean_up(connection_of(options), **of_table, ask=ask, ask_old=ask_old, say=say)
 
 
-_LIVE: Final = ", ".join(one.live for one in declared(MigrationArguments) if one.live)
+_LIVE: Final = ", ".join(one.live for one in declared(commands.MigrationArguments) if one.live)
 CTL_EXIT_CODES = f"""\b
 Verbs:
   pause            start no new work; changes are applied, checkpoints written
@@ -155,7 +148,7 @@ _VERBS: Final = (
 )  # fmt: skip
 
 
-@command(CtlCommand, CTL_EXIT_CODES, document="as_json")
+@command(commands.CtlCommand, CTL_EXIT_CODES, document="as_json")
 @click.argument("verb", type=click.Choice(_VERBS), metavar="VERB")
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
 def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
@@ -235,7 +228,7 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 
-@command(RevertCommand, REVERT_EXIT_CODES)
+@command(commands.RevertCommand, REVERT_EXIT_CODES)
 def revert(shown: ErrorsShown, options: dict[str, Any]) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 

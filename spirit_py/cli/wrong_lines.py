@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from spirit_py.cli import outcome
 from spirit_py.cli.configfile import WrongFile, place_of
-from spirit_py.cli.outcome import (
-    OutputFailed,
-    leave_unwritten,
-    say,
-    say_error,
-    say_hint,
-    say_more,
-    show,
-    show_document,
-)
 from spirit_py.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -55,7 +46,7 @@ class JsonAwareGroup(click.Group):
         except click.UsageError as error:
             _refuse(error, error.ctx)
         except OSError as error:
-            leave_unwritten(error)
+            outcome.leave_unwritten(error)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong command line ends with exit code 2."""
@@ -64,7 +55,7 @@ class JsonAwareGroup(click.Group):
         except click.ClickException as error:
             _refuse(error, ctx)
         except OSError as error:
-            leave_unwritten(error)
+            outcome.leave_unwritten(error)
 
 
 def warn(context: click.Context, text: str) -> None:
@@ -74,9 +65,9 @@ def warn(context: click.Context, text: str) -> None:
     root = context.find_root()
     event = Warned(said=text)
     if asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
-        show(event)
+        outcome.show(event)
     else:
-        say(event.line)
+        outcome.say(event.line)
 
 
 def asked_for_json(arguments: Sequence[str], defaults: Any) -> bool:
@@ -119,16 +110,16 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
         hint=hint,
     )
     if root and asked_for_document(root.meta.get(_GIVEN, ())):
-        with contextlib.suppress(OutputFailed):
-            show_document(report.end_fields())
+        with contextlib.suppress(outcome.OutputFailed):
+            outcome.show_document(report.end_fields())
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     elif root and asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
-        show(report.ended(RunEnded))
+        outcome.show(report.ended(RunEnded))
     else:
-        say_error(cause)
-        say_hint(hint)
-        say_more([ErrorCode.WRONG_OPTIONS])
+        outcome.say_error(cause)
+        outcome.say_hint(hint)
+        outcome.say_more([ErrorCode.WRONG_OPTIONS])
     raise click.exceptions.Exit(error.exit_code)
 
 
@@ -150,10 +141,9 @@ def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator
         yield _question(near)
     if "unexpected extra argument" in error.format_message():
         yield 'write a value with spaces in quotes: --alter "ADD COLUMN x INT";'
+    where = f"spirit-py {(root and root.invoked_subcommand) or ''}".rstrip()
     if context := getattr(error, "ctx", None):
         where = context.command_path
-    else:
-        where = f"spirit-py {(root and root.invoked_subcommand) or ''}".rstrip()
     yield f"{where} {_help_for(error)} shows what there is"
 
 

@@ -57,7 +57,7 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(planning, "plan_batch", plan_batch)
     monkeypatch.setattr(entry, "run_batch", run_batch)
-    monkeypatch.setattr(command, "can_ask", lambda _: False)
+    monkeypatch.setattr(command.outcome, "can_ask", lambda _: False)
     for name in list(os.environ):
         if name.startswith(("SPIRIT_PY_", "MYSQL_")) and name != "SPIRIT_PY_NO_DEFAULTS":
             monkeypatch.delenv(name)
@@ -112,7 +112,7 @@ def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked):
 @pytest.mark.parametrize(("answer", "ran"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_terminal_is_asked(asked, monkeypatch, answer, ran):
     """No answer means no."""
-    monkeypatch.setattr(command, "can_ask", lambda _: True)
+    monkeypatch.setattr(command.outcome, "can_ask", lambda _: True)
     result = run(*PATTERN, answers=answer)
     assert ("ran" in asked) is ran, result.output
     assert result.exit_code == (0 if ran else 2)

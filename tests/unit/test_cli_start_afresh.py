@@ -35,7 +35,7 @@ def tried(monkeypatch):
 
 def run(monkeypatch, *more, terminal, answer=None):
     """Run the command to its end."""
-    monkeypatch.setattr(command, "can_ask", lambda _: terminal)
+    monkeypatch.setattr(command.outcome, "can_ask", lambda _: terminal)
     return CliRunner().invoke(cli.main, [*LINE, *more], input=answer)
 
 
