@@ -185,11 +185,8 @@ def without_own(
 ) -> list[Name]:
     """Return tables that are neither batch records nor, by the checkpoint, auxiliary ones."""
     own = {*checkpoints, *batches}
-    beside = [
-        (schema, found)
-        for schema, checkpoint in checkpoints
-        if (found := AuxiliaryNames.of_checkpoint(checkpoint)) is not None
-    ]
+    named = ((schema, AuxiliaryNames.of_checkpoint(name)) for schema, name in checkpoints)
+    beside = [(schema, found) for schema, found in named if found is not None]
     own |= {(schema, name) for schema, found in beside for name in vars(found).values()}
     return [
         name
@@ -235,9 +232,8 @@ def _of_file(
                 " clauses into one ALTER TABLE"
             )
     if not found and not faults:
-        raise not_understood(
-            f"{config.file} has no statement", "write ALTER TABLE schema.table ...;"
-        )
+        text = f"{config.file} has no statement"
+        raise not_understood(text, "write ALTER TABLE schema.table ...;")
     return list(found.values()), faults
 
 

@@ -58,7 +58,15 @@ def run_batch(
     before anything is written: tables are refused with ``--on-failure stop``, or another run of it
     goes on.
     """
-    _require_accepted(config, plan)
+    if plan.is_refused(config):
+        refused = plan.refused
+        raise Refusal(
+            f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
+            hint="see what refuses each; leave these tables out (--exclude, or in the file), or"
+            " change the others with --on-failure continue",
+            details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
+            error_code=ErrorCode.BATCH_REFUSED,
+        )
     began = time.monotonic()
     reporter = Reporters([reporter])
     switch = stop or StopSwitch()
@@ -122,19 +130,6 @@ def _asked(config: BatchConfig) -> str:
     return f"{', '.join(config.patterns)}{left}: {config.each.alter}"
 
 
-def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
-    """Refuse a plan with tables that cannot be changed, unless the others go on."""
-    refused = plan.refused
-    if plan.is_refused(config):
-        raise Refusal(
-            f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
-            hint="see what refuses each; leave these tables out (--exclude, or in the file), or"
-            " change the others with --on-failure continue",
-            details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
-            error_code=ErrorCode.BATCH_REFUSED,
-        )
-
-
 @contextlib.contextmanager
 def _opened(
     config: BatchConfig, plan: BatchPlan, report: BatchReport, stop: StopSwitch
@@ -173,7 +168,7 @@ def _opened(
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)
-                report.carry_on(store.begin_again(session))
+                report.runs = store.begin_again(session)
             records = _records(plan, earlier)
             store.forget(session, earlier.keys() - records.keys())
             for name, record in records.items():
@@ -192,9 +187,8 @@ def _opened(
 def _records(plan: BatchPlan, earlier: dict[Name, TableRecord]) -> dict[Name, TableRecord]:
     """Return the record of each table; those that earlier runs have changed stay as they are."""
     planned = {one.change.name: _record(one, earlier) for one in plan.tables}
-    gone = {name for name in earlier if name not in planned}
-    done = {name: earlier[name] for name in gone if earlier[name].state == TableState.DONE}
-    return planned | done
+    done = {name: record for name, record in earlier.items() if record.state == TableState.DONE}
+    return planned | {name: done[name] for name in done if name not in planned}
 
 
 def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRecord:

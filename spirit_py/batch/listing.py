@@ -20,7 +20,7 @@ from spirit_py.table.names import lock_name
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.batch.store import TableRecord
     from spirit_py.config import ConnectionOptions
@@ -174,22 +174,15 @@ def _lines(session: SqlSession, store: BatchTable) -> Iterator[str]:
             "After this no command knows which tables are changed: the same one would change"
             " these again."
         )
-    yield from _left(session, tables)
-
-
-def _state(session: SqlSession, one: TableRecord) -> str:
-    changed = one.state in {TableState.CHANGED, TableState.DONE}
-    if changed or CheckpointTable(*one.name).is_ours(session):
-        return one.state
-    if one.state == TableState.RUNNING:
-        return "running, and has no checkpoint: see its definition to know whether it is changed"
-    return one.state
-
-
-def _left(session: SqlSession, tables: Iterable[TableRecord]) -> Iterator[str]:
     for one in tables:
         if CheckpointTable(*one.name).is_ours(session):
             yield (
                 f"what the migration of {one} left stays: spirit-py cleanup --database"
                 f" {one.schema} --table {one.table}"
             )
+
+
+def _state(session: SqlSession, one: TableRecord) -> str:
+    if one.state == TableState.RUNNING and not CheckpointTable(*one.name).is_ours(session):
+        return "running, and has no checkpoint: see its definition to know whether it is changed"
+    return one.state

@@ -57,9 +57,9 @@ class PlannedTable:
         yield from (f"      differs from most others: {line}" for line in self.differs)
 
     def _outlook(self) -> str:
-        if self.done or self.refusals:
-            return "refused" if self.refusals else self.action
-        if self.passed:
+        if self.refusals:
+            return "refused"
+        if self.done or self.passed:
             return self.action
         size = human_bytes(self.data_bytes + self.index_bytes)
         return f"~{human_count(self.rows)} rows, {size}, {self.action}"
@@ -114,14 +114,6 @@ class BatchPlan:
         """Whether the operator should see the tables first: a pattern may match too many."""
         known = self.earlier or {}
         return any(one.change.name not in known for one in self.left if not one.change.place)
-
-    def lines(self) -> list[str]:
-        """Return the plan for people, a line each."""
-        return [
-            self.counts(),
-            *(line for one in self.tables for line in one.lines()),
-            *self.remarks(),
-        ]
 
     def counts(self) -> str:
         """Return how many tables are changed, and how many are not."""

@@ -37,7 +37,7 @@ from spirit_py.table.names import lock_name
 from spirit_py.units import counted, human_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.store import TableRecord
@@ -108,9 +108,8 @@ class _Planner:
 
     def tables(self, changes: list[TableChange]) -> tuple[PlannedTable, ...]:
         planned = [self._planned(change) for change in changes]
-        return tuple(
-            replace(one, differs=self._definitions.differences(one.change)) for one in planned
-        )
+        differences = self._definitions.differences
+        return tuple(replace(one, differs=differences(one.change)) for one in planned)
 
     def _planned(self, change: TableChange) -> PlannedTable:
         earlier = self.earlier.get(change.name)
@@ -148,11 +147,9 @@ class _Planner:
         action, copied = "", True
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self.session):
-            action = (
-                "resumed, as its checkpoint says"
-                if begun
-                else what_becomes_of_it(self.session, config, contexts)
-            )
+            action = "resumed, as its checkpoint says"
+            if not begun:
+                action = what_becomes_of_it(self.session, config, contexts)
         else:
             for finding in check_before_create(contexts):
                 remedy = f" ({finding.remedy})" if finding.remedy else ""
@@ -251,6 +248,9 @@ def plan_of_batch(config: BatchConfig, *, sample: bool = True) -> Plan:
     )
     known = {note.cause for plan in plans for note in plan.refusals}
     first = plans[0] if plans else Plan(server=config.each.connection.address)
+    warnings: dict[tuple[str, str], Note] = {}
+    for note in (note for plan in plans for note in plan.warnings):
+        warnings.setdefault((note.cause, note.remedy), note)
     left = (one.earlier for one in plans if one.earlier.action != "none")
     return replace(
         first,
@@ -261,17 +261,10 @@ def plan_of_batch(config: BatchConfig, *, sample: bool = True) -> Plan:
         ),
         replicas=tuple(dict.fromkeys(line for plan in plans for line in plan.replicas)),
         pace=tuple(dict.fromkeys(line for plan in plans for line in plan.pace)),
-        warnings=_without_repetition(note for plan in plans for note in plan.warnings),
+        warnings=tuple(warnings.values()),
         refusals=(*dict.fromkeys(refusals), *_of_batch(batch, known)),
         batch=tuple(_lines(batch)),
     )
-
-
-def _without_repetition(notes: Iterable[Note]) -> tuple[Note, ...]:
-    found: dict[tuple[str, str], Note] = {}
-    for note in notes:
-        found.setdefault((note.cause, note.remedy), note)
-    return tuple(found.values())
 
 
 def _of_batch(batch: BatchPlan, known: set[str]) -> Iterator[Note]:

@@ -202,19 +202,15 @@ class BatchTable(RecordTable):
         """Create the table and write the row; drop one that a killed run left without a row."""
         self.drop(session)
         self.make(session)
-        self.write(session, record)
-        points.reach("batch.created")
-
-    def write(self, session: SqlSession, record: BatchRecord) -> None:
-        """Replace the row of the batch."""
         self.replace(session, _RECORD_ID, record)
+        points.reach("batch.created")
 
     def begin_again(self, session: SqlSession) -> int:
         """Note that another run begins; return which one it is."""
         record = self.read(session)
         if record is None:
             return 1
-        self.write(session, replace(record, runs=record.runs + 1))
+        self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1))
         return record.runs + 1
 
     def note(self, session: SqlSession, table: TableRecord) -> None:

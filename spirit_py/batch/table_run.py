@@ -120,7 +120,6 @@ class SparkLease:
 
 _ABOUT_THE_SERVER: Final = (OutcomeUnknown, CriticalLoad, AnotherServer)
 
-
 #: What each table says; the batch has a line of each when it is changed, and of what goes wrong.
 _ROUTINE: Final = (StatementRead, PlanMade, AlgorithmChosen, CopyDone, SwapDone)
 

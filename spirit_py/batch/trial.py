@@ -57,12 +57,8 @@ _CERTAIN: Final = frozenset(
     }
 )
 #: They are about what the temporary table lacks.
-_UNLIKE: Final = frozenset(
-    {
-        *(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT, ClauseKind.ADD_FOREIGN_KEY),
-        *TAKES_ROWS,
-    }
-)
+_KEYS: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT, ClauseKind.ADD_FOREIGN_KEY)
+_UNLIKE: Final = frozenset({*_KEYS, *TAKES_ROWS})
 
 
 @dataclass(frozen=True, kw_only=True)

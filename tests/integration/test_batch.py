@@ -103,7 +103,7 @@ def test_the_plan_names_the_table_whose_definition_differs(four):
     four.db.execute(f"ALTER TABLE {odd} MODIFY b VARCHAR(60)")
     plan = planned(batch_config(four.db, four.pattern, alter="FORCE"))
     assert [bool(one.differs) for one in plan.tables] == [False, False, True, False]
-    text = "\n".join(plan.lines())
+    text = "\n".join([plan.counts(), *(line for one in plan.tables for line in one.lines())])
     assert "has `b` varchar(60)" in text
     assert "lacks `b` varchar(50)" in text
     assert "4 to change" in text

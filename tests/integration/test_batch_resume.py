@@ -215,7 +215,7 @@ def test_a_table_that_is_gone_before_its_turn_is_named(four, engine):
     assert report.exit_code == 1, told.text
     four.db.execute(f"DROP TABLE {first}, {third}; UPDATE {second} SET a = 1 WHERE a IS NULL")
     plan = plan_batch(config)
-    (warning,) = (line for line in plan.lines() if "goes on without it" in line)
+    (warning,) = (line for line in plan.remarks() if "goes on without it" in line)
     assert third in warning
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
@@ -360,8 +360,8 @@ def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again
     assert states(four)[0] == TableState.CHANGED
     config = batch_config(four.db, four.pattern, alter=alter, no_shortcut=True)
     plan = plan_batch(config)
-    assert plan.refused == (), plan.lines()
-    assert f"{four.names[0]}: changed by an earlier run" in plan.lines()[1]
+    assert plan.refused == ()
+    assert f"{four.names[0]}: changed by an earlier run" in next(plan.tables[0].lines())
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     assert states(four) == []
