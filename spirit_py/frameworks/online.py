@@ -51,10 +51,8 @@ _CHECKS: Final = (
     " WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
 _NAMING_CHECKS: Final = (
-    ClauseKind.DROP_CHECK,
-    ClauseKind.DROP_CONSTRAINT,
-    ClauseKind.ALTER_CHECK,
-    ClauseKind.ALTER_CONSTRAINT,
+    *(ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT),
+    *(ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT),
 )
 
 
@@ -66,12 +64,9 @@ class FrameworkSession:
 
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; ``%s`` stands for a parameter."""
-        cursor = self._connection.cursor()
-        try:
+        with contextlib.closing(self._connection.cursor()) as cursor:
             cursor.execute(sql, parameters or None)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-        finally:
-            cursor.close()
 
     def commit(self) -> None:
         """End the open transaction and its metadata locks; Refusal for an XA branch."""

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
-from spirit_py.frameworks import joining
+from spirit_py.frameworks import joining, steps
 from spirit_py.frameworks.online import change, look_around, prepared
-from spirit_py.frameworks.steps import (
-    RevisionStep,
-    StepTable,
-    VersionChange,
-    VersionSwap,
-    digest,
-    finish_versions,
-    made_of,
-    version_rows,
-)
 
 if TYPE_CHECKING:
     import logging
@@ -46,7 +36,7 @@ class _Whole:
 
     rows: tuple[str, ...]
     changes: list[OnlineChange] = field(default_factory=list)
-    versions: list[VersionChange] = field(default_factory=list)
+    versions: list[steps.VersionChange] = field(default_factory=list)
     open: bool = True
 
 
@@ -68,9 +58,9 @@ class Revision:
     settle: Callable[[tuple[str, str]], None]
 
     def __post_init__(self) -> None:
-        self._table = StepTable(self.session, self.versions[1])
+        self._table = steps.StepTable(self.session, self.versions[1])
         self._key = ""
-        self._steps: list[RevisionStep] = []
+        self._steps: list[steps.RevisionStep] = []
         self._done = 0
         self._waiting: list[OnlineChange] = []
         self._carrying_out = False
@@ -93,7 +83,7 @@ class Revision:
                 hint="put all its statements into the block, or give them a migration of their own",
             )
         session = cast("SqlSession", self.session())
-        self._whole = _Whole(rows=version_rows(session, self._version_table()))
+        self._whole = _Whole(rows=steps.version_rows(session, self._version_table()))
         try:
             yield
         except BaseException:
@@ -109,7 +99,7 @@ class Revision:
             raise self._apart(statement)
         self.online(asked)
 
-    def version(self, change: VersionChange) -> bool:
+    def version(self, change: steps.VersionChange) -> bool:
         """Take what the framework would note; False where it is to do that itself."""
         if self._whole is None or self._whole.open:
             return False
@@ -127,7 +117,9 @@ class Revision:
         with self._hinting():
             self._table.read(look_around(self.session()).schema)
             if self._table.exists:
-                finish_versions(self.session(), self._version_table(), self._table, self.settle)
+                steps.finish_versions(
+                    self.session(), self._version_table(), self._table, self.settle
+                )
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Execute, or return None if an earlier run has; Refusal where others changed it since."""
@@ -212,7 +204,7 @@ class Revision:
             )
         versions = self._version_table()
         tables = tuple(dict.fromkeys(one.table for one in whole.changes))
-        along = VersionSwap(versions, whole.versions, whole.rows, tables, home=around.schema)
+        along = steps.VersionSwap(versions, whole.versions, whole.rows, tables, home=around.schema)
         self.log.info("spirit-py: %d tables and %s change at one moment", len(tables), versions[1])
         # Only a copy can wait for the others.
         config = replace(config, no_shortcut=True)
@@ -220,7 +212,7 @@ class Revision:
         self._just_noted = {one.parameters[:2] for one in whole.versions}
         points.reach("revision.swapped")
         self._table.read(around.schema)
-        finish_versions(session, versions, self._table, lambda _: None)
+        steps.finish_versions(session, versions, self._table, lambda _: None)
         self._key, self._steps, self._done = "", [], 0
 
     def _version_table(self) -> tuple[str, str]:
@@ -236,11 +228,11 @@ class Revision:
 
     def noted(self) -> None:
         """Forget the steps where the framework has noted their migration by now."""
-        if self._table.exists and not self._carrying_out and digest(self.history()) != self._key:
+        if self._table.exists and not self._carrying_out:
             self._look()
 
     def _look(self) -> None:
-        key = digest(self.history())
+        key = steps.digest(self.history())
         if key == self._key:
             return
         if self._key:
@@ -263,7 +255,7 @@ class Revision:
             self._forget()
             return False
         same = [one for one in self._steps[self._done :] if one.table == step.table]
-        if made_of(same, joining.form_now(self.session(), table)) > 0:
+        if steps.made_of(same, joining.form_now(self.session(), table)) > 0:
             self.log.info("spirit-py: made by an earlier run, skipped: %s", statement)
             self._steps[self._done] = replace(step, made=True)
             self._done += 1
@@ -289,7 +281,7 @@ class Revision:
 
     def _begin(self, table: tuple[str, str], statement: str, after: str = "") -> None:
         del self._steps[self._done :]
-        step = RevisionStep(
+        step = steps.RevisionStep(
             history=self._key,
             number=self._done,
             table=".".join(table),

@@ -14,16 +14,8 @@ from alembic import context
 from sqlalchemy import event
 
 from spirit_py.errors import UsageFault
+from spirit_py.frameworks import online
 from spirit_py.frameworks.connecting import arguments_of
-from spirit_py.frameworks.online import (
-    FrameworkSession,
-    OnlineChange,
-    chosen,
-    is_empty,
-    look_around,
-    rows_of,
-    settle_by,
-)
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
 from spirit_py.frameworks.steps import VersionChange
@@ -54,39 +46,41 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
         impl.static_output(f"{_NOTE}\n{statement}{impl.command_terminator}")
         return
     session = session_of(impl)
-    around = look_around(session)
+    around = online.look_around(session)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
     revision = revision_of(impl)
     if revision.takes_all and table is not None:
-        revision.online(OnlineChange.of(table, statement, _told(impl, options)))
+        revision.online(online.OnlineChange.of(table, statement, _told(impl, options)))
         return
-    if table is None or is_empty(session, *table):
+    if table is None or online.is_empty(session, *table):
         revision.plainly(table or ("", ""), statement, lambda: session_of(impl).query(statement))
         return
     revision.flush()
-    revision.online(OnlineChange.of(table, statement, _told(impl, options)))
+    revision.online(online.OnlineChange.of(table, statement, _told(impl, options)))
     revision.flush()
 
 
 def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> Any:
     """Execute a statement of Alembic's own: as it does, or online where the settings say so."""
     session, revision = session_of(impl), revision_of(impl)
-    around = look_around(session)
+    around = online.look_around(session)
     table = defined_table(statement, around.schema, sql_mode=around.sql_mode)
     if revision.takes_all:
         changed = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-        revision.gather(statement, changed and OnlineChange.of(changed, statement, _told(impl, {})))
+        revision.gather(
+            statement, changed and online.OnlineChange.of(changed, statement, _told(impl, {}))
+        )
         return None
     if table is None:
         return plainly()
     policy, _ = split_settings(_settings(impl))
-    if not chosen(session, around, statement, policy):
+    if not online.chosen(session, around, statement, policy):
         return revision.plainly(table, statement, plainly)
     connection = _connection(impl)
     if not connection.in_transaction():
         # As by a statement that is sent at once: so a closed connection is noticed.
         connection.exec_driver_sql("DO 0")
-    revision.online(OnlineChange.of(table, statement, _told(impl, {})))
+    revision.online(online.OnlineChange.of(table, statement, _told(impl, {})))
     return None
 
 
@@ -96,9 +90,9 @@ def _told(impl: DefaultImpl, options: Mapping[str, Any]) -> dict[str, Any]:
     return _arguments(_connection(impl), told) | told
 
 
-def session_of(impl: DefaultImpl) -> FrameworkSession:
+def session_of(impl: DefaultImpl) -> online.FrameworkSession:
     """Return the session of Alembic's connection."""
-    return FrameworkSession(_connection(impl).connection.dbapi_connection)
+    return online.FrameworkSession(_connection(impl).connection.dbapi_connection)
 
 
 def revision_of(impl: DefaultImpl) -> Revision:
@@ -110,13 +104,13 @@ def revision_of(impl: DefaultImpl) -> Revision:
         schema = impl.context_opts.get("version_table_schema")
         found = Revision(
             session=partial(session_of, impl),
-            history=lambda: rows_of(
+            history=lambda: online.rows_of(
                 session_of(impl), str(schema or ""), versions, "version_num", "ORDER BY 1"
             ),
             log=_log,
             versions=(str(schema or ""), versions),
             finish="alembic stamp REVISION",
-            settle=settle_by(lambda: _told(impl, {}), _log),
+            settle=online.settle_by(lambda: _told(impl, {}), _log),
         )
         _revisions[connection] = found
         event.listen(connection, "before_cursor_execute", lambda *sent: found.flush(sent[2]))

@@ -15,13 +15,7 @@ from sqlalchemy.schema import DDLElement
 from sqlalchemy.sql.dml import UpdateBase
 
 from spirit_py.errors import Refusal
-from spirit_py.frameworks.alembic.changing import (
-    change_online,
-    execute,
-    revision_of,
-    session_of,
-    take_version,
-)
+from spirit_py.frameworks.alembic import changing
 from spirit_py.frameworks.online import look_around
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import parse_statement
@@ -111,7 +105,7 @@ def _run(operations: Operations, operation: SpiritAlterOp) -> None:
     named = [name for name in (operation.schema, operation.table_name) if name]
     name = ".".join(quote_identifier(one) for one in named)
     statement = f"ALTER TABLE {name} {operation.clauses}"
-    change_online(operations.get_context().impl, statement, operation.options)
+    changing.change_online(operations.get_context().impl, statement, operation.options)
 
 
 def spirit_alter(
@@ -141,12 +135,6 @@ def online_alter_table(
 ) -> Iterator[BatchOperations]:
     """Collect Alembic's own operations on a table; at the end they are made by one online ALTER.
 
-    ::
-
-        with online_alter_table(op, "orders") as table:
-            table.add_column(sa.Column("note", sa.String(200)))
-            table.drop_column("remark")
-
     After an exception nothing is changed, nor after an empty block. ``options`` are those of
     :func:`spirit_py.migrate`. After a SpiritError ``alembic upgrade`` again resumes.
     """
@@ -164,20 +152,15 @@ def online_alter_table(
     for name, arguments, settings in collected.batch:
         getattr(recorder, name)(*arguments, **settings)
     if recorded:
-        mode = "" if impl.as_sql else look_around(session_of(impl)).sql_mode
-        change_online(impl, joined(recorded, schema or "", table_name, sql_mode=mode), options)
+        mode = "" if impl.as_sql else look_around(changing.session_of(impl)).sql_mode
+        changing.change_online(
+            impl, joined(recorded, schema or "", table_name, sql_mode=mode), options
+        )
 
 
 @contextlib.contextmanager
 def atomic_revision(operations: HasContext) -> Iterator[None]:
     """Have all changes of the block happen at one moment, with the revision's version, or never.
-
-    ::
-
-        def upgrade() -> None:
-            with atomic_revision(op):
-                op.add_column("orders", sa.Column("note", sa.String(200)))
-                op.drop_column("customers", "remark")
 
     All tables of the block are copied, whatever their size; they and Alembic's version table are
     swapped by one RENAME after the function has returned. The block is the whole of the function,
@@ -191,7 +174,7 @@ def atomic_revision(operations: HasContext) -> Iterator[None]:
     if impl.as_sql:
         yield
         return
-    with revision_of(impl).as_a_whole():
+    with changing.revision_of(impl).as_a_whole():
         yield
 
 
@@ -224,11 +207,11 @@ class OnlineMySQLImpl(MySQLImpl):
         plainly = partial(super()._exec, construct, *more, **settings)
         if isinstance(construct, UpdateBase) and not self.as_sql:
             text = str(construct.compile(dialect=self.dialect))
-            return None if take_version(self, construct, text) else plainly()
-        return execute(self, statement, plainly) if statement else plainly()
+            return None if changing.take_version(self, construct, text) else plainly()
+        return changing.execute(self, statement, plainly) if statement else plainly()
 
     def start_migrations(self) -> None:
         """Finish what a revision has left whose process ended right after its swap."""
         super().start_migrations()
         if not self.as_sql and self.connection is not None:
-            revision_of(self).finish_earlier()
+            changing.revision_of(self).finish_earlier()

@@ -13,16 +13,8 @@ from django.conf import settings
 from django.db.transaction import TransactionManagementError
 from django.utils.timezone import now
 
+from spirit_py.frameworks import online
 from spirit_py.frameworks.connecting import arguments_of
-from spirit_py.frameworks.online import (
-    FrameworkSession,
-    OnlineChange,
-    chosen,
-    is_empty,
-    look_around,
-    rows_of,
-    settle_by,
-)
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
 from spirit_py.frameworks.steps import VersionChange
@@ -75,18 +67,18 @@ def execute_online(
             " would hold back the swap: take the change out of atomic()"
         )
     told = _told(connection, asked or {})
-    revision_of(connection).online(OnlineChange.of(table, _text(editor, sql, params), told))
+    revision_of(connection).online(online.OnlineChange.of(table, _text(editor, sql, params), told))
 
 
 def _gather(
     editor: BaseDatabaseSchemaEditor, sql: str, params: _Params, asked: Mapping[str, Any]
 ) -> None:
     connection: Any = editor.connection
-    around = look_around(FrameworkSession(connection.connection))
+    around = online.look_around(online.FrameworkSession(connection.connection))
     table = changed_table(sql, around.schema, sql_mode=around.sql_mode)
     change = None
     if table is not None:
-        change = OnlineChange.of(table, _text(editor, sql, params), _told(connection, asked))
+        change = online.OnlineChange.of(table, _text(editor, sql, params), _told(connection, asked))
     revision_of(connection).gather(sql, change)
 
 
@@ -101,12 +93,12 @@ def revision_of(connection: Any) -> Revision:
     found = _revisions.get(connection)
     if found is None:
         found = Revision(
-            session=lambda: FrameworkSession(connection.connection),
-            history=lambda: _applied(FrameworkSession(connection.connection)),
+            session=lambda: online.FrameworkSession(connection.connection),
+            history=lambda: _applied(online.FrameworkSession(connection.connection)),
             log=_log,
             versions=("", _VERSIONS),
             finish="manage.py migrate --fake APP MIGRATION",
-            settle=settle_by(lambda: _told(connection, {}), _log),
+            settle=online.settle_by(lambda: _told(connection, {}), _log),
         )
         _revisions[connection] = found
         connection.execute_wrappers.append(partial(_following, found))
@@ -135,13 +127,13 @@ def noting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChan
 
 def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChange]:
     """Return what Django deletes when it has undone migrations: the rows that there are."""
-    there = _applied(FrameworkSession(connection.connection))
+    there = _applied(online.FrameworkSession(connection.connection))
     sql = "DELETE FROM {table} WHERE app = %s AND name = %s"
     return [VersionChange(sql=sql, parameters=row) for row in rows if row in there]
 
 
-def _applied(session: FrameworkSession) -> list[tuple[Any, ...]]:
-    return rows_of(session, "", _VERSIONS, "app, name", "ORDER BY id")
+def _applied(session: online.FrameworkSession) -> list[tuple[Any, ...]]:
+    return online.rows_of(session, "", _VERSIONS, "app, name", "ORDER BY id")
 
 
 def _plainly(
@@ -149,7 +141,7 @@ def _plainly(
 ) -> None:
     connection: Any = editor.connection
     connection.ensure_connection()
-    around = look_around(FrameworkSession(connection.connection))
+    around = online.look_around(online.FrameworkSession(connection.connection))
     table = defined_table(str(sql), around.schema, sql_mode=around.sql_mode)
     if table is None or connection.in_atomic_block:
         plainly(sql, params)
@@ -165,12 +157,12 @@ def _goes_online(
         return None
     connection: Any = editor.connection
     connection.ensure_connection()
-    session = FrameworkSession(connection.connection)
-    around = look_around(session)
+    session = online.FrameworkSession(connection.connection)
+    around = online.look_around(session)
     if not asked:
-        return chosen(session, around, statement, policy)
+        return online.chosen(session, around, statement, policy)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-    return None if table and not editor.collect_sql and is_empty(session, *table) else table
+    return None if table and not editor.collect_sql and online.is_empty(session, *table) else table
 
 
 def _text(editor: BaseDatabaseSchemaEditor, sql: object, params: _Params) -> str:

@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 class Online(Operation):
     """Django's own operations, whose changes of tables go online whatever the tables' size.
 
-    ::
-
-        operations = [
-            Online(migrations.AddField("order", "note", models.CharField(max_length=200)))
-        ]
-
     State and reverse are those of the operations, as is all on other databases than MySQL.
     ``options`` are of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``; they
     may also be keyword arguments.
@@ -124,14 +118,6 @@ class Online(Operation):
 
 class AtomicMigration:
     """All changes of a migration happen at one moment, with Django's note of it, or never.
-
-    ::
-
-        class Migration(AtomicMigration, migrations.Migration):
-            operations = [
-                migrations.AddField("order", "note", models.CharField(max_length=200)),
-                migrations.RemoveField("customer", "remark"),
-            ]
 
     All tables are copied, and swapped with Django's own table of migrations by one RENAME. What
     reads in between sees the tables as they were. What does not change an existing table is
@@ -231,15 +217,6 @@ pre_migrate.connect(_finish_earlier, dispatch_uid="spirit_py")
 
 class SpiritAlter(Online):
     """One online ALTER TABLE by its clauses, with what it means for Django's models.
-
-    ::
-
-        SpiritAlter(
-            "shop_order",
-            "ADD COLUMN note VARCHAR(200), ADD INDEX customer (customer_id)",
-            reverse="DROP COLUMN note, DROP INDEX customer",
-            state_operations=[migrations.AddField("order", "note", ...)],
-        )
 
     On other databases than MySQL the state operations are carried out instead; nothing is where the
     routers allow no migration of the app, or of the one model of the state operations.
