@@ -63,11 +63,8 @@ def option_values(
 
     ``also`` names options that count as given where others need them.
     """
-    options = {
-        argument_name(option): option
-        for option in command.params
-        if isinstance(option, click.Option)
-    }
+    taken = (option for option in command.params if isinstance(option, click.Option))
+    options = {argument_name(option): option for option in taken}
     if unknown := sorted(given.keys() - get_type_hints(arguments)):
         raise TypeError(f"{command.name}() got an unexpected keyword argument {unknown[0]!r}")
     asked = {name: value for name, value in given.items() if value is not None}
@@ -113,11 +110,8 @@ def _cast(context: click.Context, option: click.Option, value: Any) -> Any:
     if option.hide_input:
         return option.type_cast_value(context, value() if callable(value) else value)
     try:
-        if option.multiple:
-            value = [_word(option, part) for part in _parts(value)]
-        else:
-            value = _word(option, value)
-        return option.type_cast_value(context, value)
+        words = [_word(option, part) for part in (_parts(value) if option.multiple else [value])]
+        return option.type_cast_value(context, words if option.multiple else words[0])
     except (TypeError, ValueError, AttributeError, OverflowError):
         raise click.BadParameter(
             f"a value of type {type(value).__name__}, or an element in it, does not fit"

@@ -219,11 +219,9 @@ class MigrationReport(OutcomeReport):
         names = ", ".join(self.indexes_deferred)
         if not self.index_build_tries:
             return f"{names} built after the copy, by an earlier run"
-        return (
-            f"{names} built after the copy in"
-            f" {human_seconds(self.index_build_seconds)},"
-            f" {counted(self.index_build_tries, 'statement')}"
-        )
+        took = human_seconds(self.index_build_seconds)
+        tries = counted(self.index_build_tries, "statement")
+        return f"{names} built after the copy in {took}, {tries}"
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:

@@ -10,19 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
+from spirit_py.events import run
 from spirit_py.events.copy import CheckpointWritten, ChecksumDone
-from spirit_py.events.run import (
-    AlgorithmChosen,
-    PhaseEntered,
-    PlanMade,
-    ProgressMade,
-    ResumeDecided,
-    RunBegun,
-    RunEnded,
-    StatementRead,
-    Summary,
-    TableEnded,
-)
 from spirit_py.events.swap import SwapDone
 from spirit_py.progress import BatchStatus, Growth, MigrationStatus, figures_of, under_way
 
@@ -117,12 +106,11 @@ class Timeline:
     ) -> None:
         """Add what was seen at a time; a figure that is None is not known."""
         self.ended = max(self.ended, at)
-        seen = Span(self.spans[-1].ended if self.spans else at, at)
-        seen.figures = {
-            name: Range(value, value, value) for name, value in figures.items() if value is not None
-        }
-        seen.counters = {name: value for name, value in counters.items() if value is not None}
         last = self.spans[-1] if self.spans else None
+        known = {name: value for name, value in figures.items() if value is not None}
+        ranges = {name: Range(value, value, value) for name, value in known.items()}
+        grown = {name: value for name, value in counters.items() if value is not None}
+        seen = Span(last.ended if last else at, at, ranges, grown)
         if last is not None and at - last.began <= self._length:
             last.extend(seen)
             return
@@ -216,10 +204,10 @@ THROTTLED: Final = "throttled "
 _TEXT: Final = 4000
 _ENDED_TABLES: Final = 1000
 _KEPT: Final = (
-    RunBegun, RunEnded, StatementRead, PlanMade, AlgorithmChosen, ResumeDecided, ChecksumDone,
-    SwapDone,
+    run.RunBegun, run.RunEnded, run.StatementRead, run.PlanMade, run.AlgorithmChosen,
+    run.ResumeDecided, ChecksumDone, SwapDone,
 )  # fmt: skip
-_NOT_NOTED: Final = (ProgressMade, Summary, CheckpointWritten)
+_NOT_NOTED: Final = (run.ProgressMade, run.Summary, CheckpointWritten)
 
 
 @dataclass
@@ -266,12 +254,12 @@ class History:
         if isinstance(event, SwapDone):
             self.swaps += 1
             self.lock_held_ms = max(self.lock_held_ms, event.lock_held_ms)
-        if isinstance(event, TableEnded):
+        if isinstance(event, run.TableEnded):
             if len(self.ended_tables) >= _ENDED_TABLES:
                 self.tables_left_out += 1
             else:
                 self.ended_tables[event.table] = _small(event.fields)
-        if isinstance(event, PhaseEntered):
+        if isinstance(event, run.PhaseEntered):
             self._phase_entered(event)
         if not isinstance(event, _NOT_NOTED):
             noted = Noted(
@@ -337,11 +325,10 @@ def _lane(seen: MigrationStatus) -> str:
 
 
 def _small(fields: Mapping[str, object]) -> dict[str, object]:
-    kept = (str, int, float, type(None))
     return {
         name: _cut(value) if isinstance(value, str) else value
         for name, value in fields.items()
-        if isinstance(value, kept)
+        if isinstance(value, str | int | float | None)
     }
 
 

@@ -154,9 +154,8 @@ def _work(seen: MigrationStatus, page: Room) -> Block:
     room = page.width - LABEL - 1 - len(known) - max(len(end), 13)
     full, empty = bar(seen.fraction, min(_BAR_WIDTH, room), page.glyphs)
     line = Text.assemble((full, "cyan"), (empty, "dim"), (known, "bold"), end)
-    return Block(
-        {Phase.COPY: "copy", Phase.INDEX: "indexes"}.get(seen.phase, "checksum"), [line], 9
-    )
+    label = {Phase.COPY: "copy", Phase.INDEX: "indexes"}.get(seen.phase, "checksum")
+    return Block(label, [line], 9)
 
 
 def _batch(seen: BatchStatus, page: Room) -> list[Text]:
@@ -180,15 +179,8 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     room = width - len(phase) - bar_width - len(known) - 12
     name = shortened(one_line(seen.table), room, glyphs.more)
     full, empty = bar(seen.fraction, bar_width, glyphs)
-    first = Text.assemble(
-        name,
-        " " * (room - cell_len(name)),
-        (phase, "cyan"),
-        (full, "cyan"),
-        (empty, "dim"),
-        (known, "bold"),
-        end,
-    )
+    name += " " * (room - cell_len(name))
+    first = Text.assemble(name, (phase + full, "cyan"), (empty, "dim"), (known, "bold"), end)
     facts = [
         Text(f"waiting {one_line(one.text)}" if row.label == "waiting" else one.text, one.tone)
         for row in rows_of(seen, seen.phase.value)

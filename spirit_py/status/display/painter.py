@@ -93,14 +93,9 @@ class Painter:
     def _change(self, old: list[_Cell], new: list[_Cell]) -> str:
         if old == new:
             return ""
-        first = next(
-            (
-                place
-                for place, (one, other) in enumerate(zip(old, new, strict=False))
-                if one != other
-            ),
-            min(len(old), len(new)),
-        )
+        pairs = enumerate(zip(old, new, strict=False))
+        unlike = (place for place, (one, other) in pairs if one != other)
+        first = next(unlike, min(len(old), len(new)))
         end = len(new)
         if len(old) == len(new):
             while end > first and old[end - 1] == new[end - 1]:

@@ -254,6 +254,5 @@ def _size(stream: TextIO) -> tuple[int, int]:
 
 
 def _reflows(environment: Mapping[str, str]) -> bool:
-    if any(name in environment for name in _REFLOWING):
-        return True
-    return environment.get("TERM_PROGRAM", "") in _REFLOWING_PROGRAMS
+    named = any(name in environment for name in _REFLOWING)
+    return named or environment.get("TERM_PROGRAM", "") in _REFLOWING_PROGRAMS

@@ -129,9 +129,7 @@ def _within(history: History, spans: Sequence[Span], phases: set[str]) -> list[S
     (lane,) = history.timeline.lanes.values()
     times = [(stage.began, stage.ended) for stage in lane if stage.name in phases]
     return [
-        span
-        for span in spans
-        if any(span.ended > began and span.began < end for began, end in times)
+        one for one in spans if any(one.ended > began and one.began < end for began, end in times)
     ]
 
 

@@ -12,15 +12,7 @@ from markupsafe import Markup
 
 from spirit_py.classes import dataclass
 from spirit_py.contracts import QuietReporter
-from spirit_py.events.run import (
-    AlgorithmChosen,
-    PlanMade,
-    ResumeDecided,
-    RunBegun,
-    RunEnded,
-    StatementRead,
-    Warned,
-)
+from spirit_py.events import run
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
@@ -71,16 +63,16 @@ def page(history: History, *, ended: datetime) -> str:
     began = history.began or ended
     seconds = max((ended - began).total_seconds(), history.timeline.ended, 0.001)
     facts = history.facts
-    end = facts.get(RunEnded.name, {})
+    end = facts.get(run.RunEnded.name, {})
     reverted = end.get("outcome") == REVERTED
     lanes = list(history.timeline.lanes.items())
     events = history.timeline.events
     several = history.batch is not None or bool(history.ended_tables)
     context = {
         "title": _title(history),
-        "command": facts.get(RunBegun.name, {}).get("command") or "migrate",
-        "program": facts.get(RunBegun.name, {}).get("program"),
-        "server": facts.get(RunBegun.name, {}).get("server"),
+        "command": facts.get(run.RunBegun.name, {}).get("command") or "migrate",
+        "program": facts.get(run.RunBegun.name, {}).get("program"),
+        "server": facts.get(run.RunBegun.name, {}).get("server"),
         "began": f"{began:%Y-%m-%d %H:%M:%S} UTC",
         "ended": f"{ended:%Y-%m-%d %H:%M:%S} UTC",
         "duration": human_seconds(seconds),
@@ -88,10 +80,10 @@ def page(history: History, *, ended: datetime) -> str:
         "verdict": "undone" if reverted else "good" if end.get("outcome") in _GOOD else "bad",
         "reverted": reverted,
         "end": end,
-        "statement": None if several else facts.get(StatementRead.name, {}).get("statement"),
-        "diff": [] if several else _diff(facts.get(PlanMade.name, {}).get("plan")),
-        "algorithm": facts.get(AlgorithmChosen.name, {}),
-        "resumed": facts.get(ResumeDecided.name),
+        "statement": None if several else facts.get(run.StatementRead.name, {}).get("statement"),
+        "diff": [] if several else _diff(facts.get(run.PlanMade.name, {}).get("plan")),
+        "algorithm": facts.get(run.AlgorithmChosen.name, {}),
+        "resumed": facts.get(run.ResumeDecided.name),
         "tiles": _tiles(history, seconds),
         "lanes": [(name, _bars(stages, seconds)) for name, stages in lanes],
         "lanes_left_out": history.timeline.lanes_left_out,
@@ -115,7 +107,7 @@ def _warnings(events: Sequence[Noted], *, several: bool) -> list[str]:
     """Return each warning once, in front of it the tables of several that have it."""
     found: dict[str, list[str]] = {}
     for one in events:
-        if one.name == Warned.name:
+        if one.name == run.Warned.name:
             table = one.table or ""
             tables = found.setdefault(one.text.removeprefix(f"{table}: "), [])
             tables += [table] if table and table not in tables else []
@@ -136,9 +128,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["seconds"] = human_seconds
-    found.filters["count"] = human_count
-    found.filters["clock"] = clock
+    found.filters |= {"seconds": human_seconds, "count": human_count, "clock": clock}
     return found
 
 
@@ -157,11 +147,10 @@ def clock(seconds: float) -> str:
 
 
 def _title(history: History) -> str:
-    names = [name for name in history.timeline.lanes if name]
     if history.batch is not None or history.ended_tables:
         count = len(history.ended_tables) + history.tables_left_out
         return f"{count} tables" if count != 1 else "1 table"
-    return ", ".join(names) or "no table"
+    return ", ".join(filter(None, history.timeline.lanes)) or "no table"
 
 
 def _shown(plot: Plot, seconds: float) -> Mapping[str, object]:
@@ -227,9 +216,8 @@ def _bars(stages: Iterable[Stage], seconds: float) -> list[Bar]:
     for stage in (one for one in stages if one.name not in _ENDS):
         left = min(100.0, 100 * stage.began / seconds)
         width = max(_LEAST_SHARE, 100 * (stage.ended - stage.began) / seconds)
-        text = (
-            f"{stage.name}: {human_seconds(stage.ended - stage.began)}, from {clock(stage.began)}"
-        )
+        took = human_seconds(stage.ended - stage.began)
+        text = f"{stage.name}: {took}, from {clock(stage.began)}"
         bars.append(Bar(stage.name, round(left, 2), round(min(width, 100.0 - left), 2), text))
     return bars
 
@@ -261,10 +249,10 @@ class PageReporter(QuietReporter):
     def event(self, event: Event) -> None:
         """Keep an event; at the end of the run write the page."""
         with self._lock:
-            if isinstance(event, RunBegun):
+            if isinstance(event, run.RunBegun):
                 self._history = History(self._clock)
             self._history.event(event)
-            if isinstance(event, RunEnded):
+            if isinstance(event, run.RunEnded):
                 self._write(event)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:

@@ -158,11 +158,8 @@ def _value_ticks(top: float, *, binary: bool) -> list[float]:
     if top <= 0:
         return [0.0, 1.0]
     rough = top / _Y_LABELS
-    base = (
-        1024.0 ** math.floor(math.log(rough, 1024))
-        if binary
-        else 10.0 ** math.floor(math.log10(rough))
-    )
+    order = math.log(rough, 1024) if binary else math.log10(rough)
+    base = (1024.0 if binary else 10.0) ** math.floor(order)
     steps = _BINARY_STEPS if binary else _DECIMAL_STEPS
     step = base * next((one for one in steps if one * base >= rough * 0.999), steps[-1])
     return [step * number for number in range(math.ceil(top / step * 0.999) + 1)]

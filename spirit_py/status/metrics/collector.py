@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from spirit_py import progress
 from spirit_py.classes import dataclass, field
 from spirit_py.phases import Phase
-from spirit_py.progress import (
-    BatchStatus,
-    Growth,
-    MigrationStatus,
-    RunTotals,
-    figures_of,
-    under_way,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -101,8 +94,8 @@ BATCH_TABLES: Final = _gauge(
 
 FIGURES: Final = {
     one: (_counter if one.kind == "counter" else _gauge)(one.metric, one.help)
-    for holder in (MigrationStatus, RunTotals)
-    for _, one in figures_of(holder)
+    for holder in (progress.MigrationStatus, progress.RunTotals)
+    for _, one in progress.figures_of(holder)
     if one.metric
 }
 
@@ -110,7 +103,6 @@ METRICS: Final[tuple[MetricSpec, ...]] = (
     BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES.values(), THROTTLED, CUTOVER_TRIES,
     LOCK_HELD, OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES,
 )  # fmt: skip
-
 
 ENDED_TABLES: Final = 500
 _THROTTLED: Final = "throttled "
@@ -120,8 +112,8 @@ Row = tuple[MetricSpec, "Mapping[str, str]", float]
 
 @dataclass
 class _Table:
-    seen: MigrationStatus
-    growth: Growth = field(default_factory=Growth)
+    seen: progress.MigrationStatus
+    growth: progress.Growth = field(default_factory=progress.Growth)
     moved: tuple[object, ...] = ()
     progressed_at: float = 0.0
     tries: int | None = None
@@ -144,18 +136,18 @@ class StatusCollector(Collector):
         #: A number that changes whenever a metric may have changed.
         self.revision = 0
 
-    def update(self, snapshot: MigrationStatus | BatchStatus) -> None:
+    def update(self, snapshot: progress.MigrationStatus | progress.BatchStatus) -> None:
         """Take the figures of now over."""
         with self._lock:
             self.revision += 1
-            known = {",".join(one.names): one for one in under_way(snapshot) if one.names}
-            if isinstance(snapshot, BatchStatus):
+            known = {",".join(one.names): one for one in progress.under_way(snapshot) if one.names}
+            if isinstance(snapshot, progress.BatchStatus):
                 self._batch = dict(snapshot.counts)
             self._tables = {name: old for name, old in self._tables.items() if name in known}
             for name, one in known.items():
                 self._update(name, one)
 
-    def _update(self, name: str, seen: MigrationStatus) -> None:
+    def _update(self, name: str, seen: progress.MigrationStatus) -> None:
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = _Table(seen)
@@ -212,14 +204,10 @@ class StatusCollector(Collector):
         """Return all metrics that have a value."""
         with self._lock:
             rows = list(self._rows())
-        by_name: dict[str, Metric] = {}
+        families = {spec.name: _family(spec) for spec in METRICS}
         for spec, labels, value in rows:
-            family = by_name.get(spec.name)
-            if family is None:
-                family = by_name[spec.name] = _family(spec)
-            _add(family, spec, labels, value)
-        order = {spec.name: place for place, spec in enumerate(METRICS)}
-        return [by_name[name] for name in sorted(by_name, key=order.__getitem__)]
+            _add(families[spec.name], spec, labels, value)
+        return [family for family in families.values() if family.samples]
 
     def _rows(self) -> Iterator[Row]:
         yield BUILD, {"version": self._version}, 1.0
