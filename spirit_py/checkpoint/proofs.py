@@ -1,8 +1,9 @@
 """Which tables are a migration's (R24), and where the tables of a reverse replication are.
 
-The new table gets its name once its identity is noted, so at any time a table is proven or not. A
-table has the same CREATE TIME on every server that executed the statement; CREATE TIME and
-definition together prove it on another server, whose table numbers are then noted.
+The new table is made under its own name, which was free. Its definitions are noted before: until
+its number is noted too, an empty table of that name with one of them is ours. A table has the same
+CREATE TIME on every server that executed the statement; CREATE TIME and definition together prove
+it on another server, whose table numbers are then noted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_COLUMN
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.tables.identity import Identity, identity, is_one_of, others_than
+from spirit_py.mysql.tables.identity import NOTHING, Identity, identity, is_one_of, others_than
+from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.record import CheckpointRecord, ReverseTable, TableProgress
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.new_table import Making
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
@@ -51,13 +54,31 @@ def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
     """Return the noted proofs; empty ones without a checkpoint table, or one that can be read."""
     try:
         found = CheckpointTable(schema, table).read(session, Proofs) or Proofs()
-        return found if not found.building or is_building_name(table, found.building) else Proofs()
+        if found.building and not is_building_name(table, found.building):
+            return Proofs()
+        return _with_unfinished(session, schema, table, found)
     except UnreadableCheckpoint:
         return Proofs()
     except ServerFault as fault:
         if fault.code == NO_SUCH_COLUMN:
             return Proofs()
         raise
+
+
+def _with_unfinished(session: SqlSession, schema: str, table: str, noted: Proofs) -> Proofs:
+    """Return also what proves a new table that a run made, and ended before it noted the number."""
+    name = AuxiliaryNames.of(table).new
+    found = identity(session, schema, name) if noted.making and not noted.new else NOTHING
+    if not found or shape_here(session, schema, name) not in noted.making:
+        return noted
+    rows = session.query(f"SELECT 1 FROM {quote_table(schema, name)} LIMIT 1")
+    return noted if rows else replace(noted, new=found)
+
+
+def note_made(session: SqlSession, schema: str, table: str, making: Making) -> None:
+    """Note what proves the new table while it is made, and at the end of that."""
+    digests = {digest_of(shape, AuxiliaryNames.of(table).new) for shape in making.shapes}
+    note_proofs(session, schema, table, making=frozenset(digests), new=making.new)
 
 
 def note_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:

@@ -154,12 +154,15 @@ class Pointer:
 class Proofs:
     """The proofs of which auxiliary tables of a source are this migration's (R24).
 
-    ``source`` is from before the migration, after the swap the old table. ``swap_begun``: the swap
-    may have been made and undone by hand; then the new table holds what the application wrote.
+    ``source`` is from before the migration, after the swap the old table. ``making``: digests of
+    the definitions that an empty table has which is being made under the new table's name.
+    ``swap_begun``: the swap may have been made and undone by hand; then the new table holds what
+    the application wrote.
     """
 
     building: str = ""
     source: Identity = field(default_factory=Identity)
+    making: frozenset[str] = frozenset()
     new: Identity = field(default_factory=Identity)
     swap_begun: bool = False
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
-from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
+from spirit_py.checkpoint.proofs import note_made, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import create_checkpoint_tables
 from spirit_py.codes import ErrorCode
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
@@ -101,9 +100,7 @@ def create_new_tables(
 
 
 def _create(run: Run, session: Session, context: PreflightContext) -> TableMapping:
-    def note(new: Identity) -> None:
-        note_proofs(session, context.schema, context.table, new=new)
-
+    note = partial(note_made, session, context.schema, context.table)
     run.show("the server to copy the definition: a lock that another session holds delays that")
     with run.session("alter", native=True) as native:
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import StreamLost
@@ -29,10 +31,11 @@ from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.records import Scope, TableNames, record, row_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.events import Event, Frontier, Place, Table
     from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.statements import Statement
     from spirit_py.binlog.writes import StatementWrites
     from spirit_py.binlog.xa import XaRows
     from spirit_py.config import ConnectionOptions, FeedOptions
@@ -67,7 +70,8 @@ class Follower:
     def __post_init__(self) -> None:
         self._said_at = self.clock()
         self._open = False
-        self._statements: list[StatementSeen] = []
+        self._statements: list[tuple[StatementSeen, list[str]]] = []
+        self._shadows: dict[tuple[str, str], deque[str]] = {}
         self._xa = XaTransactions(_XA_MEMORY)
 
     def deliver(self, event: Event) -> None:
@@ -170,6 +174,8 @@ class Follower:
         for one in found:
             if self.definitions.altered(one, event):
                 self.forget()
+        for one in found[:1]:
+            self._keep_of_shadows(one, event.sql)
         ours = [one for one in found if self.scope.touched(one, event.schema)]
         if not ours:
             return
@@ -179,13 +185,38 @@ class Follower:
                 f" {event.excerpt} ({event.where})",
                 hint=f"SET binlog_format=ROW in that client; {ONWARD}",
             )
-        self._statements.append(event)
+        self._statements.append((event, self._alters(ours)))
         if self._open:
             self._say_statements()
 
+    def _keep_of_shadows(self, statement: Statement, sql: str) -> None:
+        """Keep what is done to a table by whose name it is to replace one that is followed."""
+        for name in statement.names if statement.verb != "RENAME" else ():
+            shadow = (name.schema, name.table or "")
+            real = _SHADOW.fullmatch(shadow[1])
+            if real is None or not self.scope.covers(name.schema, real[1]):
+                continue
+            if statement.verb == "ALTER" or " INDEX " in sql[:_HEAD].upper():
+                self._shadows.setdefault(shadow, deque(maxlen=_MOST_KEPT)).append(sql)
+            else:
+                self._shadows.pop(shadow, None)
+            if len(self._shadows) > _MOST_KEPT:
+                del self._shadows[next(iter(self._shadows))]
+
+    def _alters(self, statements: Iterable[Statement]) -> list[str]:
+        """Return what was done to the tables that get the names of those that are followed."""
+        renames = [one.names for one in statements if one.verb == "RENAME"]
+        return [
+            sql
+            for names in renames[:1]
+            for name in names
+            for sql in self._shadows.pop((name.schema, name.table or ""), ())
+        ]
+
     def _say_statements(self) -> None:
-        for event in self._statements:
-            self._say("ddl", event.place, schema=event.schema, sql=event.sql)
+        for event, alters in self._statements:
+            more = {"alters": alters} if alters else {}
+            self._say("ddl", event.place, schema=event.schema, sql=event.sql, **more)
         self._statements.clear()
 
     def _restarted(self) -> None:
@@ -207,6 +238,10 @@ class Follower:
 
 
 _MOST_READ_AHEAD: Final = 200
+_MOST_KEPT: Final = 100
+_HEAD: Final = 40
+#: Names of new tables of this program, of pt-online-schema-change, and of gh-ost.
+_SHADOW: Final = re.compile(r"_(.+)_(?:new|gho)")
 
 
 class ScopeSource(BinlogSource):

@@ -549,3 +549,28 @@ def test_the_login_and_the_table_are_named_when_they_are_wrong(db: Database, wat
     assert wrong.ended() == 2
     assert "error: " in wrong.errors
     assert "hint: " in wrong.errors
+
+
+OTHERS = {"gh-ost": ("_t_gho", "_t_del"), "pt-online-schema-change": ("_t_new", "_t_old")}
+
+
+@pytest.mark.parametrize("tool", list(OTHERS))
+def test_a_change_by_a_new_table_says_what_was_done_to_it(
+    either_db: Database, watch, tool: str
+) -> None:
+    """Of another tool, whose statements are played: one change of the definition, in one line."""
+    db, (new, old) = either_db, OTHERS[tool]
+    table(db)
+    found = watch(db, "--table", "t").started()
+    alters = [f"ALTER TABLE {new} ADD COLUMN z INT", f"CREATE INDEX one ON {new} (n)"]
+    rename = f"RENAME TABLE t TO {old}, {new} TO t"
+    for sql in (f"ALTER TABLE {new} ADD COLUMN never INT", f"DROP TABLE {new}", *alters):
+        if sql.endswith(" INT"):
+            db.execute(f"CREATE TABLE {new} LIKE t")
+        db.execute(sql)
+    db.execute(f"CREATE TABLE _other_new (id INT); ALTER TABLE _other_new ADD COLUMN x INT; {rename}")
+    db.execute("INSERT INTO t VALUES (1, 'a', 2, 3)")
+    until(lambda: kinds(found.lines)[-1:] == ["commit"], "the row")
+    (renamed,) = [line for line in found.lines if line.get("sql") == rename]
+    assert renamed["alters"] == alters
+    assert values(committed(found.lines)[-1]["after"]) == {"id": "1", "v": "a", "n": "2", "z": "3"}

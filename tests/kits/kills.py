@@ -48,7 +48,13 @@ MORE_OF_A_RUN = (
     ("cleanup.checkpoint", 1),
 )
 #: Before there is a new table: the next run may begin from the beginning.
-OF_A_BEGINNING = (("preflight.done", 1), ("checkpoint.created", 1), ("create.built", 1))
+OF_A_BEGINNING = (
+    ("preflight.done", 1),
+    ("checkpoint.created", 1),
+    ("create.tried", 1),
+    ("create.named", 1),
+    ("create.built", 1),
+)
 #: Where a difference was found.
 OF_A_REPAIR = ("checksum.repair", 1)
 #: Where indexes are built after the copy.

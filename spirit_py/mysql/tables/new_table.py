@@ -8,12 +8,19 @@ import secrets
 from typing import TYPE_CHECKING
 
 from spirit_py import points
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
-from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.tables.identity import drop_if, drop_unreferenced, has_mark, identity
+from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of
+from spirit_py.mysql.tables.identity import (
+    NOTHING,
+    Identity,
+    drop_unreferenced,
+    has_mark,
+    identity,
+)
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement import ClauseKind
 from spirit_py.statement.rewrite import (
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -55,6 +61,14 @@ FROM information_schema.TABLES s, information_schema.TABLES n
 WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """What proves a new table (R24): ``shapes`` while it is made and empty, then its identity."""
+
+    shapes: frozenset[str] = frozenset()
+    new: Identity = NOTHING
+
+
 def create_new_table(
     session: SqlSession,
     native: SqlSession,
@@ -62,43 +76,63 @@ def create_new_table(
     statement: AlterStatement,
     *,
     building: str = "",
-    note: Callable[[Identity], None] | None = None,
+    note: Callable[[Making], None] = lambda _: None,
 ) -> TableSchema:
     """Create the empty new table with the definition that a native ALTER would leave.
 
-    The ALTER runs on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a DATA
-    DIRECTORY) under a random name. The table gets its own name last, when ``note`` was called with
-    its identity, and only where that is free (R24).
+    The ALTER is tried on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a DATA
+    DIRECTORY) under a random name, and then made on the new table under its own name, by which
+    followers of the binlog know whose ALTER it is (docs/followers.md). The name is taken only where
+    it is free; ``note`` has the definitions before that, and the identity at the end (R24).
 
-    Raises a Refusal if the server refuses the ALTER, or the name is taken; what was built is
-    dropped. ``native``: a session with the server's ``sql_mode`` and time zone (R10).
+    Raises a Refusal if the server refuses the ALTER, or the name is taken. ``native``: a session
+    with the server's ``sql_mode`` and time zone (R10).
     """
     new = AuxiliaryNames.of(source.name).new
     building = building or building_name(source.name, secrets.token_hex(3))
-    checks = _create_copy(session, source, building)
+    shapes = _tried(session, native, source, statement, building)
+    again = read_table(session, source.schema, source.name)
+    if again is None or shape_of(again) != shape_of(source):
+        raise _changed_meanwhile(source.name)
+    # The name is random: in no other place can it be part of a definition.
+    note(Making(shapes=frozenset(shape.replace(building, new) for shape in shapes)))
     try:
-        _alter_copy(native, source, building, statement, checks)
-        again = read_table(session, source.schema, source.name)
-        if again is None or shape_of(again) != shape_of(source):
-            raise _changed_meanwhile(source.name)
-        numbers = identity(session, source.schema, building)
-        if note is not None:
-            note(numbers)
-        points.reach("create.built")
-        _give_name(session, source.schema, building, new)
-    except BaseException:
-        _drop_quietly(session, source.schema, building)
-        raise
-    try:
-        created = read_table(session, source.schema, new)
-    except BaseException:
-        with contextlib.suppress(ServerFault):
-            drop_if(session, source.schema, new, numbers)
-        raise
+        checks = _create_copy(session, source, new)
+    except Refusal as refusal:
+        server = refusal.__cause__
+        if not isinstance(server, ServerFault) or server.code != TABLE_EXISTS:
+            raise
+        note(Making())
+        raise _name_taken(source.schema, new) from server
+    points.reach("create.named")
+    _alter_copy(native, source, new, statement, checks)
+    points.reach("create.built")
+    note(Making(new=identity(session, source.schema, new)))
+    created = read_table(session, source.schema, new)
     if created is None:
         raise _changed_meanwhile(new)
     points.reach("create.done")
     return created
+
+
+def _tried(
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    building: str,
+) -> set[str]:
+    """Return the definitions that a new table has one after the other while it is made."""
+    seen: set[str] = set()
+    checks = _create_copy(session, source, building, seen)
+    try:
+        seen.add(read_shape(session, source.schema, building))
+        _alter_copy(native, source, building, statement, checks)
+        seen.add(read_shape(session, source.schema, building))
+        points.reach("create.tried")
+    finally:
+        _drop_quietly(session, source.schema, building)
+    return seen
 
 
 def probe_algorithm(
@@ -143,7 +177,9 @@ def altered_definition(
     return made
 
 
-def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
+def _create_copy(
+    session: SqlSession, source: TableSchema, new: str, seen: set[str] | None = None
+) -> dict[str, str]:
     checks = names_of_checks(session, source, new)
     if "DATA DIRECTORY=" in source.create_sql:
         sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
@@ -152,6 +188,8 @@ def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str
     with as_stored(session):
         _judged(session, sql, "a copy of the table's definition")
         try:
+            if seen is not None:
+                seen.add(read_shape(session, source.schema, new))
             _complete_copy(session, source, new, checks)
         except BaseException:
             _drop_quietly(session, source.schema, new)
@@ -190,18 +228,12 @@ def _changed_meanwhile(table: str) -> Refusal:
     )
 
 
-def _give_name(session: SqlSession, schema: str, building: str, new: str) -> None:
-    built, named = quote_table(schema, building), quote_table(schema, new)
-    try:
-        session.execute(f"ALTER TABLE {built} RENAME TO {named}")
-    except ServerFault as error:
-        if error.code != TABLE_EXISTS:
-            raise
-        raise Refusal(
-            f"table {schema}.{new} already exists: another session has made it meanwhile",
-            hint=f"see what it holds; drop or rename {new}, then run the same command again",
-            error_code=ErrorCode.NAME_TAKEN,
-        ) from error
+def _name_taken(schema: str, new: str) -> Refusal:
+    return Refusal(
+        f"table {schema}.{new} already exists: another session has made it meanwhile",
+        hint=f"see what it holds; drop or rename {new}, then run the same command again",
+        error_code=ErrorCode.NAME_TAKEN,
+    )
 
 
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
