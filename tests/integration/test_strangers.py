@@ -214,6 +214,43 @@ def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, engine, monkeyp
     assert tables(db) == ["_t_old", "elsewhere", "t"]
 
 
+def test_an_empty_table_of_the_same_definition_that_takes_the_name_stays(db, engine, monkeypatch):
+    """Another tool's, made a moment before ours: the server refuses ours, and that is remembered."""
+    make_table(db, ROWS)
+    once_at(monkeypatch, "create.tried", lambda: db.execute("CREATE TABLE _t_new LIKE t"))
+    with pytest.raises(Refusal, match="_t_new already exists"):
+        start(engine, db).end()
+    assert_nothing_left(db, "_t_new", "t")
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize(
+    "change", ["INSERT INTO _t_new (a) VALUES (7)", "ALTER TABLE _t_new ADD x INT"]
+)
+def test_a_table_that_was_begun_and_is_used_by_others_stays(db, engine, tmp_path, change):
+    """Only an empty one with a definition of ours is dropped where no number was noted."""
+    make_table(db, ROWS)
+    with PointListener(tmp_path / "points") as listener:
+        kill_at(db, listener, "create.named", 1)
+    db.execute(change)
+    with pytest.raises(Refusal, match="_t_new is not the table that"):
+        start(engine, db).end()
+    assert "_t_new" in tables(db)
+
+
+@pytest.mark.kills
+def test_a_kill_with_checks_of_any_name_leaves_proofs(db, engine, tmp_path):
+    """Their names are not those that the server derives from the table's."""
+    make_table(db, ROWS)
+    db.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (a >= 0), ADD CHECK (a < 1e9)")
+    with PointListener(tmp_path / "points") as listener:
+        for point in ("create.named", "create.built"):
+            kill_at(db, listener, point, 1)
+            assert "_t_new" in tables(db)
+    assert start(engine, db).end().outcome == "done"
+    assert_nothing_left(db)
+
+
 @pytest.mark.kills
 @pytest.mark.parametrize("point", ["create.tried", "create.named", "create.built", "create.done"])
 def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, engine, tmp_path, point):

@@ -568,7 +568,9 @@ def test_a_change_by_a_new_table_says_what_was_done_to_it(
         if sql.endswith(" INT"):
             db.execute(f"CREATE TABLE {new} LIKE t")
         db.execute(sql)
-    db.execute(f"CREATE TABLE _other_new (id INT); ALTER TABLE _other_new ADD COLUMN x INT; {rename}")
+    db.execute(
+        f"CREATE TABLE _other_new (id INT); ALTER TABLE _other_new ADD COLUMN x INT; {rename}"
+    )
     db.execute("INSERT INTO t VALUES (1, 'a', 2, 3)")
     until(lambda: kinds(found.lines)[-1:] == ["commit"], "the row")
     (renamed,) = [line for line in found.lines if line.get("sql") == rename]
