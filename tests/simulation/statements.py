@@ -483,6 +483,13 @@ def _count(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     return [(number,)]
 
 
+@statement(rf"SELECT 1 FROM {_ID} LIMIT 1")
+def _any(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    rows = session.server.read(session, (found[1], found[2]))
+    session.server.end_statement(session)
+    return [(1,)] if rows else []
+
+
 @statement(r"(?:BEGIN|START TRANSACTION)")
 def _begin(session: Session, *_: Any) -> None:
     session.open = True
