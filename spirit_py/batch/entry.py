@@ -168,7 +168,7 @@ def _opened(
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)
-                report.runs = store.begin_again(session)
+                report.carry_on(store.begin_again(session))
             records = _records(plan, earlier)
             store.forget(session, earlier.keys() - records.keys())
             for name, record in records.items():

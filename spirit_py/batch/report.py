@@ -52,6 +52,10 @@ class BatchReport(OutcomeReport):
         held = (one["lock_held_ms"] for one in reports)
         self.totals["longest_lock_held_ms"] = max(held, default=0.0)
 
+    def carry_on(self, runs: int) -> None:
+        """Enter which run of the batch this is."""
+        self.runs = runs
+
     def conclude(self, stopped: BaseException | None, *, seconds: float, record: str) -> None:
         """Enter outcome, exit code, time and record; ``stopped`` is what ended the run early."""
         self.seconds, self.record = round(seconds, 3), record

@@ -87,7 +87,7 @@ class CopiedPair(Pair):
             options=CopyOptions(own_writes=run.config.feed.own_writes),
         )
         source = self.mapping.source
-        run.figures.copiers.append((source, self._copier))
+        run.figures.copying(self._copier, source)
         rows, size = source.estimated_rows, sum(likely_sizes(source))
         run.tell(CopyBegun(table=self.name, rows_estimated=rows, bytes=size))
         self._copier.run()
@@ -137,7 +137,7 @@ class CopiedPair(Pair):
         """Do nothing: the run's figures read the progress of the comparison themselves."""
 
     def _run(self, checker: Checker) -> ChecksumResult:
-        self.job.figures.checkers.append((self.mapping.source, checker))
+        self.job.figures.checking(checker, self.mapping.source)
         return checker.run()
 
     def _compared_before(self) -> KeyBound | None:

@@ -66,6 +66,26 @@ class Figures:
         """The work on each table that comes after its copy, by the time of that."""
         return {pair.source_name: pair.shares() for pair in self.pairs}
 
+    def following(self, source: ChangeSource) -> None:
+        """Note the change feed."""
+        self.source = source
+
+    def sparing(self, throttles: Throttles) -> None:
+        """Note what holds the copy back."""
+        self.throttles = throttles
+
+    def migrating(self, pairs: Sequence[WithShares]) -> None:
+        """Note the tables that are copied."""
+        self.pairs = pairs
+
+    def copying(self, copier: Copier, table: TableSchema) -> None:
+        """Note that a table is being copied."""
+        self.copiers.append((table, copier))
+
+    def checking(self, checker: Checker, table: TableSchema) -> None:
+        """Note that a table is being compared, perhaps once more."""
+        self.checkers.append((table, checker))
+
     @property
     def differences_under_way(self) -> int:
         """Differences that the last comparison has found so far."""

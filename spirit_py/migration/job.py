@@ -191,6 +191,18 @@ class Job:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
+    def work_at(self, pace: Pace) -> None:
+        """Ask another one from now on."""
+        self.pace = pace
+
+    def give_up(self, who: str) -> None:
+        """Send no RENAME from now on; an empty text takes that back."""
+        self.giving_up = who
+
+    def answered_by(self, settle: Callable[[], None]) -> None:
+        """Note what waits for a moment until operators have read their answers."""
+        self.settling.append(settle)
+
     def await_readers(self) -> None:
         """Wait for those who asked: the answers are in a checkpoint table that is dropped next."""
         for settle in self.settling:

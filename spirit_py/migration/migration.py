@@ -168,7 +168,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
-    run.figures.pairs = pairs
+    run.figures.migrating(pairs)
     run.enter(Phase.COPY)
     for pair in pairs:
         with dropping_when_slow(run, pair, checkpoints):
@@ -214,7 +214,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     feed, applier = open_feed(run, run.stop, run.stack)
-    run.figures.source = feed
+    run.figures.following(feed)
     record = new.record if new.record.position else None
     pairs = [
         follow(run, mapping, feed, applier, record=record, plan=plan)

@@ -132,6 +132,14 @@ class Run(Job):
         closed = bool(windows) and not any(window.is_open(now) for window in windows)
         return closed or bool(self.settings.current.paused)
 
+    def swap_with(self, cutover: Cutover) -> None:
+        """Note the swap that begins."""
+        self.cutover = cutover
+
+    def keep_with(self, keeper: SwapsBack) -> None:
+        """Note the reverse replication that begins."""
+        self.keeper = keeper
+
     @property
     def may_be_swapped(self) -> bool:
         """Whether the tables are swapped, or a RENAME that may have swapped them was sent."""

@@ -119,12 +119,13 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)
     throttles.start()
-    run.pace = run.figures.throttles = throttles
+    run.work_at(throttles)
+    run.figures.sparing(throttles)
 
 
 def end_throttling(run: Run) -> None:
     """Hold nothing back any more, and write no heartbeat: the swap is made, a revert may follow."""
-    run.pace = Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads)
+    run.work_at(Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads))
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 
@@ -146,7 +147,7 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
         else:
             throttler.close()
     throttles.start()
-    run.pace = throttles
+    run.work_at(throttles)
     try:
         yield
     finally:

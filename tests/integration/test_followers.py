@@ -7,7 +7,15 @@ import re
 import pytest
 
 from tests.kits.background import Loop
-from tests.kits.followers import TABLE, DataMigration, FlinkCdc, Tracking, place, played
+from tests.kits.followers import (
+    TABLE,
+    DataMigration,
+    FlinkCdc,
+    Follower,
+    Tracking,
+    place,
+    played,
+)
 from tests.kits.resume import make_table, start
 
 # The reader gives it to its own driver.
@@ -28,7 +36,7 @@ FOLLOWERS = [DataMigration, Tracking, FlinkCdc]
 @pytest.fixture
 def follow(db):
     """Return what begins to follow the table with each model; their schemas are dropped."""
-    begun = []
+    begun: list[Follower] = []
 
     def begin():
         begun.extend(model(db) for model in FOLLOWERS)

@@ -215,7 +215,7 @@ def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, engine, monkeyp
 
 
 def test_an_empty_table_of_the_same_definition_that_takes_the_name_stays(db, engine, monkeypatch):
-    """Another tool's, made a moment before ours: the server refuses ours, and that is remembered."""
+    """Another tool's, made a moment before ours: the server refuses ours, which is remembered."""
     make_table(db, ROWS)
     once_at(monkeypatch, "create.tried", lambda: db.execute("CREATE TABLE _t_new LIKE t"))
     with pytest.raises(Refusal, match="_t_new already exists"):

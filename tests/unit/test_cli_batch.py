@@ -13,8 +13,7 @@ from spirit_py.batch import entry, planning
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
-from spirit_py.cli import main
-from spirit_py.cli import migrate as command
+from spirit_py.cli import main, outcome
 from spirit_py.errors import UsageFault
 from spirit_py.options import declared
 from spirit_py.options.commands import (
@@ -57,7 +56,7 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(planning, "plan_batch", plan_batch)
     monkeypatch.setattr(entry, "run_batch", run_batch)
-    monkeypatch.setattr(command.outcome, "can_ask", lambda _: False)
+    monkeypatch.setattr(outcome, "can_ask", lambda _: False)
     for name in list(os.environ):
         if name.startswith(("SPIRIT_PY_", "MYSQL_")) and name != "SPIRIT_PY_NO_DEFAULTS":
             monkeypatch.delenv(name)
@@ -112,7 +111,7 @@ def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked):
 @pytest.mark.parametrize(("answer", "ran"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_terminal_is_asked(asked, monkeypatch, answer, ran):
     """No answer means no."""
-    monkeypatch.setattr(command.outcome, "can_ask", lambda _: True)
+    monkeypatch.setattr(outcome, "can_ask", lambda _: True)
     result = run(*PATTERN, answers=answer)
     assert ("ran" in asked) is ran, result.output
     assert result.exit_code == (0 if ran else 2)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py import cli
-from spirit_py.cli import migrate as command
+from spirit_py.cli import outcome
 from spirit_py.errors import UnfinishedWork
 from spirit_py.migration import entry
 from spirit_py.status.report import MigrationReport
@@ -35,7 +35,7 @@ def tried(monkeypatch):
 
 def run(monkeypatch, *more, terminal, answer=None):
     """Run the command to its end."""
-    monkeypatch.setattr(command.outcome, "can_ask", lambda _: terminal)
+    monkeypatch.setattr(outcome, "can_ask", lambda _: terminal)
     return CliRunner().invoke(cli.main, [*LINE, *more], input=answer)
 
 

@@ -150,7 +150,7 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
 def listen(listener: ControlListener, job: Job) -> None:
     """Listen until the end of the work."""
     job.closing("control", listener.close)
-    job.settling.append(listener.settle)
+    job.answered_by(listener.settle)
     listener.start()
 
 

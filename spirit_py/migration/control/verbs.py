@@ -167,13 +167,13 @@ class Verbs(Carrier):
         subject.require_running(self._run.stop, hint)
         cleanup, why = CLEANUP in asked.request.arguments, f"aborted by {asked.who}"
         # From now on no RENAME is sent; the outcome of one that was sent is reported.
-        self._run.giving_up = why
+        self._run.give_up(why)
         unknown = self._renaming()
         if cleanup:
             try:
                 self._require_unswapped("spirit-py cleanup drops what it left")
             except Refusal:
-                self._run.giving_up = ""
+                self._run.give_up("")
                 raise
             then = AbortedForGood(why, hint="nothing is left of it; the source table is intact")
             return Effect(said="stopping; what was copied is dropped", then=then)

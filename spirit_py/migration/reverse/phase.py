@@ -71,7 +71,8 @@ def begin_reverse(
 
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
     """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
-    run.keeper = keeper = Keeper(run, record)
+    keeper = Keeper(run, record)
+    run.keep_with(keeper)
     if reverted := keeper.run():
         run.note(PlainFact.REVERTED)
     run.show("")

@@ -133,7 +133,7 @@ class RevertVerbs(Carrier):
     def _abort(self, _session: Session, asked: Asked) -> Effect:
         subject.require_running(self._job.stop, "see spirit-py status")
         keeper = self._keeper
-        self._job.giving_up = f"aborted by {asked.who}"
+        self._job.give_up(f"aborted by {asked.who}")
         subject.await_outcome(lambda: keeper.renaming, self._job.stop)
         said = "the old table stays, and spirit-py revert still swaps back"
         if keeper.renaming:
@@ -141,7 +141,7 @@ class RevertVerbs(Carrier):
         elif keeper.may_be_back():
             said = "the old definition is in place, and spirit-py revert drops what is left"
         if CLEANUP in asked.request.arguments:
-            self._job.giving_up = ""
+            self._job.give_up("")
             raise refused(
                 f"a revert has copied nothing that could be dropped; {said}",
                 "abort without --cleanup ends it; spirit-py cleanup --drop-old gives the old table"

@@ -212,7 +212,7 @@ def plan_swap(
         along=run.along,
         carried=partial(carried, altered=altered),
     )
-    run.cutover = swap.cutover
+    run.swap_with(swap.cutover)
     return swap
 
 

@@ -48,7 +48,7 @@ class Copying:
         self.figures = figures
         self.throttled = ""
         copier: Any = SimpleNamespace(statistics=lambda: replace(seen, throttled=self.throttled))
-        figures.copiers.append((TABLE, copier))
+        figures.copying(copier, TABLE)
 
     def enter(self, phase: Phase) -> None:
         """Go to a phase."""
@@ -86,7 +86,7 @@ def test_a_wait_is_shown_for_as_long_as_its_own_reason_holds(known, waited) -> N
         tasks=lambda most: most,
         most_tasks=lambda most: most,
     )
-    copying.figures.throttles = throttles
+    copying.figures.sparing(throttles)
     copying.snapshots.take()
     copying.time, copying.throttled = 60.0, "the lag"
     seen = copying.snapshots.take()
@@ -98,7 +98,7 @@ def test_a_server_that_is_lost_is_waited_for_and_leaves_no_speed_and_no_end() ->
     copying = Copying()
     feed = FeedStatistics()
     source: Any = SimpleNamespace(statistics=lambda: feed)
-    copying.figures.source = source
+    copying.figures.following(source)
     assert copying.snapshots.take().waiting_for == ""
     feed = FeedStatistics(trouble="Lost connection")
     copying.time = 2.0
@@ -132,7 +132,7 @@ def test_a_limit_that_holds_the_copy_back_for_a_while_leaves_no_end_either() -> 
         tasks=lambda most: most,
         seconds=dict,
     )
-    copying.figures.throttles = held
+    copying.figures.sparing(held)
     shown = []
     for _ in range(4):
         seen = copying.snapshots.take()
@@ -159,7 +159,7 @@ def test_a_further_pass_of_the_checksum_has_no_negative_speed() -> None:
     for phase in (Phase.DRAIN, Phase.ANALYZE, Phase.CHECKSUM):
         copying.enter(phase)
     checker: Any = SimpleNamespace(result=ChecksumResult())
-    copying.figures.checkers.append((TABLE, checker))
+    copying.figures.checking(checker, TABLE)
     rates = []
     for passes, rows in ((1, 1000), (1, 2900), (2, 100), (2, 2000)):
         checker.progress = ChecksumProgress(passes=passes, rows=rows)
