@@ -111,11 +111,7 @@ def keys_lost(config: MigrationConfig, contexts: Contexts) -> list[Finding]:
     """
     found: list[Finding] = []
     connected = partial(connect, config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT)
-    with (
-        contextlib.suppress(SpiritError),
-        connected() as session,
-        connected(native=True) as native,
-    ):
+    with contextlib.suppress(SpiritError), connected() as session, connected(native=True) as native:
         choose_modes(native, contexts[0].facts)
         for context in contexts:
             if context.found is None or any(usable_key(context)):

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 TAKES_ROWS: Final = frozenset(
-    {
-        ClauseKind.DROP_PARTITION,
-        ClauseKind.TRUNCATE_PARTITION,
-        ClauseKind.EXCHANGE_PARTITION,
-    }
+    {ClauseKind.DROP_PARTITION, ClauseKind.TRUNCATE_PARTITION, ClauseKind.EXCHANGE_PARTITION}
 )
 """The clauses with which rows leave the table."""
 _BY_VALUES: Final = re.compile(r"\n/\*!\d+ +PARTITION BY (?:RANGE|LIST)\b")

@@ -10,12 +10,7 @@ from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.statement.cursor import Cursor, normal_text, outside_parentheses, split_at, text_of
 from spirit_py.statement.lexer import not_understood
 from spirit_py.statement.model import Clause, ClauseKind
-from spirit_py.statement.refusals import (
-    foreign_key,
-    not_supported,
-    refuse_clause,
-    unknown_clause,
-)
+from spirit_py.statement.refusals import foreign_key, not_supported, refuse_clause, unknown_clause
 from spirit_py.statement.table_options import is_option, read_options
 
 if TYPE_CHECKING:

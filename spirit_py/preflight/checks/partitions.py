@@ -81,9 +81,7 @@ def _taken(context: PreflightContext, clause: Clause, parts: Sequence[PartitionS
         yield warn(f"{goes}{kept}")
     else:
         yield refuse(
-            goes,
-            "add --allow-data-loss if that is what you want",
-            code=ErrorCode.ROWS_WOULD_GO,
+            goes, "add --allow-data-loss if that is what you want", code=ErrorCode.ROWS_WOULD_GO
         )
 
 
