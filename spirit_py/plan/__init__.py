@@ -5,12 +5,6 @@ from spirit_py.plan.model import Plan
 from spirit_py.plan.text import PlanLine, brief_text, screen_of, text_of
 
 __all__ = [
-    "Plan",
-    "PlanLine",
-    "brief_plan",
-    "brief_text",
-    "keys_lost",
-    "make_plan",
-    "screen_of",
-    "text_of",
-]
+    "Plan", "PlanLine", "brief_plan", "brief_text", "keys_lost",
+    "make_plan", "screen_of", "text_of",
+]  # fmt: skip

@@ -12,23 +12,12 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.tables.definition import (
-    TEMPORARY,
-    read_shape,
-    read_table,
-    read_temporary,
-    shape_of,
-    show_generated_key,
-)
+from spirit_py.mysql.tables import definition
+from spirit_py.mysql.tables.definition import TEMPORARY, shape_of
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.plan.model import Note
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
-from spirit_py.statement.rewrite import (
-    TemporaryForm,
-    clauses_for_temporary,
-    fulltext_names,
-    key_names,
-)
+from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -84,7 +73,7 @@ def _tried(
     try:
         with as_stored(session):
             session.execute(create)
-        target = read_temporary(session, source.schema, new)
+        target = definition.read_temporary(session, source.schema, new)
     except ServerFault as fault:
         if connection_lost(fault):
             raise
@@ -97,7 +86,7 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
 
     ``native`` has the statement's modes, and no temporary table that hides the source.
     """
-    show_generated_key(native)
+    definition.show_generated_key(native)
     if _made_of(native, source, replace(statement, clauses="", parsed=())).new != shape_of(source):
         return ""
     after = _made_of(native, source, statement)
@@ -115,7 +104,7 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
         return Tried(unknown=("the definition: the server shows letters of its members as ?",))
     if not is_text(form.body):
         return Tried(unknown=(_NO_TEXT,))
-    clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
+    clauses, left = clauses_for_temporary(statement, names_of(form.keys), names_of(form.fulltext))
     unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
     try:
         made = _altered(native, source, form, clauses)
@@ -145,7 +134,7 @@ def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, claus
         if clauses:
             _alter(native, f"ALTER TABLE {table} {clauses}")
         with _lenient(native):
-            return read_shape(native, source.schema, source.name)
+            return definition.read_shape(native, source.schema, source.name)
     finally:
         with contextlib.suppress(ServerFault):
             native.execute(f"DROP TEMPORARY TABLE IF EXISTS {table}")
@@ -193,7 +182,7 @@ def refused_keys(
     old = {(one.schema, one.table): one.source for one in known}
     for key in around:
         for end in (key.child, key.parent):
-            found = None if end in old else read_table(session, *end)
+            found = None if end in old else definition.read_table(session, *end)
             if found is not None:
                 old[end] = found
     altered = known[0].altered if known else {}

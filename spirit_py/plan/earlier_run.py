@@ -130,8 +130,7 @@ def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> Ea
         holder = named_lock_holder(session, lock_name("migration", *name))
         # Of several tables, the asking run may have locked the first already.
         if holder is not None and not ours(session, [holder]):
-            names = {(one.schema, one.table): one.statement for one in contexts}
-            running = _running(session, name, holder, normal_form(names))
+            running = _running(session, name, holder, statement_of(contexts))
             return EarlierRun(
                 action="running",
                 reason=described(running),

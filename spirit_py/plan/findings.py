@@ -31,7 +31,7 @@ _CHECK_SECONDS: Final = 10.0
 _NO_KEY: Final = ErrorCode.NO_USABLE_KEY
 
 
-class TooLong(Refusal):
+class _TooLong(Refusal):
     """A check took longer than a plan may."""
 
 
@@ -84,7 +84,7 @@ class Remarks:
         """Note a refusal of the block and go on, unless the server is lost; a lock is a warning."""
         try:
             yield
-        except TooLong as error:
+        except _TooLong as error:
             self.warnings.append(Note(cause=error.message, remedy=error.hint, table=table))
         except SpiritError as error:
             if isinstance(error, ServerFault) and connection_lost(error):
@@ -131,7 +131,7 @@ def timed(
     def check() -> None:
         stop.check()
         if time.monotonic() > until:
-            raise TooLong(
+            raise _TooLong(
                 f"the search for duplicates was stopped after {_CHECK_SECONDS:.0f} s",
                 hint="migrate searches the whole table before it copies a row",
             )

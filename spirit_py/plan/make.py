@@ -17,18 +17,9 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.pace import FIRST_TASKS
+from spirit_py.plan import earlier_run
 from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
 from spirit_py.plan.definition import Tried, refused_keys, tried_definition
-from spirit_py.plan.earlier_run import (
-    earlier_run,
-    examine_and_decide,
-    kept_by_others,
-    note_of,
-    refusals_of,
-    running_run,
-    why_not_dropped,
-    working,
-)
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
@@ -85,7 +76,7 @@ def make_plan(
         decision: Decision = Afresh()
         with noted.refusing():
             if there := [context for context in contexts if context.found is not None]:
-                left, decision = examine_and_decide(session, config, there)
+                left, decision = earlier_run.examine_and_decide(session, config, there)
         note_checks(session, config, contexts, decision, noted)
         sampling = stop if sample else None
         maker = _Maker(session, config, contexts, decision, noted, sampling=sampling, left=left)
@@ -148,17 +139,19 @@ class _Maker:
 
     def plan(self) -> Plan:
         if not self.brief:
-            self._running = running_run(self.session, self.contexts)
+            self._running = earlier_run.running_run(self.session, self.contexts)
             for one in self.contexts:
-                self.noted.warnings += kept_by_others(self.session, (one.schema, one.table))
+                self.noted.warnings += earlier_run.kept_by_others(
+                    self.session, (one.schema, one.table)
+                )
         tables = tuple(self._tables())
-        earlier = earlier_run(self.decision, start_afresh=self.config.start_afresh)
+        earlier = earlier_run.earlier_run(self.decision, start_afresh=self.config.start_afresh)
         if self._running is not None:
-            self.noted.refusals.append(note_of(self._running))
+            self.noted.refusals.append(earlier_run.note_of(self._running))
         elif kept := self._kept_from_dry_run():
             self.noted.refusals.append(Remarks.of_error(kept))
         else:
-            self.noted.refusals += refusals_of(self.decision, earlier)
+            self.noted.refusals += earlier_run.refusals_of(self.decision, earlier)
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
         if copied and not self.brief:
             with self.noted.refusing():
@@ -187,7 +180,7 @@ class _Maker:
     def _kept_from_dry_run(self) -> Refusal | None:
         if not self.config.dry_run or self.left is None or isinstance(self.decision, Refuse):
             return None
-        return why_not_dropped(self.left, self.decision)
+        return earlier_run.why_not_dropped(self.left, self.decision)
 
     def _tables(self) -> Iterator[TablePlan]:
         if not self.contexts:
@@ -236,7 +229,7 @@ class _Maker:
             return None
         why = f"an earlier run is resumed: {self.decision.reason}"
         if self._running is not None:
-            why = working(self._running.running)
+            why = earlier_run.working(self._running.running)
         algorithm: Algorithm = "cleanup" if self.decision.cleanup else "copy"
         return Method(algorithm=algorithm, certain=True, why=why)
 
@@ -247,7 +240,7 @@ class _Maker:
         if tried.target is not None:
             method = self._going_on() or method_of(context, tried.target, len(self.contexts))
             plain = replace(plain, method=method)
-            mapping = self._mapped(context, plain, tried)
+            mapping = self._mapped(context, plain, tried.target, tried.new)
         copied = plain.method.algorithm in {"copy", "unknown"}
         key, indexes, search = None, None, 0
         if copied and mapping is not None:
@@ -285,11 +278,8 @@ class _Maker:
         )
 
     def _mapped(
-        self, context: PreflightContext, plain: TablePlan, tried: Tried
+        self, context: PreflightContext, plain: TablePlan, target: TableSchema, definition: str
     ) -> TableMapping | None:
-        target = tried.target
-        if target is None:
-            return None
         mapping: TableMapping | None = None
         copied = plain.method.algorithm == "copy"
         if copied and not self.brief:
@@ -303,7 +293,7 @@ class _Maker:
             self._targets[context.schema, context.table] = target
             if mapping is not None and not self.brief:
                 with self.noted.refusing(plain.name):
-                    self._check(context, mapping, tried.new)
+                    self._check(context, mapping, definition)
         if copied and mapping is not None and self.config.keep_old_current and not self.brief:
             with self.noted.refusing(plain.name):
                 _, back = way_back(mapping, context.statement, context.facts.time_zone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
@@ -85,15 +86,9 @@ def take_sample(
             connection, mapping, create, reader, limits=load, sessions=sessions, stop=stop
         )
         with contextlib.ExitStack() as stack:
+            background = partial(Background, failed=sampler.fail, join_seconds=_JOIN_SECONDS)
             for number in range(sessions):
-                stack.enter_context(
-                    Background(
-                        f"sample-{number}",
-                        sampler.body(number),
-                        failed=sampler.fail,
-                        join_seconds=_JOIN_SECONDS,
-                    )
-                )
+                stack.enter_context(background(f"sample-{number}", sampler.body(number)))
             sampler.wait()
         stop.check()
         return sampler.result(time.monotonic() - began, _log_byte(reader))

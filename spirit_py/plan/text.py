@@ -11,18 +11,23 @@ from spirit_py.units import counted, diff_of, human_bytes, human_count, human_se
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.plan.model import ColumnPlan, Lock, Method, Note, Plan, TablePlan, TimePlan
+    from spirit_py.plan.model import (
+        ColumnPlan,
+        IndexesPlan,
+        Lock,
+        Method,
+        Note,
+        Plan,
+        SpacePlan,
+        TablePlan,
+        TimePlan,
+    )
 
 Style = Literal["", "heading", "removed", "added", "warning", "refusal", "dim"]
 STYLES: Final[dict[Style, str]] = {
-    "": "",
-    "heading": "bold",
-    "removed": "red",
-    "added": "green",
-    "warning": "yellow",
-    "refusal": "bold red",
-    "dim": "dim",
-}
+    "": "", "heading": "bold", "removed": "red", "added": "green", "warning": "yellow",
+    "refusal": "bold red", "dim": "dim",
+}  # fmt: skip
 _WIDTH: Final = 10
 _METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
@@ -57,7 +62,7 @@ def brief_text(plan: Plan) -> str:
     """Return the plan of a migration that begins in one line, for a log."""
     parts = [part for table in plan.tables for part in _brief(table)]
     if plan.earlier.action != "none":
-        parts.append(earlier_line(plan))
+        parts.append(_earlier_line(plan))
     if plan.replicas:
         parts.append(f"replicas: {', '.join(plan.replicas)}")
     return f"plan: {'; '.join(parts)}"
@@ -65,12 +70,12 @@ def brief_text(plan: Plan) -> str:
 
 def _brief(table: TablePlan) -> Iterator[str]:
     yield headline(table)
-    yield size_line(table)
+    yield _size_line(table)
     counts = Counter(one.kind for one in table.attached)
     if counts:
         yield f"attached: {', '.join(counted(count, kind) for kind, count in counts.items())}"
     if table.space is not None:
-        yield f"disk: {disk_line(table)}"
+        yield f"disk: {_disk_line(table.space)}"
 
 
 def headline(table: TablePlan) -> str:
@@ -100,7 +105,7 @@ def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iter
     else:
         yield PlanLine(headline(table), "heading")
         yield from listed("why", [table.method.why])
-    definition = list(definition_lines(table))
+    definition = list(_definition_lines(table))
     more = len(definition) - _MOST_LINES + 1
     if screen and more > 1:
         definition[_MOST_LINES - 1 :] = listed("", [f"and {more} lines more: see spirit-py plan"])
@@ -112,15 +117,15 @@ def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iter
         why = "" if screen and key.deduplicates else f"; {how}: {key.why}"
         columns = "" if screen and why else f" ({', '.join(key.columns)})"
         yield from listed("key", [f"{key.name}{columns}{why}"])
-    yield from listed("size", [size_line(table)])
+    yield from listed("size", [_size_line(table)])
     indexes = table.indexes
     if indexes is not None and not (screen and not indexes.deferred and not indexes.may_fall):
-        yield from listed("indexes", [indexes_line(table)])
+        yield from listed("indexes", [_indexes_line(indexes)])
     yield from listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
     if not (screen or refused):
         yield from listed("time", _time(table.time))
     if table.space is not None:
-        yield from listed("disk", [disk_line(table)])
+        yield from listed("disk", [_disk_line(table.space)])
     if screen:
         yield from listed("locks", _locks(table.locks))
         return
@@ -138,11 +143,10 @@ def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iter
 def _columns(columns: Sequence[ColumnPlan]) -> Iterator[str]:
     if kept := sum(one.change == "kept" for one in columns):
         yield f"{kept} kept as {'it is' if kept == 1 else 'they are'}"
-    yield from (column_line(one) for one in columns if one.change != "kept")
+    yield from (_column_line(one) for one in columns if one.change != "kept")
 
 
-def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
-    """Yield the definition as a diff, and what is not known of it."""
+def _definition_lines(table: TablePlan) -> Iterator[PlanLine]:
     definition = table.definition
     if definition is None:
         return
@@ -157,8 +161,7 @@ def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
     yield from listed("not known", definition.unknown)
 
 
-def column_line(column: ColumnPlan) -> str:
-    """Return what happens to a column."""
+def _column_line(column: ColumnPlan) -> str:
     names = column.new or column.old
     if column.old and column.new and column.old != column.new:
         names = f"{column.old} -> {column.new}"
@@ -169,8 +172,7 @@ def column_line(column: ColumnPlan) -> str:
     return f"{column.change} {names}: {types}{note}"
 
 
-def size_line(table: TablePlan) -> str:
-    """Return the size of a table."""
+def _size_line(table: TablePlan) -> str:
     size = table.size
     computed = " (by its columns: the server has not measured it since a load)"
     return (
@@ -179,11 +181,7 @@ def size_line(table: TablePlan) -> str:
     )
 
 
-def indexes_line(table: TablePlan) -> str:
-    """Return which indexes are built after the copy."""
-    plan = table.indexes
-    if plan is None:
-        return ""
+def _indexes_line(plan: IndexesPlan) -> str:
     if plan.deferred:
         return f"built after the copy: {', '.join(plan.deferred)} ({plan.why})"
     if plan.may_fall:
@@ -205,11 +203,7 @@ def _time(time: TimePlan) -> Iterator[str]:
         yield time.how
 
 
-def disk_line(table: TablePlan) -> str:
-    """Return what is written, and what is free."""
-    space = table.space
-    if space is None:
-        return ""
+def _disk_line(space: SpacePlan) -> str:
     free = "free space unknown from here"
     if space.free_bytes is not None:
         free = f"{human_bytes(space.free_bytes)} free"
@@ -240,14 +234,13 @@ def _around(plan: Plan) -> Iterator[PlanLine]:
     )
     if plan.version:
         if not plan.batch or plan.earlier.action != "none":
-            yield from listed("earlier", [earlier_line(plan)])
+            yield from listed("earlier", [_earlier_line(plan)])
         yield from listed("replicas", plan.replicas or ["none found"])
     yield from listed("pace", plan.pace)
     yield from listed("batch", plan.batch)
 
 
-def earlier_line(plan: Plan) -> str:
-    """Return what becomes of what an earlier run left."""
+def _earlier_line(plan: Plan) -> str:
     earlier = plan.earlier
     rows = f" ({human_count(earlier.rows_copied)} rows are copied)" if earlier.rows_copied else ""
     return {
@@ -297,7 +290,7 @@ def screen_of(plan: Plan) -> list[PlanLine]:
     """Return the lines; warnings are not among them, because each is an event of its own."""
     lines = [line for table in plan.tables for line in _table(table, screen=True)]
     if plan.earlier.action != "none":
-        lines += listed("earlier", [earlier_line(plan)])
+        lines += listed("earlier", [_earlier_line(plan)])
     lines += listed("replicas", plan.replicas)
     return [PlanLine(_cut(line.text), line.style) for line in lines]
 
@@ -308,7 +301,7 @@ def _screen_columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:
             one.change == "changed" and (one.note or one.old != one.new)
         ):
             types = _cut(one.old_type, _LONGEST_TYPE), _cut(one.new_type, _LONGEST_TYPE)
-            yield column_line(replace(one, old_type=types[0], new_type=types[1]))
+            yield _column_line(replace(one, old_type=types[0], new_type=types[1]))
 
 
 def _locks(locks: Iterable[Lock]) -> Iterator[str]:

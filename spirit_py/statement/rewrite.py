@@ -21,7 +21,7 @@ from spirit_py.statement.model import ClauseKind
 from spirit_py.table.names import MAX_IDENTIFIER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from spirit_py.statement.lexer import Token
     from spirit_py.statement.model import AlterStatement, Clause
@@ -172,20 +172,15 @@ _OPTION: Final = re.compile(
     r"|(?:DATA|INDEX) DIRECTORY='(?:[^']|'')*'|ENCRYPTION='.'"
     r"|/\*!\d+ (?:ENCRYPTION='.'|TABLESPACE `(?:[^`]|``)+`|AUTOEXTEND_SIZE=\d+) ?\*/)"
 )
-_PARTITIONING: Final = frozenset(
-    {
-        *(ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING, ClauseKind.ADD_PARTITION),
-        *(ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION),
-        *(ClauseKind.DROP_PARTITION, ClauseKind.TRUNCATE_PARTITION),
-        ClauseKind.EXCHANGE_PARTITION,
-    }
-)
-_OPTIONS: Final = frozenset(
-    {
-        *("row_format", "key_block_size", "autoextend_size", "compression", "encryption"),
-        *("data directory", "index directory", "tablespace", "engine", "secondary_engine"),
-    }
-)
+_PARTITIONING: Final = frozenset({
+    ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING, ClauseKind.ADD_PARTITION,
+    ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION,
+    ClauseKind.DROP_PARTITION, ClauseKind.TRUNCATE_PARTITION, ClauseKind.EXCHANGE_PARTITION,
+})  # fmt: skip
+_OPTIONS: Final = frozenset({
+    "row_format", "key_block_size", "autoextend_size", "compression", "encryption",
+    "data directory", "index directory", "tablespace", "engine", "secondary_engine",
+})  # fmt: skip
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 
 
@@ -266,14 +261,9 @@ def clauses_for_temporary(
     return ", ".join(kept), left
 
 
-def fulltext_names(form: TemporaryForm) -> frozenset[str]:
-    """Return the names of the FULLTEXT indexes that were taken out, in lower case."""
-    return frozenset(_name(line).lower() for line in form.fulltext)
-
-
-def key_names(form: TemporaryForm) -> frozenset[str]:
-    """Return the names of the foreign keys that were taken out, in lower case."""
-    return frozenset(_name(line).lower() for line in form.keys)
+def names_of(lines: Iterable[str]) -> frozenset[str]:
+    """Return the names of the indexes or foreign keys of these lines, in lower case."""
+    return frozenset(_name(line).lower() for line in lines)
 
 
 def _left_out(clause: Clause, keys: Collection[str], fulltext: Collection[str]) -> bool:
