@@ -23,7 +23,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
     from spirit_py.attached.record import Attachments, AttachmentsNote, KeyMove, Places
@@ -191,7 +191,12 @@ def copies(noted: Attachments) -> list[str]:
 
 def renamed(noted: Attachments) -> tuple[ForeignKey, ...]:
     """Return the keys that there are right after the RENAME."""
-    originals = {(*key.child, key.name.lower()): key for key in _originals(noted)}
+    originals = {}
+    for move in noted.keys:
+        key = move.before
+        child, parent = noted.places.old(key.child), noted.places.old(key.parent)
+        key = key.between(child, parent, name=carried_name(key.name, key.table, child[1]))
+        originals[*key.child, key.name.lower()] = key
     return tuple(originals.values()) + tuple(
         replace(move.after, name=move.temporary) for move in noted.keys if move.after is not None
     )
@@ -234,13 +239,6 @@ def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
     if key is None:
         return None
     return key.between(places.new(key.child), places.new(key.parent), name=move.temporary)
-
-
-def _originals(noted: Attachments) -> Iterator[ForeignKey]:
-    for move in noted.keys:
-        key = move.before
-        child, parent = noted.places.old(key.child), noted.places.old(key.parent)
-        yield key.between(child, parent, name=carried_name(key.name, key.table, child[1]))
 
 
 def carried_name(name: str, before: str, after: str) -> str:

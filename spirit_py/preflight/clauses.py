@@ -19,27 +19,21 @@ TAKES_ROWS: Final = frozenset(
 )
 """The clauses with which rows leave the table."""
 _BY_VALUES: Final = re.compile(r"\n/\*!\d+ +PARTITION BY (?:RANGE|LIST)\b")
-_ALWAYS = frozenset(
-    {
-        *(ClauseKind.DROP_INDEX, ClauseKind.RENAME_INDEX, ClauseKind.ALTER_INDEX),
-        *(ClauseKind.RENAME_COLUMN, ClauseKind.ALTER_COLUMN, ClauseKind.DROP_CHECK),
-        *(ClauseKind.DROP_CONSTRAINT, ClauseKind.DROP_FOREIGN_KEY),
-    }
-)
-_OPTIONS = frozenset(
-    {
-        *("comment", "auto_increment", "character set", "collate", "max_rows", "min_rows"),
-        *("avg_row_length", "pack_keys", "checksum", "delay_key_write", "autoextend_size"),
-        *("stats_persistent", "stats_auto_recalc", "stats_sample_pages"),
-    }
-)
+_ALWAYS = frozenset({
+    ClauseKind.DROP_INDEX, ClauseKind.RENAME_INDEX, ClauseKind.ALTER_INDEX,
+    ClauseKind.RENAME_COLUMN, ClauseKind.ALTER_COLUMN, ClauseKind.DROP_CHECK,
+    ClauseKind.DROP_CONSTRAINT, ClauseKind.DROP_FOREIGN_KEY,
+})  # fmt: skip
+_OPTIONS = frozenset({
+    "comment", "auto_increment", "character set", "collate", "max_rows", "min_rows",
+    "avg_row_length", "pack_keys", "checksum", "delay_key_write", "autoextend_size",
+    "stats_persistent", "stats_auto_recalc", "stats_sample_pages",
+})  # fmt: skip
 _VARIABLE = re.compile(r"(varchar|varbinary)\((\d+)\)(?: (.*))?\Z", re.DOTALL)
-_REBUILDS = frozenset(
-    {
-        *("first", "after", "unique", "primary", "key", "as", "generated", "check"),
-        *("auto_increment", "collate", "character", "charset", "binary", "ascii", "unicode"),
-    }
-)
+_REBUILDS = frozenset({
+    "first", "after", "unique", "primary", "key", "as", "generated", "check",
+    "auto_increment", "collate", "character", "charset", "binary", "ascii", "unicode",
+})  # fmt: skip
 
 
 def why_not_metadata_only(source: TableSchema, statement: AlterStatement) -> str:
@@ -85,13 +79,11 @@ def made_by_server(contexts: Sequence[PreflightContext]) -> Clause | None:
     return clauses[0] if by_values and not why_copied(contexts) else None
 
 
-_NEVER_IN_PLACE: Final = frozenset(
-    {
-        *(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY),
-        *(ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING),
-        *(ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION, ClauseKind.FORCE),
-    }
-)
+_NEVER_IN_PLACE: Final = frozenset({
+    ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY,
+    ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING,
+    ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION, ClauseKind.FORCE,
+})  # fmt: skip
 
 
 def copy_is_certain(contexts: Sequence[PreflightContext]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around
@@ -28,17 +28,11 @@ from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.sql import binary_literal, string_literal
 from spirit_py.statement.clauses import qualified_sql
 from spirit_py.statement.lexer import not_understood
+from spirit_py.table import new_columns
 from spirit_py.table.build import build_mapping
 from spirit_py.table.conversions import cast_to
 from spirit_py.table.mapping import Fill
 from spirit_py.table.names import lock_name
-from spirit_py.table.new_columns import (
-    from_unix,
-    in_schema,
-    instant_literal,
-    of_the_moment,
-    plain_digits,
-)
 from spirit_py.table.unique_keys import without_computed
 
 if TYPE_CHECKING:
@@ -55,7 +49,7 @@ if TYPE_CHECKING:
 
 def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> TableMapping:
     """Return the mapping with constants for new columns that read the clock (ISO 8601)."""
-    columns = of_the_moment(mapping)
+    columns = new_columns.of_the_moment(mapping)
     if not columns:
         return mapping
     at = datetime.fromisoformat(moment)
@@ -70,22 +64,20 @@ def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> Ta
 
 
 def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> str:
-    digits = plain_digits(column)
+    digits = new_columns.plain_digits(column)
     if digits is not None:
-        return instant_literal(at, digits)
-    value = cast_to(f"({in_schema(column.default or '', schema)})", None, column)
+        return new_columns.instant_literal(at, digits)
+    value = cast_to(f"({new_columns.in_schema(column.default or '', schema)})", None, column)
     if column.data_type == "timestamp":
-        found = session.query(f"SELECT UNIX_TIMESTAMP({value})")[0][0]
-        return "NULL" if found is None else instant_literal(from_unix(str(found)), 6)
-    if column.data_type in {"date", "datetime"}:
+        value = f"UNIX_TIMESTAMP({value})"
+    elif column.data_type in {"date", "datetime"}:
         value = f"CAST({value} AS CHAR)"  # the driver has no object for a zero date
-    return _literal(session.query(f"SELECT {value}")[0][0])
-
-
-def _literal(value: Any) -> str:
-    if value is None:
+    found = session.query(f"SELECT {value}")[0][0]
+    if found is None:
         return "NULL"
-    return binary_literal(value) if isinstance(value, bytes) else string_literal(str(value))
+    if column.data_type == "timestamp":
+        return new_columns.instant_literal(new_columns.from_unix(str(found)), 6)
+    return binary_literal(found) if isinstance(found, bytes) else string_literal(str(found))
 
 
 def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightContext, ...]:
@@ -171,11 +163,8 @@ def check_keys(
         session=session,
         keys=tuple(key for key in kept if key is not None),
         new_tables={
-            (mapping.source.schema, mapping.source.name): (
-                mapping.target.schema,
-                mapping.target.name,
-            )
-            for mapping in mappings
+            (one.source.schema, one.source.name): (one.target.schema, one.target.name)
+            for one in mappings
         },
         schema=contexts[0].schema,
         building=building,

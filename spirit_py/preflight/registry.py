@@ -107,14 +107,12 @@ CHECKS: tuple[Check, ...] = tuple(
     )
 )
 
-_OF_ANY_CHANGE: Final = frozenset(
-    {
-        attached.new_foreign_key,
-        *(binary_log.replica, names.leftovers, options.load_limits, options.modes),
-        *(other_writers.other_writers, partitions.partitions, privileges.privileges),
-        *(source_table.source_table, swap.blockers, syntax.syntax),
-    }
-)
+_OF_ANY_CHANGE: Final = frozenset({
+    attached.new_foreign_key,
+    binary_log.replica, names.leftovers, options.load_limits, options.modes,
+    other_writers.other_writers, partitions.partitions, privileges.privileges,
+    source_table.source_table, swap.blockers, syntax.syntax,
+})  # fmt: skip
 
 
 def run_checks(

@@ -13,19 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.table import unique_keys
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp, values_stay_apart
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
 from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, conflicting, fresh_names
 from spirit_py.table.names import AuxiliaryNames
-from spirit_py.table.new_columns import implicit_default, needs_fill
-from spirit_py.table.unique_keys import (
-    NO_KEY_HINT,
-    choose_key,
-    computed_pairs,
-    steady_pairs,
-    tightened_indexes,
-    without_computed,
-)
+from spirit_py.table.new_columns import IMPLICIT, needs_fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,9 +69,11 @@ def build_mapping(
     taken = {pair.new.name.lower() for pair in pairs}
     fresh = [column for column in target.columns if column.name.lower() not in taken]
     _refuse_unexplained(source, fresh, changes)
-    computed = computed_pairs(source, target, pairs, changes.dropped)
-    steady = steady_pairs(source, target, pairs, computed)
-    key, new_columns = choose_key(source, target, (*pairs, *steady), nullable=nullable_key)
+    computed = unique_keys.computed_pairs(source, target, pairs, changes.dropped)
+    steady = unique_keys.steady_pairs(source, target, pairs, computed)
+    key, new_columns = unique_keys.choose_key(
+        source, target, (*pairs, *steady), nullable=nullable_key
+    )
     pairs, time_zone = _zoned(source, target, pairs, key, server_time_zone)
     return TableMapping(
         source=source,
@@ -86,7 +81,7 @@ def build_mapping(
         pairs=pairs,
         key=key,
         new_key_columns=new_columns,
-        tightened=tightened_indexes(source, target, pairs),
+        tightened=unique_keys.tightened_indexes(source, target, pairs),
         time_zone=time_zone,
         computed=computed,
         fills=tuple(_fills(target, fresh)),
@@ -112,8 +107,8 @@ def _zoned(
             f"{what} in the server's time zone {server_time_zone} while key {key.name} of"
             f" {source.name} holds a TIMESTAMP: rows could not be identified where the"
             " clock is set back",
-            hint=f"{NO_KEY_HINT}; or set the server's time_zone to a fixed offset such as"
-            " '+01:00' for the migration, if that is the zone to compute in",
+            hint=f"{unique_keys.NO_KEY_HINT}; or set the server's time_zone to a fixed offset such"
+            " as '+01:00' for the migration, if that is the zone to compute in",
             error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
         )
     kept = (
@@ -169,7 +164,7 @@ def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
     for column in fresh:
         if not needs_fill(column):
             continue
-        sql = implicit_default(column)
+        sql = IMPLICIT.get(column.data_type)
         if sql is None:
             raise Refusal(
                 f"new column {column.name} of type {column.column_type} is NOT NULL and there is"
@@ -251,7 +246,7 @@ def reverse_mapping(
 ) -> TableMapping:
     """Map the table as it is now to the old one; raises Refusal where that could not follow."""
     try:
-        mapping = without_computed(build_mapping(now, old, changes, server_time_zone))
+        mapping = unique_keys.without_computed(build_mapping(now, old, changes, server_time_zone))
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
     fresh = fresh_names(mapping.target, mapping.pairs)

@@ -15,7 +15,7 @@ from spirit_py.table.keys import TEMPORALS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from spirit_py.table.schema import Column, TableSchema
+    from spirit_py.table.schema import TableSchema
 
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _CHECK: Final = re.compile(r"^  (?:CONSTRAINT `(?:[^`]|``)+` )?CHECK \((.*)$", re.MULTILINE)
@@ -25,29 +25,21 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 #: Without ``/``: its precision is a setting.
 _SIGNS: Final = re.compile(r"[\s\d.,()+*%<>=!&|^~-]*")
 
-_WORDS: Final = frozenset(
-    {
-        *("and", "or", "not", "xor", "is", "null", "true", "false", "in", "between", "div", "mod"),
-        *("case", "when", "then", "else", "end", "if", "ifnull", "nullif", "coalesce"),
-        *("abs", "sign", "floor", "ceiling", "greatest", "least", "crc32"),
-        *("lower", "lcase", "upper", "ucase", "concat", "trim", "ltrim", "rtrim", "reverse"),
-        *("left", "right", "substr", "substring", "replace", "length", "char_length"),
-        *("md5", "sha", "sha1", "sha2", "hex", "unhex"),
-        *("json_extract", "json_unquote", "json_length"),
-        *("cast", "as", "unsigned", "signed", "char", "binary", "decimal", "array", "charset"),
-        *("convert", "using", "utf8mb4", "utf8mb3", "latin1", "ascii", "_utf8mb4", "_utf8mb3"),
-    }
-)
+_WORDS: Final = frozenset({
+    "and", "or", "not", "xor", "is", "null", "true", "false", "in", "between", "div", "mod",
+    "case", "when", "then", "else", "end", "if", "ifnull", "nullif", "coalesce",
+    "abs", "sign", "floor", "ceiling", "greatest", "least", "crc32",
+    "lower", "lcase", "upper", "ucase", "concat", "trim", "ltrim", "rtrim", "reverse",
+    "left", "right", "substr", "substring", "replace", "length", "char_length",
+    "md5", "sha", "sha1", "sha2", "hex", "unhex", "json_extract", "json_unquote", "json_length",
+    "cast", "as", "unsigned", "signed", "char", "binary", "decimal", "array", "charset",
+    "convert", "using", "utf8mb4", "utf8mb3", "latin1", "ascii", "_utf8mb4", "_utf8mb3",
+})  # fmt: skip
 
 
 def column_names(expression: str) -> Iterator[str]:
     """Yield the columns that an expression reads; a definition writes their names in quotes."""
     return (name.replace("``", "`") for name in _NAME.findall(expression))
-
-
-def without_names(expression: str) -> str:
-    """Return the rest of an expression."""
-    return _NAME.sub(" ", expression)
 
 
 def evaluated_expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:
@@ -64,14 +56,9 @@ def evaluated_expressions(target: TableSchema, fresh: Collection[str]) -> Iterat
 
 def steady_expression(text: str) -> bool:
     """Return whether an expression has the same value in every session, if its columns do."""
-    rest = _STRING.sub(" ", without_names(text))
+    rest = _STRING.sub(" ", _NAME.sub(" ", text))
     words = {word.lower() for word in _WORD.findall(rest)}
     return words <= _WORDS and _SIGNS.fullmatch(_WORD.sub(" ", rest)) is not None
-
-
-def steady_column(column: Column) -> bool:
-    """Return whether a column has the same value in every session; a CHAR may be padded."""
-    return column.data_type not in TEMPORALS and column.data_type != "char"
 
 
 #: In the name of every function, type and unit of dates and times. A superfluous word costs
@@ -102,7 +89,7 @@ def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
 
 def reads_time(target: TableSchema, expression: str) -> bool:
     """Return whether an expression computes with times, or reads a column that holds them."""
-    if _TEMPORAL.search(without_names(expression)):
+    if _TEMPORAL.search(_NAME.sub(" ", expression)):
         return True
     return any(
         target.has_column(name) and target.column(name).data_type in TEMPORALS

@@ -67,7 +67,8 @@ def finder(target: TableSchema, names: Sequence[str]) -> Index | None:
             index.name != "PRIMARY",
         )
 
-    fit = [one for one in target.indexes if _searchable(one) and _covered(one, wanted)]
+    visible = (one for one in target.indexes if one.visible and one.kind.upper() == "BTREE")
+    fit = [one for one in visible if _covered(one, wanted)]
     return min(fit, key=rank, default=None)
 
 
@@ -106,10 +107,6 @@ def shared(target: TableSchema, names: Sequence[str]) -> bool:
 
 def _unique(target: TableSchema) -> Iterator[Index]:
     return (index for index in target.indexes if index.unique)
-
-
-def _searchable(index: Index) -> bool:
-    return index.visible and index.kind.upper() == "BTREE" and bool(index.leading)
 
 
 def _covered(index: Index, wanted: frozenset[str]) -> tuple[str, ...]:

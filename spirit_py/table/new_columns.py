@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
-_IMPLICIT = (
+#: The implicit default as a literal, by data type; spatial types and vector have none.
+IMPLICIT = (
     dict.fromkeys((*INTEGERS, "decimal", "float", "double", "year"), "0")
     | dict.fromkeys((*TEXT_TYPES, *BYTE_TYPES, "set"), "''")
     | {
@@ -55,11 +56,6 @@ def needs_fill(column: Column) -> bool:
     )
 
 
-def implicit_default(column: Column) -> str | None:
-    """Return the implicit default as a literal; None for types without (spatial, vector)."""
-    return _IMPLICIT.get(column.data_type)
-
-
 def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
     """Return the value that existing rows get in a column that the statement adds."""
     if column.name in fills:
@@ -74,7 +70,10 @@ def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
     return tuple(
         column
         for column, default in _computed(mapping)
-        if _by_statement(column, default) and not _BY_ROW.search(default)
+        if not _BY_ROW.search(default)
+        and (
+            _OF_STATEMENT.search(default) or (column.data_type in _DATED and _TIME.search(default))
+        )
     )
 
 
@@ -92,11 +91,6 @@ def _computed(mapping: TableMapping) -> Iterator[tuple[Column, str]]:
     for column in mapping.target.columns:
         if column.name not in named and not column.generated and column.default_computed:
             yield column, _TEXT.sub("''", column.default or "")
-
-
-def _by_statement(column: Column, default: str) -> bool:
-    becomes_dated = column.data_type in _DATED and _TIME.search(default)
-    return bool(becomes_dated or _OF_STATEMENT.search(default))
 
 
 def in_schema(expression: str, schema: str) -> str:

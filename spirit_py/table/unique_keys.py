@@ -9,7 +9,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept, is_text, key_usable, values_stay_apart
-from spirit_py.table.expressions import column_names, steady_column, steady_expression
+from spirit_py.table.expressions import column_names, steady_expression
 from spirit_py.table.keys import INTEGERS, TEMPORALS, comparable
 from spirit_py.table.mapping import ColumnPair, finder, holds_once, replaces, shared
 
@@ -91,7 +91,8 @@ class Alike:
         return (
             self.expression(text)
             and steady_expression(text)
-            and all(steady_column(column) for column in columns)
+            # A CHAR may be padded.
+            and all(column.data_type not in TEMPORALS | {"char"} for column in columns)
             and all(self.steady(c.generation_expression) for c in columns if c.generated)
         )
 

@@ -151,18 +151,12 @@ def bound_from_literals(columns: Sequence[Column], literals: Sequence[str]) -> K
     if len(literals) != len(columns):
         names = ", ".join(column.name for column in columns)
         raise ValueError(f"{counted(len(literals), 'value')} cannot be a key of ({names})")
-    values = tuple(
-        _value_of(column, literal) for column, literal in zip(columns, literals, strict=True)
-    )
+    texts = (found[1] if (found := _QUOTED.fullmatch(text)) else text for text in literals)
+    values = tuple(value_type(c).parse(text) for c, text in zip(columns, texts, strict=True))
     bound = bound_from_key(columns, values)
     if bound.literals != tuple(literals):
         raise ValueError(f"not a key of ({', '.join(column.name for column in columns)})")
     return bound
-
-
-def _value_of(column: Column, literal: str) -> Any:
-    quoted = _QUOTED.fullmatch(literal)
-    return value_type(column).parse(quoted.group(1) if quoted else literal)
 
 
 def key_sql(columns: Sequence[Column], key: tuple[Any, ...]) -> str:

@@ -58,7 +58,7 @@ def test_a_self_reference_is_a_key_of_the_table_and_to_it(db, desk):
     """It is read from either end."""
     db.execute("ALTER TABLE t ADD CONSTRAINT own FOREIGN KEY (a) REFERENCES t (id)")
     (key,) = keys_of(desk.session, db.name, "t")
-    assert key.self_reference
+    assert key.child == key.parent
     assert keys_to(desk.session, db.name, "t") == (key,)
 
 

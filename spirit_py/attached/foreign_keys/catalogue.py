@@ -84,7 +84,7 @@ def keys_to(session: SqlSession, schema: str, table: str) -> tuple[ForeignKey, .
 def keys_around(session: SqlSession, schema: str, table: str) -> tuple[ForeignKey, ...]:
     """Return the keys of a table and those to it, a self-reference once; needs PROCESS."""
     own = keys_of(session, schema, table)
-    return (*own, *(key for key in keys_to(session, schema, table) if not key.self_reference))
+    return (*own, *(key for key in keys_to(session, schema, table) if key.child != key.parent))
 
 
 def child_and_parent_tables(
@@ -177,14 +177,8 @@ def moves(
     for number, key in enumerate(sorted(keys, key=lambda key: (*key.child, key.name)), start=1):
         after = carried(key)
         indexes = () if after is None else _generated(session, places.new(after.child), after)
-        found.append(
-            KeyMove(
-                before=key,
-                after=after,
-                temporary=f"_spirit_py_{token}_{number}",
-                indexes=tuple(indexes),
-            )
-        )
+        temporary = f"_spirit_py_{token}_{number}"
+        found.append(KeyMove(before=key, after=after, temporary=temporary, indexes=tuple(indexes)))
     return tuple(found)
 
 
@@ -235,11 +229,8 @@ class Trial:
                 self._names[end] = self._copy(end, trial_name(self.building, number))
             yield
         finally:
-            drop_tables(
-                self.session,
-                self.schema,
-                [copy for end, (_, copy) in self._names.items() if self._names[end] != end],
-            )
+            made = [place[1] for end, place in self._names.items() if place != end]
+            drop_tables(self.session, self.schema, made)
 
     def _copy(self, table: Name, name: str) -> Name:
         like = quote_table(*self.new_tables.get(table, table))

@@ -63,11 +63,6 @@ class ForeignKey:
         return self.parent_schema, self.parent_table
 
     @property
-    def self_reference(self) -> bool:
-        """Whether child and parent are one table."""
-        return self.child == self.parent
-
-    @property
     def changes_rows(self) -> bool:
         """Whether a change of the parent may change rows of the child."""
         return not {self.on_delete, self.on_update} <= PASSIVE
@@ -84,8 +79,7 @@ class ForeignKey:
         )
 
     def __str__(self) -> str:
-        child, parent = ".".join(self.child), ".".join(self.parent)
-        return f"foreign key {self.name} of {child} to {parent}"
+        return f"foreign key {self.name} of {'.'.join(self.child)} to {'.'.join(self.parent)}"
 
 
 def carried(

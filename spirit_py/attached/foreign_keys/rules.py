@@ -88,13 +88,6 @@ def unseen_changes(
         )
 
 
-def half_logged_changes(
-    keys: Iterable[ForeignKey], altered: Mapping[tuple[str, str], AlterStatement]
-) -> list[ForeignKey]:
-    """Return keys whose cascades may be logged although rolled back (measured on 9.7.4)."""
-    return [key for key in keys if key.child in altered and key.changes_rows]
-
-
 def name_too_long(
     key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement], *, kept: bool
 ) -> Iterator[Objection]:
@@ -178,10 +171,8 @@ def _against(key: ForeignKey, after: ForeignKey, tables: KeyedTables) -> Iterato
     for table in dict.fromkeys((key.child, key.parent)):
         statement = tables.altered.get(table)
         if statement is not None and statement.of_kind(ClauseKind.PARTITION_BY):
-            yield (
-                1506,
-                f"{'.'.join(table)} becomes partitioned, and MySQL has no foreign keys there",
-            )
+            name = ".".join(table)
+            yield 1506, f"{name} becomes partitioned, and MySQL has no foreign keys there"
     child, parent = tables.new.get(key.child), tables.new.get(key.parent)
     if child is not None:
         yield from _of_child(after, child)

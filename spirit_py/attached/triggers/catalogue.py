@@ -11,16 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.attached.triggers.model import (
-    BYTES,
-    Listed,
-    Placed,
-    Spellings,
-    Trigger,
-    TriggerMove,
-    mentions,
-    moves_of,
-)
+from spirit_py.attached.triggers.model import BYTES, Listed, Placed, Trigger, mentions, moves_of
 from spirit_py.attached.triggers.statements import OWN_SETTINGS, create, gate, withdrawn
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
@@ -30,6 +21,7 @@ from spirit_py.sql import quote_identifier, quote_table, string_literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from spirit_py.attached.triggers.model import Spellings, TriggerMove
     from spirit_py.contracts import SqlSession
     from spirit_py.errors import ServerFault
     from spirit_py.mysql.session import Session

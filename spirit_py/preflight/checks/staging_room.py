@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
     from spirit_py.table.mapping import TableMapping
 
-_TOO_WIDE: Final = frozenset(
-    {
-        1117,  # too many columns
-        1118,  # row size too large
-    }
-)
+_TOO_WIDE: Final = frozenset({1117, 1118})  # too many columns, row size too large
 
 
 def staging_room(context: PreflightContext) -> Findings:

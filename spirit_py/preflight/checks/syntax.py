@@ -17,14 +17,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
 
-_NO_VERDICT = frozenset(
-    {
-        1046,  # no database selected: our sessions have no default schema
-        1049,  # unknown database
-        1146,  # no such table
-        1295,  # not supported in the prepared statement protocol
-    }
-)
+#: No schema selected (our sessions have no default), none such, no such table, not to be prepared.
+_NO_VERDICT = frozenset({1046, 1049, 1146, 1295})
 _PREPARED = "spirit_py_syntax"
 
 
