@@ -169,23 +169,15 @@ _NON_STANDARD: Final = (
 def copies(noted: Attachments) -> list[str]:
     """Return the statements before the RENAME: each key's copy, a statement for each table."""
     clauses: dict[Name, list[str]] = {}
+    indexes: dict[Name, set[str]] = {}
     for move in noted.keys:
+        indexes.setdefault(noted.places.new(move.before.child), set()).update(move.indexes)
         if (copy := _copy(move, noted.places)) is not None:
             clauses.setdefault(copy.child, []).append(added(copy))
-    indexes = {
-        place: {
-            name
-            for move in noted.keys
-            if noted.places.new(move.before.child) == place
-            for name in move.indexes
-        }
-        for place in clauses
-    }
-    sent = [
-        _alter(place, [*found, *(f"RENAME INDEX {name} TO {name}" for name in kept)])
-        for place, found in clauses.items()
-        for kept in [map(quote_identifier, sorted(indexes[place]))]
-    ]
+    sent = []
+    for place, found in clauses.items():
+        kept = map(quote_identifier, sorted(indexes.get(place, ())))
+        sent.append(_alter(place, [*found, *(f"RENAME INDEX {name} TO {name}" for name in kept)]))
     return [*_allowing(move.before for move in noted.keys), *sent] if sent else []
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spirit_py.classes import asdict, dataclass, field
+from spirit_py.classes import asdict, dataclass
 from spirit_py.codes import ErrorCode
 
 Algorithm = Literal["instant", "inplace", "copy", "cleanup", "unknown"]
@@ -228,7 +228,7 @@ class Plan:
     pace: tuple[str, ...] = ()
     warnings: tuple[Note, ...] = ()
     refusals: tuple[Note, ...] = ()
-    batch: tuple[str, ...] = field(default=())
+    batch: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:

@@ -62,11 +62,8 @@ class Altered:
     def pairs(self) -> list[tuple[Column, Column]]:
         """The columns that stay, old and new, in the order of the new table."""
         origin = dict(following(self.source.columns, self.statement))
-        return [
-            (origin[column.name.lower()], column)
-            for column in self.target.columns
-            if column.name.lower() in origin
-        ]
+        named = ((column.name.lower(), column) for column in self.target.columns)
+        return [(origin[name], column) for name, column in named if name in origin]
 
     @property
     def added(self) -> list[Column]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_to, visible_keys_to
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import access_denied
+from spirit_py.errors import Refusal
+from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.contracts import SqlSession
 
     Names = Iterable[tuple[str, str]]
@@ -62,18 +62,10 @@ def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str
         if one not in found:
             found[one] = by
             left += [((str(s), str(t)), by) for s, t in session.query(_SHOWN_BY_VIEW, one)]
-            keys = [key for key in _keys_to(session, one) if key.changes_rows]
-            left += [(key.child, f" ({key} changes its rows)") for key in keys]
+            seen = visible_keys_to(session, *one)
+            keys = excused(partial(keys_to, session, *one), seen, access_denied)
+            left += [(key.child, f" ({key} changes its rows)") for key in keys if key.changes_rows]
     return found
-
-
-def _keys_to(session: SqlSession, table: tuple[str, str]) -> tuple[ForeignKey, ...]:
-    try:
-        return keys_to(session, *table)
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return visible_keys_to(session, *table)
 
 
 def _naming(

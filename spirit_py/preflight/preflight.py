@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import Finding
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.names import Name
     from spirit_py.table.schema import Column, TableSchema
 
 
@@ -114,15 +113,13 @@ def _with_present_name(session: SqlSession, statement: AlterStatement) -> AlterS
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
     """Refuse two statements for one table: the definition that the second changes is not clear."""
-    seen: set[tuple[str, str]] = set()
-    for context in contexts:
-        name = (context.schema, context.table)
-        if name in seen:
+    names = [(context.schema, context.table) for context in contexts]
+    for at, name in enumerate(names):
+        if name in names[:at]:
             raise not_understood(
-                f"table {context.schema}.{context.table} is changed by two statements",
+                f"table {'.'.join(name)} is changed by two statements",
                 "write its clauses into one ALTER TABLE, separated by commas",
             )
-        seen.add(name)
 
 
 def check_before_create(
@@ -199,7 +196,7 @@ def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightCont
         if (
             other[1]
             and other not in tables
-            and (holder := named_lock_holder(session, _run_lock(other)))
+            and (holder := named_lock_holder(session, lock_name("migration", *other)))
         ):
             raise Refusal(
                 f"another run works on {'.'.join(other)} ({whose(session, holder)}), which the"
@@ -210,7 +207,7 @@ def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightCont
     for table in tables:
         for key in keys_around(session, *table):
             for other in sorted({key.child, key.parent} - set(tables)):
-                holder = named_lock_holder(session, _run_lock(other))
+                holder = named_lock_holder(session, lock_name("migration", *other))
                 if holder is not None:
                     raise Refusal(
                         f"another run works on {'.'.join(other)} ({whose(session, holder)}), and"
@@ -219,7 +216,3 @@ def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightCont
                         f" {NO_RUN_OF_OURS.format(holder)}",
                         error_code=ErrorCode.ALREADY_RUNNING,
                     )
-
-
-def _run_lock(table: Name) -> str:
-    return lock_name("migration", *table)

@@ -245,9 +245,6 @@ def _subject(
 
 
 def _drop(cursor: Cursor) -> Iterator[Clause]:
-    if cursor.take("PRIMARY", "KEY"):
-        yield _ended(cursor, _clause(cursor, Kind.DROP_PRIMARY_KEY))
-        return
     if cursor.take("FOREIGN", "KEY"):
         name = cursor.name("the foreign key's name")
         yield _ended(cursor, _clause(cursor, Kind.DROP_FOREIGN_KEY, name))
@@ -311,12 +308,6 @@ def _bare(kind: ClauseKind, body: str = "") -> _Reader:
     return read
 
 
-def _convert(cursor: Cursor) -> Iterator[Clause]:
-    if not (cursor.take("CHARACTER", "SET") or cursor.take_any("CHARSET")):
-        raise unknown_clause(cursor)
-    yield _clause(cursor, Kind.CONVERT)
-
-
 _OF_PARTITIONS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
     (("DROP", "PARTITION"), _partitions(Kind.DROP_PARTITION)),
@@ -325,12 +316,14 @@ _OF_PARTITIONS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
 )
 _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("ADD",), _add),
+    (("DROP", "PRIMARY", "KEY"), _bare(Kind.DROP_PRIMARY_KEY)),
     (("DROP",), _drop),
     (("MODIFY",), _modify),
     (("CHANGE",), _change),
     (("ALTER",), _alter),
     (("RENAME",), _rename),
-    (("CONVERT", "TO"), _convert),
+    (("CONVERT", "TO", "CHARACTER", "SET"), _plain(Kind.CONVERT)),
+    (("CONVERT", "TO", "CHARSET"), _plain(Kind.CONVERT)),
     (("PARTITION", "BY"), _plain(Kind.PARTITION_BY)),
     (("REMOVE", "PARTITIONING"), _bare(Kind.REMOVE_PARTITIONING)),
     (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),

@@ -222,17 +222,12 @@ class TemporaryForm:
 
     def complete(self, create_sql: str, statement: AlterStatement) -> str:
         """Return the definition of the altered temporary table, of the source's name, completed."""
-        dropped = {
-            clause.name.lower()
-            for clause in statement.of_kind(
-                ClauseKind.DROP_INDEX, ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT
-            )
-        }
+        kinds = (ClauseKind.DROP_INDEX, ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
+        dropped = {clause.name.lower() for clause in statement.of_kind(*kinds)}
         inside, end, options = create_sql.rpartition("\n)")
         lines = inside.split(",\n")
-        at = next(
-            (n for n, line in enumerate(lines) if line.startswith("  CONSTRAINT ")), len(lines)
-        )
+        constraints = (n for n, line in enumerate(lines) if line.startswith("  CONSTRAINT "))
+        at = next(constraints, len(lines))
         lines[at:] = sorted(lines[at:], key=lambda line: _name(line).lower())
         kept = [
             _renamed_columns(line.removeprefix(",\n"), statement)

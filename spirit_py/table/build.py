@@ -203,11 +203,8 @@ class ReverseChanges:
 def losses_of(mapping: TableMapping, table: str) -> list[str]:
     """Describe what a revert would lose, a line for each kind; ``mapping`` leads back."""
     carried = {pair.old.name for pair in mapping.pairs}
-    lost = [
-        column.name
-        for column in mapping.source.columns
-        if column.name not in carried and not column.generated
-    ]
+    stored = (column.name for column in mapping.source.columns if not column.generated)
+    lost = [name for name in stored if name not in carried]
     lines = []
     if lost:
         lines.append(f"{table}: a revert loses the values of {_listed(lost)}")

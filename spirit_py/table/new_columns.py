@@ -79,11 +79,8 @@ def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
 
 def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
     """Return the new columns whose default reads the clock or the session, and other columns."""
-    return tuple(
-        column
-        for column, default in _computed(mapping)
-        if _OF_STATEMENT.search(default) and "`" in default
-    )
+    found = (one for one in _computed(mapping) if _OF_STATEMENT.search(one[1]) and "`" in one[1])
+    return tuple(column for column, _ in found)
 
 
 def _computed(mapping: TableMapping) -> Iterator[tuple[Column, str]]:

@@ -162,12 +162,8 @@ class TableSchema:
     def _least_row_bytes(self) -> int:
         if _COMPRESSED.search(self.create_sql):
             return 1
-        fixed = sum(
-            FIXED_BYTES.get(column.data_type, 0)
-            for column in self.columns
-            if not column.nullable and column.generated != "VIRTUAL"
-        )
-        return ROW_HEADER_BYTES + fixed
+        held = (c for c in self.columns if not c.nullable and c.generated != "VIRTUAL")
+        return ROW_HEADER_BYTES + sum(FIXED_BYTES.get(c.data_type, 0) for c in held)
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -207,11 +203,6 @@ class TableSchema:
 
     def not_null_unique_indexes(self) -> tuple[Index, ...]:
         """Unique indexes over whole, NOT NULL columns: each identifies a row. PRIMARY first."""
-        usable = [
-            index
-            for index in self.indexes
-            if index.unique
-            and index.columns
-            and not any(self.column(c).nullable for c in index.columns)
-        ]
+        whole = (index for index in self.indexes if index.unique and index.columns)
+        usable = (one for one in whole if not any(self.column(c).nullable for c in one.columns))
         return tuple(sorted(usable, key=lambda index: index.name != "PRIMARY"))

@@ -66,18 +66,13 @@ def read_triggers(
 
 def list_triggers(session: SqlSession, schema: str, table: str) -> tuple[Listed, ...]:
     """Return a table's triggers as far as the account may see them, ordered by name."""
-    return tuple(
-        Listed(*(str(part) for part in row)) for row in session.query(_LISTED, (schema, table))
-    )
+    return tuple(Listed(*map(str, row)) for row in session.query(_LISTED, (schema, table)))
 
 
 def read_places(session: SqlSession, tables: Iterable[tuple[str, str]]) -> tuple[Placed, ...]:
     """Return where the triggers of these tables are."""
-    return tuple(
-        Placed(*(str(part) for part in row))
-        for table in tables
-        for row in session.query(_PLACES, table)
-    )
+    rows = (row for table in tables for row in session.query(_PLACES, table))
+    return tuple(Placed(*map(str, row)) for row in rows)
 
 
 def read_state(session: SqlSession, tables: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -102,11 +102,8 @@ def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
 def withdrawn(noted: Iterable[TriggerNote], existing: Collection[Placed]) -> list[Sql]:
     """Return what undoes :func:`copies` where no RENAME followed."""
     names = {(place.schema, place.name) for place in existing}
-    return _framed(
-        _drop(note.schema, note.temporary)
-        for note in noted
-        if (note.schema, note.temporary) in names
-    )
+    made = ((note.schema, note.temporary) for note in noted)
+    return _framed(_drop(*copy) for copy in made if copy in names)
 
 
 def _placed(moves: Sequence[TriggerMove], existing: set[Placed]) -> Iterator[Sql]:
