@@ -23,6 +23,7 @@ from spirit_py.mysql.grants import require_sight
 if TYPE_CHECKING:
     from spirit_py.attached.foreign_keys.model import KeyNote
     from spirit_py.attached.record import AttachmentsNote
+    from spirit_py.attached.triggers.model import Trigger
     from spirit_py.attached.triggers.statements import Sql
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
@@ -92,14 +93,9 @@ def settle_alone(
         written=implied.written, read=implied.read
     )
     connection = job.config.connection
+    front = [(connection, Front(request, policy.kills))]
     turns = LockTurns(
-        [(connection, Front(request, policy.kills))],
-        policy,
-        job.stop,
-        what=_WHAT,
-        show=job.show,
-        tell=job.tell,
-        held_up=job.held_up,
+        front, policy, job.stop, what=_WHAT, show=job.show, tell=job.tell, held_up=job.held_up
     )
     tries = 0
     while turns.await_free():
@@ -151,17 +147,11 @@ def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bo
         return Existing(keys=keys), swapped
     if not swapped:
         return Existing(keys=keys, places=read_places(session, own)), swapped
-    triggers = tuple(
-        trigger
-        for swap in noted.swaps
-        for name in (swap.table, swap.old)
-        if (swap.schema, name) in own
-        for trigger in read_triggers(
-            session,
-            swap.schema,
-            name,
-            also=(swap.table, swap.old),
-            beside=[one.name for one in noted.triggers if one.schema == swap.schema],
-        )
-    )
-    return Existing(keys=keys, triggers=triggers), swapped
+    triggers: list[Trigger] = []
+    for swap in noted.swaps:
+        both = (swap.table, swap.old)
+        beside = [one.name for one in noted.triggers if one.schema == swap.schema]
+        for name in both:
+            if (swap.schema, name) in own:
+                triggers += read_triggers(session, swap.schema, name, also=both, beside=beside)
+    return Existing(keys=keys, triggers=tuple(triggers)), swapped

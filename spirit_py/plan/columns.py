@@ -92,13 +92,9 @@ def _carried(pair: ColumnPair) -> ColumnPlan:
         change = "renamed"
     if old.nullable and not new.nullable:
         notes.append("a NULL stops the run")
+    note = "; ".join(notes)
     return ColumnPlan(
-        change=change,
-        old=old.name,
-        new=new.name,
-        old_type=types[0],
-        new_type=types[1],
-        note="; ".join(notes),
+        change=change, old=old.name, new=new.name, old_type=types[0], new_type=types[1], note=note
     )
 
 

@@ -172,12 +172,8 @@ def locks_of(
     others = "tables whose foreign keys refer to it"
     if (clause := made_by_server([context])) and clause.other[1]:
         others = ".".join(clause.other)
-    alter = Lock(
-        name="the ALTER",
-        on=f"{table}, and {others}: exclusive metadata lock",
-        held="some milliseconds",
-        waits=tries,
-    )
+    on = f"{table}, and {others}: exclusive metadata lock"
+    alter = Lock(name="the ALTER", on=on, held="some milliseconds", waits=tries)
     if not copied:
         return (alter,)
     rolling = config.checksum == "rolling" and mapping is not None and may_roll(mapping)

@@ -50,11 +50,7 @@ class Remarks:
         The mapping of a table that has no key fails after the check of its keys, for its reason.
         """
         no_key = {one.table for one in self.refusals if one.check and one.code == _NO_KEY}
-        found = [
-            one
-            for one in self.refusals
-            if one.check or one.code != _NO_KEY or one.table not in no_key
-        ]
+        found = [n for n in self.refusals if n.check or n.code != _NO_KEY or n.table not in no_key]
         return tuple(dict.fromkeys([*found, *([] if self.named else self.denied)]))
 
     def add(self, findings: Sequence[Finding], table: str = "") -> None:

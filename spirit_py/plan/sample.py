@@ -134,7 +134,6 @@ class _Sampler:
         self._trouble = ""
 
     def body(self, number: int) -> Callable[[threading.Event], None]:
-
         def run(_: threading.Event) -> None:
             try:
                 self._run(number)
@@ -249,7 +248,6 @@ class _Sampler:
 
 
 def _with_itself(mapping: TableMapping) -> TableMapping:
-
     def same(pairs: Iterable[ColumnPair]) -> tuple[ColumnPair, ...]:
         return tuple(ColumnPair(old=pair.old, new=pair.old) for pair in pairs)
 

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Index
 
 POOL_SHARE: Final = 1 / 8
-"""Part of the buffer pool above which indexes are deferred from the beginning.
-
-Measured (600 000 rows, four random indexes of 67 MiB, two threads): copy and build took 0.3 to 0.7
-times as long in pools of 2 to 8 times that size.
-"""
+"""Part of the buffer pool above which indexes are deferred at once (docs/decisions.md)."""
 BRIEF_BYTES: Final = 1 << 30
 """Measured: 440 MiB were built in one second; the migration took 0.8 times as long."""
 FALLING_SHARE: Final = POOL_SHARE / 4

@@ -68,13 +68,8 @@ def _read_clause(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = "") -> Clause:
-    return Clause(
-        kind=kind,
-        name=name,
-        new_name=new_name,
-        body=normal_text(cursor.rest()),
-        text=text_of(cursor.sql, cursor.tokens),
-    )
+    body, text = normal_text(cursor.rest()), text_of(cursor.sql, cursor.tokens)
+    return Clause(kind=kind, name=name, new_name=new_name, body=body, text=text)
 
 
 def _add(cursor: Cursor) -> Iterator[Clause]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.classes import dataclass
-from spirit_py.statement.cursor import Cursor, split_at
+from spirit_py.statement.cursor import Cursor, outside_parentheses, split_at
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
 
 if TYPE_CHECKING:
@@ -92,12 +92,8 @@ def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:
 
 def _pieces(tokens: tuple[Token, ...]) -> Iterator[tuple[tuple[Token, ...], int]]:
     first = next(at for at, token in enumerate(tokens) if token.is_symbol("("))
-    depth, last = 0, len(tokens)
-    for at in range(first, len(tokens)):
-        depth += tokens[at].is_symbol("(") - tokens[at].is_symbol(")")
-        if depth == 0:
-            last = at
-            break
+    closing = (at for at, _ in outside_parentheses(tokens[first:]))
+    last = first + next(closing, len(tokens) - first)
     at = first + 1
     for piece in split_at(tokens[first + 1 : last], ","):
         at += len(piece)

@@ -115,9 +115,10 @@ def rewrite_clauses(
     it. ``keys``: foreign keys of the source, which DROP CONSTRAINT drops as well.
     """
     tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
+    gone = {key.lower() for key in keys}
     changes = [
         *_renamed_checks(statement, tokens, source, new, checks),
-        *_without_keys(tokens, {key.lower() for key in keys}),
+        *_without_keys(tokens, gone),
     ]
     text, behind = "", 0
     for start, end, replacement in sorted(changes):

@@ -111,10 +111,7 @@ def _zoned(
             " as '+01:00' for the migration, if that is the zone to compute in",
             error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
         )
-    kept = (
-        replace(pair, by_instant=is_timestamp(pair.old) and is_timestamp(pair.new))
-        for pair in pairs
-    )
+    kept = (replace(p, by_instant=is_timestamp(p.old) and is_timestamp(p.new)) for p in pairs)
     return tuple(kept), server_time_zone
 
 

@@ -91,7 +91,5 @@ def reads_time(target: TableSchema, expression: str) -> bool:
     """Return whether an expression computes with times, or reads a column that holds them."""
     if _TEMPORAL.search(_NAME.sub(" ", expression)):
         return True
-    return any(
-        target.has_column(name) and target.column(name).data_type in TEMPORALS
-        for name in column_names(expression)
-    )
+    names = filter(target.has_column, column_names(expression))
+    return any(target.column(name).data_type in TEMPORALS for name in names)

@@ -41,11 +41,8 @@ class Lookup:
         if index is None:
             raise KeyError(f"{target.name} has no index for {', '.join(names)}")
         first = index.leading[:1] == (names[0].lower(),)
-        return cls(
-            index=index,
-            by_ranges=first or _lower(index.columns) == _lower(names),
-            lingers=not replaces(target, names),
-        )
+        by_ranges = first or _lower(index.columns) == _lower(names)
+        return cls(index=index, lingers=not replaces(target, names), by_ranges=by_ranges)
 
 
 def finder(target: TableSchema, names: Sequence[str]) -> Index | None:

@@ -124,9 +124,5 @@ class Swap(OfTable):
     def of(cls, mapping: TableMapping, old: str = "") -> Swap:
         """Return the swap that puts the target in the source's place, then called ``old``."""
         source = mapping.source
-        return cls(
-            schema=source.schema,
-            table=source.name,
-            new=mapping.target.name,
-            old=old or AuxiliaryNames.of(source.name).old,
-        )
+        old = old or AuxiliaryNames.of(source.name).old
+        return cls(schema=source.schema, table=source.name, new=mapping.target.name, old=old)

@@ -129,11 +129,8 @@ def walkable(source: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> 
     TIMESTAMP, whose literals depend on the session's zone, FLOAT and DOUBLE are left out.
     """
     names = {part.column.lower() for part in index.parts if part.column and part.prefix is None}
-    by_old = {
-        pair.old.name.lower(): pair
-        for pair in pairs
-        if pair.new.name.lower() in names and equality_kept(pair.old, pair.new)
-    }
+    kept = (p for p in pairs if p.new.name.lower() in names and equality_kept(p.old, p.new))
+    by_old = {pair.old.name.lower(): pair for pair in kept}
     for each in source.indexes:
         first = each.parts[0]
         pair = by_old.get((first.column or "").lower())

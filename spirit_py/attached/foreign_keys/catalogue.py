@@ -245,12 +245,8 @@ class Trial:
 
     def _try(self, found: tuple[KeyMove, ...]) -> Iterator[Objection]:
         child = found[0].before.child
-        keys = {
-            move.temporary: key
-            for move in found
-            for key in self.keys
-            if self._between_copies(key) == move.before
-        }
+        pairs = ((move, key) for move in found for key in self.keys)
+        keys = {m.temporary: key for m, key in pairs if self._between_copies(key) == m.before}
         before = self._indexes(child)
         for sql in copies(Attachments(swaps=(), keys=found)):
             try:
@@ -262,12 +258,9 @@ class Trial:
                 yield self._refused(keys, error)
                 return
         for name in self._indexes(child) - before:
-            key = keys[name]
-            columns = ", ".join(key.columns)
-            yield Objection(
-                f"{key} needs an index that begins with ({columns}), which the ALTER removes",
-                INDEX_REMEDY,
-            )
+            needed = f"an index that begins with ({', '.join(keys[name].columns)})"
+            cause = f"{keys[name]} needs {needed}, which the ALTER removes"
+            yield Objection(cause, INDEX_REMEDY)
 
     def _indexes(self, table: Name) -> set[str]:
         found = read_table(self.session, *table)
@@ -281,7 +274,5 @@ class Trial:
         for table, copy in self._names.items():
             text = text.replace(copy[1], table[1])
         which = "; ".join(map(str, named or keys.values()))
-        return Objection(
-            f"{which} cannot be kept: {text} (error {error.code})",
-            REMEDIES.get(error.code, _REMEDY),
-        )
+        cause = f"{which} cannot be kept: {text} (error {error.code})"
+        return Objection(cause, REMEDIES.get(error.code, _REMEDY))

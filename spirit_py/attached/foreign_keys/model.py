@@ -89,11 +89,8 @@ def carried(
     child, parent = altered.get(key.child), altered.get(key.parent)
     if child is not None and drops(child, key):
         return None
-    return replace(
-        key,
-        columns=_renamed(key.columns, child),
-        parent_columns=_renamed(key.parent_columns, parent),
-    )
+    columns, referred = _renamed(key.columns, child), _renamed(key.parent_columns, parent)
+    return replace(key, columns=columns, parent_columns=referred)
 
 
 def drops(statement: AlterStatement, key: ForeignKey) -> bool:

@@ -68,10 +68,8 @@ def dropped_column(
     first = f"add DROP FOREIGN KEY {key.name} to the statement"
     if key.child not in altered:
         first = f"ALTER TABLE {'.'.join(key.child)} DROP FOREIGN KEY {key.name} first"
-    yield Objection(
-        f"column {column} of {'.'.join(table)} cannot be dropped: {key} needs it",
-        f"{first}, or keep the column",
-    )
+    cause = f"column {column} of {'.'.join(table)} cannot be dropped: {key} needs it"
+    yield Objection(cause, f"{first}, or keep the column")
 
 
 def unseen_changes(

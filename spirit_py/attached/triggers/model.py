@@ -132,12 +132,8 @@ class TriggerMove:
     @property
     def note(self) -> TriggerNote:
         """Its names."""
-        return TriggerNote(
-            schema=self.trigger.schema,
-            table=self.trigger.table,
-            name=self.trigger.name,
-            temporary=self.temporary,
-        )
+        at = self.original
+        return TriggerNote(schema=at.schema, table=at.table, name=at.name, temporary=self.temporary)
 
 
 def moves_of(triggers: tuple[Trigger, ...], token: str) -> tuple[TriggerMove, ...]:

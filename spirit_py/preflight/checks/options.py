@@ -12,10 +12,8 @@ from spirit_py.preflight.passable import require_passable
 
 def load_limits(context: PreflightContext) -> Findings:
     """Refuse a limit of what is no counter of the server: it would never be reached."""
-    limits = {
-        "--max-load": context.config.max_load,
-        "--critical-load": context.config.critical_load,
-    }
+    config = context.config
+    limits = {"--max-load": config.max_load, "--critical-load": config.critical_load}
     names = {name for some in limits.values() for name, _ in some}
     unknown = unknown_counters(context.session, names)
     for option, some in limits.items():
