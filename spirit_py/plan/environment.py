@@ -144,13 +144,8 @@ def _attached(
         what = "created again on the new table, in the swap" if copied else stays
         yield Attached(kind="trigger", name=trigger.name, what=what)
     for key in keys_around(session, context.schema, context.table):
-        after = carried(key, context.altered)
-        if after is None:
-            what = "dropped by the statement"
-        elif not copied:
-            what = stays
-        else:
-            what = "moved to the new table in the swap, with its name"
+        kept = "moved to the new table in the swap, with its name" if copied else stays
+        what = "dropped by the statement" if carried(key, context.altered) is None else kept
         yield Attached(kind="foreign key", name=str(key).removeprefix("foreign key "), what=what)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
@@ -10,12 +10,6 @@ from spirit_py.statement.lexer import not_understood
 
 if TYPE_CHECKING:
     from spirit_py.statement.cursor import Cursor
-
-
-class _Rule(NamedTuple):
-    words: tuple[str, ...]
-    reason: str
-    hint: str
 
 
 _ALONE = "run it natively as a statement of its own"
@@ -28,20 +22,21 @@ _TABLESPACE = "it exchanges the file under the table, which no copy can follow"
 _KEYS = "it has no effect on InnoDB"
 _HEATWAVE = "it loads another engine and changes no definition"
 
-_RULES = (
-    _Rule(("ALGORITHM",), "the program chooses the algorithm", "leave ALGORITHM out"),
-    _Rule(("LOCK",), "the program chooses how to lock", "leave LOCK out"),
+#: The first words of a clause, why it is refused, and the hint.
+_RULES: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
+    (("ALGORITHM",), "the program chooses the algorithm", "leave ALGORITHM out"),
+    (("LOCK",), "the program chooses how to lock", "leave LOCK out"),
     *(
-        _Rule((verb, what), _TABLESPACE, _ALONE)
+        ((verb, what), _TABLESPACE, _ALONE)
         for verb in ("DISCARD", "IMPORT")
         for what in ("TABLESPACE", "PARTITION")
     ),
-    *(_Rule((verb, "PARTITION"), _PARTS, _APART) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
-    *(_Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE) for verb in ("ANALYZE", "CHECK", "REPAIR")),
-    *(_Rule((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
-    *(_Rule((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
-    *(_Rule((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
-    _Rule(
+    *(((verb, "PARTITION"), _PARTS, _APART) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
+    *(((verb, "PARTITION"), _MAINTENANCE, _ALONE) for verb in ("ANALYZE", "CHECK", "REPAIR")),
+    *(((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
+    *(((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
+    *(((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
+    (
         ("ORDER", "BY"),
         "InnoDB keeps rows in the order of the primary key, whatever is asked for here",
         "leave ORDER BY out",

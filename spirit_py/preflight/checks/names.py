@@ -11,7 +11,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, names_of_checks
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.table.names import MAX_IDENTIFIER
 
 
@@ -42,22 +42,17 @@ def leftovers(context: PreflightContext) -> Findings:
                 f" DROP TABLE {name} when it is not needed",
             )
         elif name == names.requests:
-            yield refuse(
-                f"table {name} exists, and is not a request table of this program",
-                f"see who created it; drop or rename {name}",
-            )
+            yield _of_others(name, "is not a request table of this program")
         elif ours and name == names.new:
             if not is_one_of(context.session, context.schema, name, proofs.new):
-                yield refuse(
-                    f"table {name} exists, and is not the one that an earlier run of this program"
-                    " made",
-                    f"see who created it; drop or rename {name}",
-                )
+                yield _of_others(name, "is not the one that an earlier run of this program made")
         elif not ours:
-            yield refuse(
-                f"table {name} exists, and no checkpoint shows that this program made it",
-                f"see who created it; drop or rename {name}",
-            )
+            yield _of_others(name, "no checkpoint shows that this program made it")
+
+
+def _of_others(name: str, why: str) -> Finding:
+    cause = f"table {name} exists, and {why}"
+    return refuse(cause, f"see who created it; drop or rename {name}")
 
 
 def is_ours(context: PreflightContext) -> bool:
