@@ -170,10 +170,7 @@ class Checker:
         if not self._options.recheck_pauses or not found:
             return list(found)
         look = Recheck(
-            self.what.join,
-            self._options.recheck_pauses,
-            stop=self.what.stop,
-            show=self._show,
+            self.what.join, self._options.recheck_pauses, stop=self.what.stop, show=self._show
         )
         left = look.confirm(found)
         coverage.counts += count(left) - count(found)
