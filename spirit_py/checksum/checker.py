@@ -7,21 +7,13 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spirit_py import points
+from spirit_py import errors, points
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.recheck import Recheck, repair
 from spirit_py.checksum.result import ChecksumProgress, ChecksumResult, RowDifference, count
 from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.classes import KW_ONLY, dataclass, replace
-from spirit_py.errors import (
-    DuplicateForUnique,
-    FeedFailure,
-    NotComparable,
-    StillDifferent,
-    StoredOtherwise,
-    ValueLost,
-)
 from spirit_py.events.copy import DifferencesRepaired, RowsDiffer
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
@@ -67,7 +59,7 @@ class Checker:
         self.result = ChecksumResult()
         self._current: TablePass | None = None
         if self.what.target is not None and not ComparisonPlan(mapping=mapping).aligned:
-            raise NotComparable(
+            raise errors.NotComparable(
                 f"the key of {mapping.source.name} is ordered differently on the other server",
                 hint="compare tables whose key columns have the same collation",
             )
@@ -134,7 +126,7 @@ class Checker:
             self.what.tell(
                 DifferencesRepaired(table=self.what.name, rows=treated, passes=self.result.passes)
             )
-        raise StillDifferent(
+        raise errors.StillDifferent(
             f"{self.what.name} and {self._mapping.target.name} still differ in"
             f" {coverage.differences} rows after {number} passes",
             hint="keep the new table for inspection, or drop it and start afresh",
@@ -161,7 +153,11 @@ class Checker:
 
     def _patiently(self, work: Callable[[], T]) -> T:
         return patiently(
-            work, self.what.source, self.what.stop, tell=self._wait_for, hiccups=(FeedFailure,)
+            work,
+            self.what.source,
+            self.what.stop,
+            tell=self._wait_for,
+            hiccups=(errors.FeedFailure,),
         )
 
     def _confirmed(
@@ -197,7 +193,7 @@ class Checker:
         duplicates = self._patiently(self._duplicates)
         if duplicates:
             names = ", ".join(index.name for index in self._mapping.tightened)
-            raise DuplicateForUnique(
+            raise errors.DuplicateForUnique(
                 f"{self.what.name} has rows that the new UNIQUE key ({names}) cannot"
                 f" hold together: {len(found)} rows differ",
                 hint="remove the duplicates, then run the same command again: it resumes; or"
@@ -225,7 +221,7 @@ class Checker:
         names = {name for difference in shown for name in difference.columns}
         if not names or not all(d.columns and computed.issuperset(d.columns) for d in shown):
             return
-        raise StoredOtherwise(
+        raise errors.StoredOtherwise(
             f"{self.what.name} stores other values in generated columns"
             f" ({', '.join(sorted(names))}) than the server computes now, in {rows} rows: sessions"
             " of another time zone or other settings wrote them",
@@ -247,7 +243,7 @@ class Checker:
             _log.warning("%s: %s; %s", self._mapping.target.full_name, difference, mended)
         try:
             treated = repair(applier, self.what.feed, self._mapping, found)
-        except ValueLost as error:
+        except errors.ValueLost as error:
             error.details = error.details or tuple(map(str, found[: self._options.examples]))
             raise
         self.result = replace(

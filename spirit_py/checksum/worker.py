@@ -199,7 +199,6 @@ class SnapshotReader:
             return self._aggregate(self.session, source, chunk), other.result()
 
     def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
-        """Run an aggregate; return count and hash."""
         count, digest = session.query(sql)[0]
         self._require_hashed(session, chunk)
         # Of no rows the server gives zeros, as long as its widest possible hash.

@@ -12,14 +12,7 @@ from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions, shown_key
 from spirit_py.checksum.worker import Comparison
 from spirit_py.classes import InitVar, dataclass
-from spirit_py.compare.checks import (
-    Side,
-    Sight,
-    follower,
-    open_side,
-    require_comparable,
-    require_repairable,
-)
+from spirit_py.compare import checks
 from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.report import CompareReport
@@ -80,7 +73,7 @@ class CompareRun:
         self._spark_can_talk = False
         self._speed, self._outage = Speed(restarts=True), Outage()
         servers = (self.options.source, self.options.target)
-        self._sight = Sight([one for one in servers if one is not None], self._compared)
+        self._sight = checks.Sight([one for one in servers if one is not None], self._compared)
 
     def run(self) -> None:
         """Check, compare, and judge."""
@@ -178,8 +171,10 @@ class CompareRun:
             require_one_server(one, options.source)
             if options.target is not None:
                 require_one_server(other, options.target)
-            source = open_side("source", one, options.database, options.table)
-            target = open_side("target", other, options.target_database, options.target_table)
+            source = checks.open_side("source", one, options.database, options.table)
+            target = checks.open_side(
+                "target", other, options.target_database, options.target_table
+            )
             self._describe(source, target)
             matching = match(
                 source.table,
@@ -188,11 +183,11 @@ class CompareRun:
                 ignored=options.ignored,
                 time_zone=source.facts.time_zone,
             )
-            require_comparable(source, target, matching, lock=options.lock)
+            checks.require_comparable(source, target, matching, lock=options.lock)
             two = options.target is not None
             if options.repair:
-                require_repairable(source, target, matching, two_servers=two)
-            following: Follower = follower(source, target) if two and options.lock else ""
+                checks.require_repairable(source, target, matching, two_servers=two)
+            following: Follower = checks.follower(source, target) if two and options.lock else ""
             self._spark_can_talk = performance_schema_shows_sessions(one)
         self._describe_match(matching, two_servers=two, following=following)
         self.stop.check()
@@ -208,7 +203,7 @@ class CompareRun:
             )
         return engines.driver
 
-    def _describe(self, source: Side, target: Side) -> None:
+    def _describe(self, source: checks.Side, target: checks.Side) -> None:
         self.report.source, self.report.target = (
             {"address": at.address, "schema": side.table.schema, "table": side.table.name}
             for side, at in ((source, self.options.source), (target, self.options.target_server))
