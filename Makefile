@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-rules ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-rules ci-large ci-faults ci-pages ci-wheel-bare ci-image ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: simulate help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -81,6 +81,9 @@ ci-pages: ## lane: pages of real runs and of the documentation in a headless Chr
 
 ci-wheel-bare: ## lane: the wheel on a clean Debian names what is missing, then migrates
 	@ci/lane-wheel-bare
+
+ci-image: ## lane: the container image is built, and migrates a table
+	@ci/lane-image
 
 ci-mysql80: ## lane: the tests of make test on MySQL 8.0, in containers
 	@ci/lane-mysql80

@@ -258,9 +258,16 @@ class Lane:
 
     def wheel_bare(self) -> int:
         """Install the wheel on a clean system, and migrate a table from there."""
+        return self._as_root("ci/wheel_bare.py")
+
+    def image(self) -> int:
+        """Build the container image, and migrate a table from there."""
+        return self._as_root("ci/image.py")
+
+    def _as_root(self, program: str) -> int:
         # chroot and mount are for root alone.
         root = () if os.geteuid() == 0 else ("sudo", "--preserve-env")
-        script = [*root, sys.executable, "ci/wheel_bare.py"]
+        script = [*root, sys.executable, program]
         return self.run([sys.executable, "ci/mysql_server.py", "run", "--", *script], self.environ)
 
 
@@ -277,6 +284,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "faults": Lane.faults,
     "pages": Lane.pages,
     "wheel-bare": Lane.wheel_bare,
+    "image": Lane.image,
     "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0", without=NEWER),
     "mysql84": lambda lane: lane.mysql("8.4", "mysql:8.4", without=NEWER),
     "mysql9": lambda lane: lane.mysql("9.", "mysql:9"),
