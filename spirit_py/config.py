@@ -199,6 +199,7 @@ class MigrationConfig(RunConfig):
     critical_load: tuple[tuple[str, float], ...] = ()
     drop_old_after: float = 0.0
     no_shortcut: bool = False
+    native: int = 0
     dry_run: bool = False
     triggers: TriggerMode = "keep"
     writes_only_here: bool = False

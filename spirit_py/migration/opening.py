@@ -28,6 +28,7 @@ from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, keys_lost, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
+from spirit_py.preflight.clauses import as_begun
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds, to_the_second
@@ -73,6 +74,7 @@ def open_migration(
             check_before_create(contexts)
         raise
     if isinstance(decision, Resume):
+        contexts = as_begun(contexts)
         # Before the checks, which may take long.
         begin_control(run, session, decision.record)
     if isinstance(decision, Afresh) or not decision.cleanup:

@@ -27,12 +27,18 @@ from spirit_py.mysql.tables.partitions import PartitionProof
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.clauses import certainly_copied, made_by_server, why_copied
+from spirit_py.preflight.clauses import (
+    certainly_copied,
+    made_by_server,
+    made_natively,
+    why_copied,
+)
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
     Sending,
     Shortcut,
     ShortcutResult,
+    WholeProof,
     probe_shortcut,
 )
 from spirit_py.sql import quote_identifier, quote_table
@@ -47,7 +53,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.preflight.shortcut import OutcomeProof
-    from spirit_py.statement import Clause
     from spirit_py.table.names import Name
 
 
@@ -71,8 +76,11 @@ def change_in_place(
     copy makes is a MigrationFailure where it has to wait for the operator.
     """
     by_server = made_by_server(contexts)
+    alone = by_server.text if by_server else ""
+    if made_natively(contexts):
+        alone = contexts[0].statement.clauses
     if reason := _against(run, session, contexts):
-        return _left_to_copy(run, reason, by_server)
+        return _left_to_copy(run, reason, alone)
     (context,) = contexts
     proof = _proof_of(session, context)
     key = proof if isinstance(proof, KeyProof) else None
@@ -99,16 +107,17 @@ def change_in_place(
                 _reach(listen)
             prove_key(run, context, key, drop)
     if found.algorithm is None:
-        return _left_to_copy(run, found.reason, by_server)
+        return _left_to_copy(run, found.reason, alone)
     reason = SAME_ALREADY if found.unchanged else found.reason
     run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=reason))
     return True
 
 
-def _left_to_copy(run: Run, reason: str, by_server: Clause | None) -> bool:
-    if by_server is not None:
+def _left_to_copy(run: Run, reason: str, alone: str) -> bool:
+    """Leave it to the copy, but for what the server makes ``alone``: nothing was checked for it."""
+    if alone:
         raise MigrationFailure(
-            f"{by_server.text!r} was not made: {reason}",
+            f"{alone!r} was not made: {reason}",
             hint="the server makes it at once or not at all: run the same command when it may",
             error_code=ErrorCode.SWAP_HELD_BACK,
         )
@@ -144,7 +153,13 @@ def _probed(
     by_server = made_by_server([context])
     try:
         return probe_shortcut(
-            native, session, source, statement, building=building, by_server=by_server
+            native,
+            session,
+            source,
+            statement,
+            building=building,
+            by_server=by_server,
+            whole=made_natively([context]),
         )
     except Refusal as refusal:
         if run.config.dry_run:
@@ -163,6 +178,9 @@ def _tried(
     # A session of its own: its temporary table hides the table itself.
     with run.session("trial", native=True) as trial:
         made = shape_after(trial, context.source, context.statement)
+    whole = None
+    if made_natively([context]):
+        whole = WholeProof(session=session, source=context.source, made=made)
     with throttled(run, Work.SWAP):
         try:
             # Before the time begins in which the lock has to be had.
@@ -176,13 +194,16 @@ def _tried(
                 context.statement,
                 _turns(run, _locked(session, context), partial(_attend, run, context, listen)),
                 made=made,
-                proof=_proof_of(session, context),
+                proof=whole or _proof_of(session, context),
+                whole=whole is not None,
                 renew=partial(_renew, run, native, session),
                 await_turn=partial(_await_turn, run, context, listen),
                 sending=partial(_sending, run),
                 refused=run.veto.try_ended,
             ).try_all()
         except (OtherModesAccept, _Deferred) as reason:
+            if whole and isinstance(reason, OtherModesAccept):
+                raise
             return ShortcutResult(reason=str(reason))
 
 
@@ -326,7 +347,7 @@ def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> Lock
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
-    if made_by_server(contexts) is None:
+    if made_by_server(contexts) is None and not made_natively(contexts):
         if reason := why_copied(contexts):
             return reason
         if clause := certainly_copied(contexts[0].statement):

@@ -16,6 +16,7 @@ from spirit_py.options import (
     WRITERS,
     Seconds,
     SecondsOrNever,
+    Size,
 )
 from spirit_py.options.shared import (
     BatchOptions,
@@ -114,6 +115,13 @@ class _EachOptions(
         " identifier in gtid_executed for good.",
     ]
     no_shortcut: Annotated[bool, SPEED(), "Copy even where INSTANT or INPLACE would work."]
+    native: Annotated[
+        Size,
+        SPEED(),
+        "Where a table takes no more than this, the server itself makes what is not in place:"
+        " online if it can, otherwise writes wait while it copies the rows. MODIFY, CHANGE and"
+        " CONVERT TO are not made so.",
+    ]
     triggers: Annotated[
         TriggerMode,
         LOCKS(default="keep"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.feed.subscription import may_be_weighed
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.tables.guard_column import most_row_versions, row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
-from spirit_py.preflight.clauses import certainly_copied, made_by_server, why_copied
+from spirit_py.preflight.clauses import (
+    certainly_copied,
+    made_by_server,
+    made_natively,
+    why_copied,
+)
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
 from spirit_py.statement import ClauseKind
@@ -137,6 +142,9 @@ def _rest(column: Column) -> tuple[object, ...]:
     return column.default, column.extra, column.comment, column.srid
 
 
+_WHOLE: Final = "--native, and the table is small enough: online where the server can"
+
+
 def method_of(context: PreflightContext, target: TableSchema | None, tables: int) -> Method:
     """Return how a table will be changed, of ``tables`` together."""
     if clause := made_by_server([context]):
@@ -144,8 +152,11 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         if clause.kind is ClauseKind.ADD_FOREIGN_KEY:
             why += "; then it is looked at each row whether it has a parent"
         return Method(algorithm="inplace", certain=True, why=why)
+    whole = tables == 1 and made_natively([context])
     if reason := why_copied([context], tables):
         return Method(algorithm="copy", certain=True, why=reason)
+    if whole and (target is None or certainly_copied(context.statement)):
+        return Method(algorithm="native", certain=True, why=_WHOLE)
     if text := certainly_copied(context.statement):
         why = f"{text!r} is neither INSTANT nor a change of metadata alone"
         return Method(algorithm="copy", certain=True, why=why)
@@ -177,6 +188,8 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         why = f"not INSTANT: {instant}; in place it is expected to touch only metadata"
         return Method(algorithm="inplace", certain=False, why=why)
     why = f"not INSTANT: {instant}; INPLACE is not used: {inplace}"
+    if whole:
+        return Method(algorithm="native", certain=False, why=_WHOLE)
     return Method(algorithm="copy", certain=False, why=why)
 
 

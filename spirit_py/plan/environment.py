@@ -13,7 +13,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
-from spirit_py.preflight.clauses import made_by_server
+from spirit_py.preflight.clauses import made_by_server, made_natively
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.throttle.lag import address_of, unnamed
 from spirit_py.throttle.option_checks import said_of_lag
@@ -168,7 +168,13 @@ def locks_of(
     if (clause := made_by_server([context])) and clause.other[1]:
         others = ".".join(clause.other)
     on = f"{table}, and {others}: exclusive metadata lock"
-    alter = Lock(name="the ALTER", on=on, held="some milliseconds", waits=tries)
+    held = "some milliseconds"
+    if made_natively([context]):
+        held += (
+            "; where the server copies the rows, writes wait for as long as that takes, and reads"
+            " only at its end"
+        )
+    alter = Lock(name="the ALTER", on=on, held=held, waits=tries)
     if not copied:
         return (alter,)
     rolling = config.checksum == "rolling" and mapping is not None and may_roll(mapping)

@@ -24,11 +24,11 @@ from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
-from spirit_py.plan.sample import take_sample
+from spirit_py.plan.sample import native_time, take_sample
 from spirit_py.preflight.check import refuse
 from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.checks.syntax import syntax
-from spirit_py.preflight.clauses import made_by_server
+from spirit_py.preflight.clauses import as_begun, made_by_server
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.spark.choice import engine_of
@@ -77,6 +77,8 @@ def make_plan(
         with noted.refusing():
             if there := [context for context in contexts if context.found is not None]:
                 left, decision = earlier_run.examine_and_decide(session, config, there)
+        if isinstance(decision, Resume):
+            contexts = as_begun(contexts)
         note_checks(session, config, contexts, decision, noted)
         sampling = stop if sample else None
         maker = _Maker(session, config, contexts, decision, noted, sampling=sampling, left=left)
@@ -260,6 +262,10 @@ class _Maker:
                 for one in columns
                 if one.change == "dropped" and not context.source.column(one.old).generated
             ]
+        if self.sampling is not None and plain.method.algorithm == "native":
+            time = native_time(self.session, context.source)
+        else:
+            time = self._time(plain, mapping, indexes, tried.create)
         return replace(
             plain,
             columns=columns,
@@ -274,7 +280,7 @@ class _Maker:
             )
             if copied
             else None,
-            time=self._time(plain, mapping, indexes, tried.create),
+            time=time,
         )
 
     def _mapped(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from spirit_py.classes import asdict, dataclass
 from spirit_py.codes import ErrorCode
 
-Algorithm = Literal["instant", "inplace", "copy", "cleanup", "unknown"]
+Algorithm = Literal["instant", "inplace", "native", "copy", "cleanup", "unknown"]
 Change = Literal["kept", "renamed", "changed", "converted", "added", "dropped"]
 Action = Literal["none", "resume", "clean_up", "afresh", "ask", "give_up", "refuse", "running"]
 

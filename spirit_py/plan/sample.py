@@ -22,16 +22,22 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
+from spirit_py.plan.model import TimePlan
+from spirit_py.sql import identifier_list, quote_table
 from spirit_py.table.mapping import ColumnPair
+from spirit_py.table.names import AuxiliaryNames
 from spirit_py.threads import Background
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
     from spirit_py.threads import StopSwitch
 
 SECONDS: Final = 1.5
@@ -43,6 +49,7 @@ _FILES: Final = """
 SELECT EVENT_NAME, SUM_TIMER_WRITE + SUM_TIMER_MISC, SUM_NUMBER_OF_BYTES_WRITE
 FROM performance_schema.file_summary_by_event_name
 WHERE EVENT_NAME IN ('wait/io/file/sql/binlog', 'wait/io/file/innodb/innodb_log_file')"""
+_NATIVE_ROWS: Final = 20_000
 _LEAST_LOGGED: Final = 16 << 20
 
 
@@ -92,6 +99,36 @@ def take_sample(
             sampler.wait()
         stop.check()
         return sampler.result(time.monotonic() - began, _log_byte(reader))
+
+
+def native_time(session: SqlSession, source: TableSchema) -> TimePlan:
+    """Estimate how long the server copies the rows, by some that go into a temporary table."""
+    probe = quote_table(source.schema, AuxiliaryNames.of(source.name).undone)
+    columns = identifier_list([one.name for one in source.columns if not one.generated])
+    try:
+        session.execute(f"CREATE TEMPORARY TABLE {probe} LIKE {source.quoted}")
+        try:
+            with as_stored(session):
+                began = time.monotonic()
+                rows = session.execute(
+                    f"INSERT INTO {probe} ({columns}) SELECT {columns} FROM {source.quoted}"
+                    f" LIMIT {_NATIVE_ROWS}"
+                )
+                seconds = time.monotonic() - began
+        finally:
+            session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
+    except ServerFault as fault:
+        return TimePlan(how=f"not measured: {fault.message}")
+    whole = seconds * max(1.0, source.estimated_rows / max(1, rows))
+    return TimePlan(
+        seconds=round(whole, 1),
+        least=0.0,
+        most=round(3 * whole, 1),
+        how=f"from {counted(rows, 'row')} that went into a temporary table in {seconds:.1f} s, if"
+        " the server has to copy: then writes wait for so long",
+        sample_rows=rows,
+        sample_seconds=seconds,
+    )
 
 
 def _above_load(session: Session, limits: Mapping[str, float]) -> str:

@@ -32,6 +32,7 @@ _WIDTH: Final = 10
 _METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
     "inplace": "changed INPLACE, without copying a row",
+    "native": "changed by the server itself, which copies the rows if it has to",
     "copy": "copied row by row, and swapped",
     "cleanup": "changed already by an earlier run; what follows the swap is carried on",
     "unknown": "changed in place if the server can do that, else copied and swapped",

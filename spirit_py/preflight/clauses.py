@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import replace
+from spirit_py.estimates import likely_sizes
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
@@ -79,6 +81,24 @@ def made_by_server(contexts: Sequence[PreflightContext]) -> Clause | None:
     return clauses[0] if by_values and not why_copied(contexts) else None
 
 
+#: The server may shorten a value, and nothing compares it afterwards.
+_CHANGES_VALUES: Final = (ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN, ClauseKind.CONVERT)
+
+
+def made_natively(contexts: Sequence[PreflightContext]) -> bool:
+    """Return whether the server makes the ALTER, even by a copy for which writes wait."""
+    context, most = contexts[0], contexts[0].config.native
+    if not most or context.found is None or made_by_server(contexts) or why_copied(contexts):
+        return False
+    small = sum(likely_sizes(context.found)) <= most
+    return small and not context.statement.of_kind(*_CHANGES_VALUES)
+
+
+def as_begun(contexts: Sequence[PreflightContext]) -> tuple[PreflightContext, ...]:
+    """Return the contexts of a run that resumes a copy, whatever ``--native`` would do."""
+    return tuple(replace(one, config=replace(one.config, native=0)) for one in contexts)
+
+
 _NEVER_IN_PLACE: Final = frozenset({
     ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY,
     ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING,
@@ -88,7 +108,7 @@ _NEVER_IN_PLACE: Final = frozenset({
 
 def copy_is_certain(contexts: Sequence[PreflightContext]) -> bool:
     """Return whether rows are copied, as far as that shows without asking the server."""
-    if made_by_server(contexts):
+    if made_by_server(contexts) or made_natively(contexts):
         return False
     return bool(why_copied(contexts) or certainly_copied(contexts[0].statement))
 

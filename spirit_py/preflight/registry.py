@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
 from spirit_py.preflight.checks import (
@@ -28,10 +29,15 @@ from spirit_py.preflight.checks import (
     swap,
     syntax,
 )
-from spirit_py.preflight.clauses import made_by_server
+from spirit_py.preflight.clauses import made_by_server, made_natively
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+
+_LEAST_NAMED: Final = 1 << 20
+_MOST_NAMED: Final = 1 << 30
+"""Bytes of a table at most for which ``--native`` is named."""
 
 
 class CheckScope(enum.Enum):
@@ -55,7 +61,9 @@ class Check:
         """Return whether it is about more than a copy, where there will be none."""
         if self.scope is CheckScope.SOURCE and not context.found:
             return False
-        return self.run in _OF_ANY_CHANGE or made_by_server([context]) is None
+        if self.run in _OF_ANY_CHANGE:
+            return True
+        return made_by_server([context]) is None and not made_natively([context])
 
 
 PRIVILEGES: Final = privileges.privileges.__name__
@@ -115,6 +123,15 @@ _OF_ANY_CHANGE: Final = frozenset({
 })  # fmt: skip
 
 
+#: What these refuse is no hindrance to the server.
+_OF_A_COPY: Final = frozenset({
+    attached.foreign_key_actions, attached.foreign_keys, attached.triggers,
+    attached.triggers_kept, binary_log.binlog_filters, server_settings.json_doubles,
+    server_settings.server_settings, source_table.nullable_key, source_table.usable_key,
+    staging_room.staging_room,
+})  # fmt: skip
+
+
 def run_checks(
     contexts: Sequence[PreflightContext],
     *scopes: CheckScope,
@@ -131,10 +148,28 @@ def run_checks(
     return findings
 
 
+def _with_native(finding: Finding, check: Check, context: PreflightContext) -> Finding:
+    """Add the way by which the server makes an ALTER that only a copy cannot."""
+    if finding.severity is not Severity.REFUSAL or check.run not in _OF_A_COPY:
+        return finding
+    if context.found is None or context.config.native:
+        return finding
+    size = sum(likely_sizes(context.found))
+    asked = replace(context.config, native=max(size, _LEAST_NAMED))
+    if size > _MOST_NAMED or not made_natively([replace(context, config=asked)]):
+        return finding
+    way = f"or, while writes wait for the server's own copy: --native {-(-asked.native >> 20)}M"
+    return replace(finding, remedy=f"{finding.remedy}; {way}")
+
+
 def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
     """Run checks for all tables; return equal findings once; raise ServerFault if it is lost."""
     found = dict.fromkeys(
-        replace(finding, check=check.name, code=finding.code or check.code)
+        replace(
+            _with_native(finding, check, context),
+            check=check.name,
+            code=finding.code or check.code,
+        )
         for context in contexts
         for check in CHECKS
         if check.scope in scopes and check.concerns(context)

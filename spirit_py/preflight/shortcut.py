@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from spirit_py.statement import AlterStatement, Clause
     from spirit_py.table.schema import TableSchema
 
-Algorithm = Literal["instant", "inplace"]
+Algorithm = Literal["instant", "inplace", "native"]
 
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
 _MODIFIERS: Final[dict[Algorithm, str]] = {
     "instant": "ALGORITHM=INSTANT",
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
+    "native": "ALGORITHM=COPY",
 }
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 #: On a copy, the other table's rows would come, or the other table be locked.
@@ -70,6 +71,36 @@ class Sending:
 
     allowed: bool = True
     made: bool = False
+
+
+@dataclass(kw_only=True, eq=False)
+class WholeProof:
+    """Of an ALTER that may build the table anew: the definition that it makes, if that is known.
+
+    The server judges values as strictly as it can, and checks foreign keys: nothing compares rows
+    afterwards.
+    """
+
+    session: SqlSession
+    source: TableSchema
+    made: str
+    settings: tuple[str, ...] = (
+        "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
+        "SET SESSION foreign_key_checks = 1",
+    )
+
+    def begin(self) -> None:
+        """Look at nothing: the number of before is known."""
+
+    def without(self, shape: str) -> str:
+        """Return whether there is a table."""
+        return "" if not shape else "a table"
+
+    def happened(self, *, answered: bool) -> bool:
+        """Return whether the definition is the one that was to be made."""
+        found = read_table(self.session, self.source.schema, self.source.name)
+        shape = "" if found is None else shape_of(found)
+        return shape == self.made or (answered and not self.made)
 
 
 class _NotGranted(Exception):
@@ -104,6 +135,7 @@ def probe_shortcut(
     *,
     building: str,
     by_server: Clause | None = None,
+    whole: bool = False,
 ) -> ShortcutResult:
     """Return which shortcut the server would take, by trying it on an empty copy of the table.
 
@@ -121,6 +153,8 @@ def probe_shortcut(
             session, native, source, statement, _MODIFIERS[algorithm], building=building
         )
 
+    if whole:
+        return _choose_whole(source, statement, refused)
     return _choose(source, statement, refused, by_server is not None)
 
 
@@ -150,6 +184,26 @@ def _choose(
     return ShortcutResult(algorithm="inplace", reason="it only touches metadata")
 
 
+def _choose_whole(
+    source: TableSchema, statement: AlterStatement, refused: Callable[[Algorithm], str]
+) -> ShortcutResult:
+    """Choose what the server does at once, then what it does online, then its copy."""
+    found = _choose(source, statement, refused, False)
+    if found.algorithm is not None:
+        return found
+    if not statement.of_kind(*_WITHOUT_MODIFIERS) and not refused("inplace"):
+        return ShortcutResult(
+            algorithm="inplace", reason="the server builds the table anew while writes go on"
+        )
+    if why := refused("native"):
+        raise Refusal(
+            f"the server does not make {statement.clauses!r} by a copy: {why}",
+            hint="correct the statement",
+            error_code=ErrorCode.DEFINITION_REFUSED,
+        )
+    return ShortcutResult(algorithm="native", reason="the server copies the rows, and writes wait")
+
+
 @dataclass
 class Shortcut:
     """Sends the ALTER within a bounded wait for the lock, several times.
@@ -159,10 +213,10 @@ class Shortcut:
 
     ``native``, with the server's own settings, runs the ALTER; ``session`` looks who is in front,
     and at the table when the answer is lost. ``made``: the definition that it makes, empty where
-    not known; ``proof`` is that of a clause which only the server makes. ``renew`` opens lost
-    sessions again, and returns whether ``session`` was lost; ``await_turn`` waits until the ALTER
-    may be sent, and returns whether that took time. ``sending`` is open meanwhile; ``refused`` is
-    called before the next ``await_turn``.
+    not known; ``proof`` is that of a clause which only the server makes, or of a ``whole`` ALTER.
+    ``renew`` opens lost sessions again, and returns whether ``session`` was lost; ``await_turn``
+    waits until the ALTER may be sent, and returns whether that took time. ``sending`` is open
+    meanwhile; ``refused`` is called before the next ``await_turn``.
     """
 
     native: SqlSession
@@ -172,6 +226,7 @@ class Shortcut:
     turns: LockTurns
     made: str = ""
     proof: OutcomeProof | None = None
+    whole: bool = False
     renew: Callable[[], bool] = lambda: False
     await_turn: Callable[[], bool] = lambda: False
     sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
@@ -195,7 +250,10 @@ class Shortcut:
         another session has changed or replaced the table before; OutcomeUnknown where it is neither
         as before nor as the statement makes it.
         """
-        found = _choose(self.source, self.statement, self._run, self.proof is not None)
+        if self.whole:
+            found = _choose_whole(self.source, self.statement, self._run)
+        else:
+            found = _choose(self.source, self.statement, self._run, self.proof is not None)
         return replace(found, attempts=self._sends, unchanged=self._unchanged)
 
     def _keep_alive(self) -> None:
@@ -246,9 +304,10 @@ class Shortcut:
                 self.proof.begin()
                 for setting in self.proof.settings:
                     self.native.execute(setting)
-            self.native.execute(
-                f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
-            )
+            # The grammar takes no other clause beside partitions.
+            alone = self.statement.of_kind(*_WITHOUT_MODIFIERS)
+            how = "" if alone else f"{_MODIFIERS[algorithm]}, "
+            self.native.execute(f"ALTER TABLE {table} {how}{self.statement.clauses}")
         except ServerFault as error:
             # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:

@@ -86,13 +86,14 @@ class OutcomeReport:
 class MigrationReport(OutcomeReport):
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
-    ``outcome`` is that of an error, ``done``, ``rehearsed``, ``reverted`` after a change that was
-    swapped back, or ``reverse replication lost`` after one. ``table`` is the first of ``tables``,
-    without its schema. ``algorithm`` is ``instant``, ``inplace``, ``copy``, or empty when
-    undecided; ``reason`` also says why it failed. ``checksum_age_seconds`` are from the earliest of
-    the last clean comparisons to the swap. ``snapshot_guard``: ``done``, ``off``, or why not. Rows
-    copied, and chunks, are of all runs, those by Spark of this one. ``least_tasks`` counts rests;
-    None where other users of the server were not spared.
+    ``outcome`` is that of an error, ``done``, ``rehearsed``, ``reverted`` after a change that
+    was swapped back, or ``reverse replication lost`` after one. ``table`` is the first of
+    ``tables``, without its schema. ``algorithm`` is ``instant``, ``inplace``, ``native``,
+    ``copy``, or empty when undecided; ``reason`` also says why it failed.
+    ``checksum_age_seconds`` are from the earliest of the last clean comparisons to the swap.
+    ``snapshot_guard``: ``done``, ``off``, or why not. Rows copied, and chunks, are of all runs,
+    those by Spark of this one. ``least_tasks`` counts rests; None where other users of the
+    server were not spared.
     """
 
     algorithm: str = ""

@@ -24,7 +24,8 @@ SIGNATURE = {"context": "PreflightContext", "return": "Findings"}
 def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
-    context: Any = SimpleNamespace(found=None, statement=alter_of("s", "t", "FORCE"))
+    config = SimpleNamespace(native=0)
+    context: Any = SimpleNamespace(found=None, statement=alter_of("s", "t", "FORCE"), config=config)
     return run_checks([context], CheckScope.SERVER, CheckScope.SOURCE)
 
 

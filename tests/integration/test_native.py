@@ -1,0 +1,171 @@
+"""``--native SIZE``: what is not in place is made by the server where the table is small."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
+from spirit_py.plan import make_plan
+from spirit_py.plan.definition import shape_after
+from spirit_py.preflight.shortcut import Shortcut, WholeProof
+from spirit_py.statement import alter_of
+from tests.kits.locking import turns_on
+from tests.kits.lost_answer import LosesTheAnswer
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import Interruption, make_table, start
+from tests.kits.schema_tools import open_schema_tools
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+ROWS = 2000
+ONLINE = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (a, z)"
+COPIED = "ADD COLUMN z INT AS (a + 5) STORED, ADD INDEX (z)"
+#: Some milliseconds a row.
+SLOW = "ADD COLUMN z CHAR(128) AS (SHA2(REPEAT(b, 400000), 512)) STORED"
+
+
+@pytest.fixture
+def keyless(db):
+    """Make a table without any key, which no copy can follow."""
+    db.execute("CREATE TABLE t (id INT NOT NULL, a INT, b VARCHAR(50))")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
+        f" {ROWS}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
+    )
+    return db
+
+
+def change(db, engine, alter, native=1 << 20, **more):
+    """Run the migration to its end; return its report."""
+    given = {"table": "t", "alter": alter, "native": native, **more}
+    return Migrating(engine, config_for(db, **given)).end()
+
+
+def contents(db, table="t"):
+    """Return a table's definition without its name, and its rows."""
+    definition = db.query(f"SHOW CREATE TABLE {table}")[0][1].partition("(")[2]
+    return definition, db.query(f"SELECT * FROM {table} ORDER BY id")
+
+
+@pytest.mark.parametrize(
+    ("alter", "algorithm"),
+    [
+        (ONLINE, "inplace"),
+        (COPIED, "native"),
+        ("ADD PRIMARY KEY (id)", "inplace"),
+        ("PARTITION BY HASH (id) PARTITIONS 4", "native"),
+        ("ALTER COLUMN a SET DEFAULT 7", "instant"),
+    ],
+)
+def test_the_server_makes_what_no_copy_can(keyless, engine, alter, algorithm):
+    """As natively: definition and rows; the plan says so before, and nothing is left."""
+    db = keyless
+    with pytest.raises(Refusal, match="key") as refused:
+        change(db, engine, ONLINE, native=0)
+    assert "--native 1M" in refused.value.hint
+    db.execute("CREATE TABLE other LIKE t; INSERT INTO other SELECT * FROM t")
+    db.execute(f"ALTER TABLE other {alter}")
+    plan = make_plan(config_for(db, table="t", alter=alter, native=1 << 20))
+    assert not plan.refused
+    (planned,) = plan.tables
+    assert planned.method.algorithm in {algorithm, "native"}
+    assert change(db, engine, alter).algorithm == algorithm
+    assert contents(db) == contents(db, "other")
+    assert tables(db) == ["other", "t"]
+
+
+def test_the_plan_says_how_long_writes_wait(keyless):
+    """Sampled, and what waits."""
+    plan = make_plan(config_for(keyless, table="t", alter=COPIED, native=1 << 20))
+    (table,) = plan.tables
+    assert table.time.sample_rows == ROWS
+    assert table.time.most is not None
+    assert "writes wait" in table.time.how
+    assert any("writes wait" in lock.held for lock in table.locks)
+
+
+@pytest.mark.parametrize(
+    ("alter", "native"), [(COPIED, 1), ("MODIFY a BIGINT", 1 << 30), (COPIED, 0)]
+)
+def test_larger_tables_and_changed_values_are_copied(keyless, engine, alter, native):
+    """The copy compares every value."""
+    keyless.execute("ALTER TABLE t ADD PRIMARY KEY (id)")
+    assert change(keyless, engine, alter, native).algorithm == "copy"
+
+
+def test_values_are_judged_strictly_whatever_the_server_does(keyless, engine):
+    """A server without strict modes would keep nonsense as zero."""
+    db = keyless
+    db.set_global("sql_mode", "")
+    before = contents(db)
+    with pytest.raises(Refusal, match="Incorrect"):
+        change(db, engine, "ADD COLUMN z DATE AS (b) STORED")
+    assert contents(db) == before
+
+
+def test_what_holds_the_change_back_leaves_it_to_no_copy(keyless, engine):
+    """Nothing was checked for a copy."""
+    db = keyless
+    db.execute("CREATE TABLE _t_snt (id INT PRIMARY KEY)")
+    before = contents(db)
+    with pytest.raises(MigrationFailure, match="_t_snt defers the change"):
+        change(db, engine, COPIED)
+    assert contents(db) == before
+
+
+def test_a_copy_that_was_begun_is_carried_on(db, engine, monkeypatch):
+    """With every check of a copy, though the option is given now."""
+    make_table(db)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    run = start(engine, db, no_shortcut=False, native=1 << 30)
+    assert run.end().algorithm == "copy"
+    assert "resum" in run.told.text
+
+
+@pytest.mark.parametrize(
+    ("more", "ended"),
+    [
+        ({}, ""),
+        ({"then": "ALTER TABLE t ADD COLUMN other INT"}, "OutcomeUnknown"),
+        ({"instead": "ALTER TABLE t FORCE"}, "OutcomeUnknown"),
+        ({"instead": "SELECT 1"}, "ServerFault"),
+    ],
+)
+def test_an_answer_that_is_lost_is_found_out(keyless, more, ended):
+    """R25: by the definition that the ALTER makes; the table has another number by then."""
+    with open_schema_tools(keyless) as desk:
+        source, statement = desk.table("t"), alter_of(desk.schema, "t", COPIED)
+        made = shape_after(desk.native, source, statement)
+        native: Any = LosesTheAnswer(desk, keyless, **more)
+        proof = WholeProof(session=desk.session, source=source, made=made)
+        parts = (native, desk.session, source, statement, turns_on(desk))
+        shortcut = Shortcut(*parts, made=made, proof=proof, whole=True)
+        if not ended:
+            assert shortcut.try_all().algorithm == "native"
+            return
+        with pytest.raises(SpiritError) as raised:
+            shortcut.try_all()
+        assert type(raised.value).__name__ == ended
+
+
+def test_a_stop_ends_the_servers_copy(keyless, engine):
+    """The table is as it was, and nothing is left."""
+    db = keyless
+    before = contents(db)
+    run = Migrating(engine, config_for(db, table="t", alter=SLOW, native=1 << 20))
+    until(
+        lambda: db.query(
+            "SELECT 1 FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
+            " AND STATE = 'copy to tmp table'"
+        ),
+        "the server's copy",
+    )
+    run.stop.request(Interrupted(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        run.end()
+    assert contents(db) == before
+    assert tables(db) == ["t"]
