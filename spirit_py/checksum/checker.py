@@ -188,7 +188,7 @@ class Checker:
         )
 
     def _refuse_duplicates(self, found: Sequence[RowDifference]) -> None:
-        if self.what.target is not None:
+        if self.what.target is not None or not self._mapping.tightened:
             return
         duplicates = self._patiently(self._duplicates)
         if duplicates:
@@ -203,8 +203,6 @@ class Checker:
 
     def _duplicates(self) -> tuple[str, ...]:
         mapping = self._mapping
-        if not mapping.tightened:
-            return ()
         with connect(self.what.source, role="duplicates") as session:
             return tuple(
                 f"{index.name}: {duplicate}"

@@ -43,7 +43,6 @@ class Keys:
     keys: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return how many there are, for messages."""
         return f"of {len(self.keys)} rows"
 
 
@@ -97,7 +96,7 @@ class ComparisonPlan:
 
     def staged_column(self, pair: ColumnPair) -> str:
         """Name the staging table's column of a staged pair, qualified."""
-        return f"{_STAGE}.`{stage_column('c', self.staged.index(pair))}`"
+        return f"{_STAGE}.{stage_column('c', self.staged.index(pair))}"
 
     def key_columns(self, side: Side) -> Sequence[Column]:
         """Return the key's columns of one table, in key order."""
@@ -148,7 +147,7 @@ class ComparisonPlan:
             if not self.staged:
                 return table
             on = " AND ".join(
-                f"{_STAGE}.`{stage_column('k', place)}` = {_ROW}.{quote_identifier(column.name)}"
+                f"{_STAGE}.{stage_column('k', place)} = {_ROW}.{quote_identifier(column.name)}"
                 for place, column in enumerate(self.mapping.key_columns)
             )
             return f"{table} STRAIGHT_JOIN {stage_table(self.mapping, 'new')} AS {_STAGE} ON {on}"
@@ -182,11 +181,11 @@ class ComparisonPlan:
 
 
 def stage_column(kind: str, place: int) -> str:
-    """Name a staging table's column: ``k`` and place in the key, or ``c`` and place in staged.
+    """Quote a staging table's column: ``k`` and place in the key, or ``c`` and place in staged.
 
     No source column may have the name, because predicates do not qualify these.
     """
-    return f"_spirit_py_{kind}{place}"
+    return f"`_spirit_py_{kind}{place}`"
 
 
 def _hashed(pair: ColumnPair) -> bool:

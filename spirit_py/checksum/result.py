@@ -67,13 +67,11 @@ class Counts:
         return self.missing + self.extra + self.changed
 
     def __add__(self, other: Counts) -> Counts:
-        """Add, kind by kind."""
         return Counts(
             self.missing + other.missing, self.extra + other.extra, self.changed + other.changed
         )
 
     def __sub__(self, other: Counts) -> Counts:
-        """Take away, kind by kind."""
         return Counts(
             self.missing - other.missing, self.extra - other.extra, self.changed - other.changed
         )

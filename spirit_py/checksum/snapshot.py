@@ -12,18 +12,10 @@ import math
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spirit_py import points
+from spirit_py import errors, points
 from spirit_py.attached.implied_locks import implied_locks
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import (
-    ChangesNotFlushed,
-    ChecksumFailure,
-    CutoverFailure,
-    FeedFailure,
-    MigrationFailure,
-    ServerFault,
-)
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront, named
@@ -64,9 +56,8 @@ class SnapshotLock:
         self._on_wait = on_wait
         self._policy = what.options.locking
         self._requests = [request for _, request in _requests(what)]
-        fronts = [
-            (options, Front(request, self._policy.kills)) for options, request in _requests(what)
-        ]
+        kills = self._policy.kills
+        fronts = [(options, Front(request, kills)) for options, request in _requests(what)]
         self._turns = LockTurns(
             fronts,
             self._policy,
@@ -92,7 +83,12 @@ class SnapshotLock:
             except SomebodyInFront:
                 if self._turns.over:
                     raise self._failure(None) from None
-            except (ServerFault, ChangesNotFlushed, CutoverFailure, FeedFailure) as error:
+            except (
+                errors.ServerFault,
+                errors.ChangesNotFlushed,
+                errors.CutoverFailure,
+                errors.FeedFailure,
+            ) as error:
                 self._what.stop.check()
                 if not _passing(error):
                     raise
@@ -113,9 +109,9 @@ class SnapshotLock:
     def _in_front(self) -> list[Blocker]:
         return [blocker for _, front in self._turns.fronts for blocker in front.last]
 
-    def _failure(self, last: MigrationFailure | None) -> ChecksumFailure:
+    def _failure(self, last: errors.MigrationFailure | None) -> errors.ChecksumFailure:
         reason = last.message if last is not None else "other sessions blocked it"
-        return ChecksumFailure(
+        return errors.ChecksumFailure(
             f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",
             details=tuple(f"blocked by: {blocker}" for blocker in self._in_front()),
@@ -169,7 +165,16 @@ class SnapshotLock:
         self._on_wait(what)
         for number, each in enumerate(locks):
             let_go_when_silent(each.session)
-            watch = stack.enter_context(self._watch(each, self._turns.fronts[number][1], tell))
+            watch = LockWatch(
+                connect(each.options, role="checksum-watch", read_timeout=10),
+                each.session.id,
+                wait=self._policy.wait,
+                hold=self._what.options.lock_hold,
+                front=self._turns.fronts[number][1],
+                stop=self._what.stop,
+                tell=tell,
+            )
+            stack.enter_context(watch)
             with _kept_alive(locks[:number], self._what.options.lock_hold):
                 if number and following:
                     _catch_up(locks[0].session, each.session, math.ceil(self._policy.wait))
@@ -181,17 +186,6 @@ class SnapshotLock:
             began = began or time.monotonic()
         return began or time.monotonic()
 
-    def _watch(self, side: _Side, front: Front, tell: Callable[[list[Blocker]], None]) -> LockWatch:
-        return LockWatch(
-            connect(side.options, role="checksum-watch", read_timeout=10),
-            side.session.id,
-            wait=self._policy.wait,
-            hold=self._what.options.lock_hold,
-            front=front,
-            stop=self._what.stop,
-            tell=tell,
-        )
-
     def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], object]) -> None:
         hold = self._what.options.lock_hold
         if self._what.feed is not None:
@@ -200,7 +194,7 @@ class SnapshotLock:
                 self._what.feed.block_wait(min(_FLUSH_SECONDS, hold))
             self._what.feed.flush_under_table_lock(session, self._what.mapping)
             if not self._what.feed.all_changes_flushed(self._what.mapping):
-                raise ChangesNotFlushed(
+                raise errors.ChangesNotFlushed(
                     "changes were left after the flush under the lock",
                     hint="run the same command again when the load is lower",
                 )
@@ -249,32 +243,32 @@ def _request(side: _Side, watch: LockWatch) -> None:
     """Wait for the lock; raise 1205 when the server or the watch ended the request."""
     try:
         side.lock.acquire()
-    except ServerFault as fault:
+    except errors.ServerFault as fault:
         if fault.code != INTERRUPTED or not watch.verdict:
             raise
         where = f"session {side.session.id}"
-        raise ServerFault(LOCK_WAIT_TIMEOUT, watch.verdict, where=where) from fault
+        raise errors.ServerFault(LOCK_WAIT_TIMEOUT, watch.verdict, where=where) from fault
 
 
 def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
     executed = str(leader.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
     late = follower.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, seconds))[0][0]
     if int(late):
-        raise ChangesNotFlushed(
+        raise errors.ChangesNotFlushed(
             f"the replica has not caught up within {seconds} s",
             hint="run the same command again when the replica lags less",
         )
 
 
-def _reason(error: MigrationFailure, found: list[Blocker]) -> str:
-    if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
+def _reason(error: errors.MigrationFailure, found: list[Blocker]) -> str:
+    if isinstance(error, errors.ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
         # No session blocks it: a server that takes no more connections, for instance.
         return error.text
     return f"blocked at the request by: {named(found)}" if found else ""
 
 
-def _passing(error: MigrationFailure) -> bool:
-    if isinstance(error, ServerFault):
+def _passing(error: errors.MigrationFailure) -> bool:
+    if isinstance(error, errors.ServerFault):
         return disposition(error) is Disposition.RETRY
     return error.resumable
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checksum.query import (
-    SOURCE,
-    UNFIT,
-    ComparisonPlan,
-    forced_table,
-    stage_column,
-    stage_table,
-)
+from spirit_py.checksum.query import SOURCE, UNFIT, forced_table, stage_column, stage_table
 from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 from spirit_py.table.values import row_introducer
@@ -24,7 +17,7 @@ from spirit_py.table.values import row_introducer
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from spirit_py.checksum.query import Selection
+    from spirit_py.checksum.query import ComparisonPlan, Selection
     from spirit_py.table.schema import Column
 
 ROW_NUMBER: Final = "_spirit_py_row"
@@ -36,15 +29,12 @@ _QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
 def create_stage(plan: ComparisonPlan, side: str) -> str:
     """Render the staging table with the ``old`` or ``new`` types, and columns for unfit values."""
     keys = [
-        f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
+        f"{stage_column('k', place)} {_type(column)} NOT NULL"
         for place, column in enumerate(plan.mapping.key_columns)
     ]
-    carried = [
-        f"{quote_identifier(stage_column('c', place))}"
-        f" {_old_type(pair.old) if side == 'old' else _type(pair.new)} NULL"
-        for place, pair in enumerate(plan.staged)
-    ]
-    primary = ", ".join(quote_identifier(stage_column("k", p)) for p in range(len(keys)))
+    types = [_old_type(p.old) if side == "old" else _type(p.new) for p in plan.staged]
+    carried = [f"{stage_column('c', place)} {kind} NULL" for place, kind in enumerate(types)]
+    primary = ", ".join(stage_column("k", place) for place in range(len(keys)))
     if plan.unfit and side == "old":
         carried.append(f"`{ROW_NUMBER}` INT NOT NULL")
         primary = f"`{ROW_NUMBER}`"
@@ -161,11 +151,11 @@ def convert_stage(
 ) -> str:
     """Render the statement in which the server converts ``places``, or all; others stay NULL."""
     mapping = plan.mapping
-    names = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
+    names = [stage_column("k", n) for n in range(len(mapping.key_columns))]
     values = list(names)
     for place, pair in enumerate(plan.staged):
         if places is None or place in places:
-            names.append(quote_identifier(stage_column("c", place)))
+            names.append(stage_column("c", place))
             values.append(pair.value_from(names[-1]))
     old, new = stage_table(mapping, "old"), stage_table(mapping, "new")
     order = f" ORDER BY `{ROW_NUMBER}`" if plan.unfit else ""
@@ -186,7 +176,7 @@ def take_back(plan: ComparisonPlan) -> str:
 def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
     """Record the places of values that do not fit; set these to NULL: such a key finds no row."""
     old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
-    gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)
+    gone = ", ".join(f"{new}.{stage_column('c', place)} = NULL" for place in places)
     return (
         f"UPDATE {_both(plan)} SET {new}.`{UNFIT}` = '{','.join(map(str, places))}', {gone}"
         f" WHERE {old}.`{ROW_NUMBER}` IN ({', '.join(map(str, numbers))})"
@@ -195,6 +185,6 @@ def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collectio
 
 def _both(plan: ComparisonPlan) -> str:
     old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
-    keys = [f"`{stage_column('k', place)}`" for place in range(len(plan.mapping.key_columns))]
+    keys = [stage_column("k", place) for place in range(len(plan.mapping.key_columns))]
     on = " AND ".join(f"{new}.{key} = {old}.{key}" for key in keys)
     return f"{old} STRAIGHT_JOIN {new} ON {on}"

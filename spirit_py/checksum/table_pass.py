@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk, KeyRange
     from spirit_py.chunk.chunker import CompositeChunker, Further
     from spirit_py.chunk.sizing import ChunkSizer
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.mysql.session import Session
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.threads import StopSwitch
@@ -152,9 +150,10 @@ class TablePass:
     def _segments(self) -> Iterator[list[RowDifference]]:
         coverage, what, target = self._coverage, self.what, self._plan.beyond
         # Opened at first use in a segment: the target's would idle until the source's end.
-        here = there = RenewedSession(partial(self._cutting, what.source))
+        cutting = partial(connect, role="checksum-cut", read_timeout=_CUT_SECONDS)
+        here = there = RenewedSession(partial(cutting, what.source))
         if what.target is not None:
-            there = RenewedSession(partial(self._cutting, what.target))
+            there = RenewedSession(partial(cutting, what.target))
         further: Further | None = None
         # A feed keeps the new table as large as the source; another table may be far larger.
         if what.feed is None and target is not None:
@@ -172,10 +171,6 @@ class TablePass:
             self._await_turn()
             with contextlib.closing(here), contextlib.closing(there):
                 yield self._segment(chunker)
-
-    @staticmethod
-    def _cutting(options: ConnectionOptions) -> Session:
-        return connect(options, role="checksum-cut", read_timeout=_CUT_SECONDS)
 
     def _further(
         self, there: RenewedSession, target: TableMapping, above: KeyRange, rows: int

@@ -117,24 +117,14 @@ def _bound(literals: list[str] | None) -> KeyBound | None:
 _LISTED_SET_MEMBERS = 10
 
 
-def above(
-    columns: Sequence[Column],
-    bound: KeyBound,
-    directions: Directions,
-    names: Sequence[str] | None = None,
-) -> str:
+def above(columns: Sequence[Column], bound: KeyBound, directions: Directions) -> str:
     """Render "comes after the bound": exclusive."""
-    return _side(columns, bound, directions, names, before=False)
+    return _side(columns, bound, directions, None, before=False)
 
 
-def up_to(
-    columns: Sequence[Column],
-    bound: KeyBound,
-    directions: Directions,
-    names: Sequence[str] | None = None,
-) -> str:
+def up_to(columns: Sequence[Column], bound: KeyBound, directions: Directions) -> str:
     """Render "comes before the bound, or is it": inclusive."""
-    return _side(columns, bound, directions, names, before=True)
+    return _side(columns, bound, directions, None, before=True)
 
 
 def chunk_predicate(
@@ -146,9 +136,9 @@ def chunk_predicate(
     """Render "is in the range", with literals as its bounds; of ENUM and SET numbers."""
     sides = []
     if within.lower is not None:
-        sides.append(above(columns, within.lower, directions, names))
+        sides.append(_side(columns, within.lower, directions, names, before=False))
     if within.upper is not None:
-        sides.append(up_to(columns, within.upper, directions, names))
+        sides.append(_side(columns, within.upper, directions, names, before=True))
     return " AND ".join(f"({side})" for side in sides) or "TRUE"
 
 
@@ -184,9 +174,7 @@ def _beyond(quoted: str, column: Column, literal: str, *, less: bool, equal: boo
     if largest is None:
         return f"{quoted} {'<' if less else '>'}{'=' if equal else ''} {literal}"
     own = int(literal)
-    numbers = (
-        range(own + (1 if equal else 0)) if less else range(own + (0 if equal else 1), largest + 1)
-    )
+    numbers = range(own + equal) if less else range(own + 1 - equal, largest + 1)
     return f"{quoted} IN ({', '.join(map(str, numbers))})" if numbers else "FALSE"
 
 

@@ -52,7 +52,6 @@ class CompositeChunker:
 
     def __post_init__(self) -> None:
         self._rest = KeyRange()
-        self._cut_rows = 0
         #: Whether everything is cut.
         self.finished = False
 
@@ -74,22 +73,15 @@ class CompositeChunker:
             cuts=cuts,
             lane_end=end,
         )
-        self._cut_rows += rows
         self._rest = KeyRange(lower=upper, upper=end)
         return chunk
 
     def observed(self, chunk: Chunk, rows: int) -> None:
         """Do nothing: every boundary is looked up."""
 
-    def estimated_fraction(self) -> float:
-        """Return how far the cut has come, against the server's estimate of the rows."""
-        if self.finished:
-            return 1.0
-        return min(0.99, self._cut_rows / max(self.mapping.source.estimated_rows, 1))
-
     def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
         """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
-        self._rest, self.finished, self._cut_rows = KeyRange(lower=lower, upper=upper), False, 0
+        self._rest, self.finished = KeyRange(lower=lower, upper=upper), False
 
     def bound_after(self, rows: int) -> KeyBound | None:
         """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
@@ -171,7 +163,6 @@ class OptimisticChunker(CompositeChunker):
         #: The first and the last key that were not cut at the last look.
         self._first: int | None = None
         self._last: int | None = None
-        self._whole: int | None = None
 
     def next_chunk(self, rows: int) -> Chunk | None:
         """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
@@ -187,18 +178,11 @@ class OptimisticChunker(CompositeChunker):
             self._computed.remove(chunk.number)
             self._density = rows / chunk.target_rows
 
-    def estimated_fraction(self) -> float:
-        """Return how far the cut has come within the range of the keys."""
-        left = self.width()
-        if self.finished or left is None or self._whole is None:
-            return 1.0 if self.finished else 0.0
-        return max(0.0, min(0.99, 1 - left / self._whole))
-
     def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
         """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
         super().restart(lower, upper)
         self._computed = set()
-        self._whole = self._first = None
+        self._first = None
 
     def bound_after(self, rows: int) -> KeyBound | None:
         """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
@@ -265,8 +249,6 @@ class OptimisticChunker(CompositeChunker):
         if ends[0] is None:
             return None
         first, last = int(ends[0]), int(ends[1])
-        if self._whole is None:
-            self._whole = last - first + 1
         self._first, self._last = first, last
         if self._density is None:
             self._density = self.mapping.source.estimated_rows / (last - first + 1)

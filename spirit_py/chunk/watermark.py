@@ -66,9 +66,7 @@ class WatermarkTracker:
     """
 
     def __init__(self, directions: Directions, rests: Sequence[Rest] = (Rest(),)) -> None:
-        self._before = (
-            operator.lt if not any(directions) else partial(precedes, directions=directions)
-        )
+        self._before = partial(precedes, directions=directions) if any(directions) else operator.lt
         self._uncommitted: list[Rest | Chunk] = list(rests)
         self._in_flight: dict[int, int] = {}
         self._index()
@@ -137,12 +135,9 @@ class WatermarkTracker:
 
     def _rest_of(self, chunk: Chunk) -> int:
         rests = [(i, one) for i, one in enumerate(self._uncommitted) if isinstance(one, Rest)]
-        goes_on = (
-            i for i, one in rests if same_bound(one.lower, chunk.lower) and self._in(one, chunk)
-        )
-        parts = (
-            i for i, one in rests if same_bound(one.upper, chunk.lane_end) and self._in(one, chunk)
-        )
+        around = [(i, one) for i, one in rests if self._in(one, chunk)]
+        goes_on = (i for i, one in around if same_bound(one.lower, chunk.lower))
+        parts = (i for i, one in around if same_bound(one.upper, chunk.lane_end))
         place = next(chain(goes_on, parts), None)
         if place is None or chunk.number in self._in_flight:
             left = ", ".join(str(one) for _, one in rests)

@@ -104,13 +104,8 @@ def _partners(
     if len(set(taken)) < len(taken) or len(partners) < len(renames):
         raise UsageFault("--map names a column twice", hint="give each column at most one partner")
     # A column whose namesake is another column's partner has no partner itself.
-    by_name = {
-        column.name.lower(): column.name.lower()
-        if column.name.lower() not in partners.values()
-        else ""
-        for column in source.columns
-    }
-    return by_name | partners
+    names = [column.name.lower() for column in source.columns]
+    return {name: "" if name in taken else name for name in names} | partners
 
 
 def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> set[str]:

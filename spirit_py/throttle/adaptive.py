@@ -143,10 +143,8 @@ class Adaptive:
         self._running = others.running
         if others.busy:
             self._last_busy = now
-        was, self._busy = (
-            self._busy,
-            others.busy or (bool(self._busy) and now - self._last_busy < _UNUSED_SECONDS),
-        )
+        was = self._busy
+        self._busy = others.busy or (bool(was) and now - self._last_busy < _UNUSED_SECONDS)
         if self._busy and not was:
             self.share, self.part_bytes = 1.0, FIRST_PART
             self.knee.begin(now, 1, sparing=True)

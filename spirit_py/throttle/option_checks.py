@@ -9,15 +9,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.replication import known_replicas
-from spirit_py.throttle.lag import (
-    NAME,
-    NAME_OR_PROVE,
-    NO_ADDRESS,
-    UNPROVED,
-    Replicas,
-    address_of,
-    unnamed,
-)
+from spirit_py.throttle import lag
 from spirit_py.throttle.replica import NO_REPLICA
 from spirit_py.throttle.server import require_query
 from spirit_py.units import human_seconds
@@ -57,13 +49,13 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
                 error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
         account = config.replica_account
-        unproved = [o for o in known if unnamed(account, o.host, o.port) is None]
+        unproved = [o for o in known if lag.unnamed(account, o.host, o.port) is None]
         if unproved:
             raise Refusal(
                 "--max-lag: no verified TLS proves that these replicas are yours"
-                f" ({', '.join(address_of(o.host, o.port) for o in unproved)}), so no password"
+                f" ({', '.join(lag.address_of(o.host, o.port) for o in unproved)}), so no password"
                 " is sent to them and they cannot be watched",
-                hint=NAME_OR_PROVE,
+                hint=lag.NAME_OR_PROVE,
                 error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
 
@@ -79,29 +71,22 @@ def unwatched(config: MigrationConfig, session: SqlSession) -> list[tuple[str, s
     if is_strict(config) or not watches_replicas(config):
         return []
     known = known_replicas(session)
-    found = [
-        (
-            f"the lag of the replica with server_id {one.server_id} is not watched: {NO_ADDRESS}",
-            NAME,
-        )
+    silent = [f"the replica with server_id {one.server_id}" for one in known if not one.host]
+    unproved = [
+        f"replica {lag.address_of(one.host, one.port)}"
         for one in known
-        if not one.host
+        if one.host and lag.unnamed(config.replica_account, one.host, one.port) is None
     ]
-    for one in known:
-        if one.host and unnamed(config.replica_account, one.host, one.port) is None:
-            where = address_of(one.host, one.port)
-            found.append((f"the lag of replica {where} is not watched: {UNPROVED}", NAME_OR_PROVE))
+    said = [(which, lag.NO_ADDRESS, lag.NAME) for which in silent]
+    said += [(which, lag.UNPROVED, lag.NAME_OR_PROVE) for which in unproved]
     if any(one.host for one in known):
-        found += [
-            (f"the lag of replica {where} is not watched: {why}", _SEE_IT)
-            for where, why in _unseen(config)
-        ]
-    return found
+        said += [(f"replica {where}", why, _SEE_IT) for where, why in _unseen(config)]
+    return [(f"the lag of {which} is not watched: {why}", what) for which, why, what in said]
 
 
 def _unseen(config: MigrationConfig) -> list[tuple[str, str]]:
     """Return replicas that cannot be watched, with why; a stopped one can: its lag is known."""
-    replicas = Replicas(config.connection, config.replicas, account=config.replica_account)
+    replicas = lag.Replicas(config.connection, config.replicas, account=config.replica_account)
     with contextlib.closing(replicas):
         replicas.look()
         replicas.settle(_LOOK_SECONDS)

@@ -303,12 +303,11 @@ FREE_DISK: Final = "free disk"
 FREE_DISK_HOLDS: Final = WRITES | {Work.SEARCH}
 
 
-def _free(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
 def free_disk_throttler(
-    folders: Iterable[Path], least: int, *, free: Callable[[Path], int] = _free
+    folders: Iterable[Path],
+    least: int,
+    *,
+    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Looking:
     """Return what waits while a folder of a server has less than ``least`` bytes free."""
     each_once = tuple(dict.fromkeys(folders))

@@ -95,19 +95,17 @@ def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) 
 
 def backlog_throttler(statistics: Callable[[], FeedStatistics]) -> Looking:
     """Return what holds the copy, which fills the binlog, back while the feed has no room (R19)."""
-    return Looking(
-        name="change feed", look=lambda: backlog_reason(statistics()), holds=frozenset({Work.COPY})
-    )
 
+    def look() -> str:
+        feed = statistics()
+        if not feed.backpressure:
+            return ""
+        return (
+            f"the change feed, which has {feed.pending} changes to apply before it reads on, and"
+            " has priority over the copy"
+        )
 
-def backlog_reason(feed: FeedStatistics) -> str:
-    """Return why the copy waits for the change feed (R19); empty when it does not."""
-    if not feed.backpressure:
-        return ""
-    return (
-        f"the change feed, which has {feed.pending} changes to apply before it reads on, and"
-        " has priority over the copy"
-    )
+    return Looking(name="change feed", look=look, holds=frozenset({Work.COPY}))
 
 
 def own_session(

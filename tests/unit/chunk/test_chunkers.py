@@ -74,7 +74,7 @@ def test_every_row_is_in_exactly_one_chunk(kind, keys):
     chunks = cut(table, chunker, 10)
     assert [key for each in chunks for key in each] == table.keys
     assert max(map(len, chunks)) <= 10
-    assert chunker.estimated_fraction() == 1.0
+    assert chunker.finished
     assert chunker.next_chunk(10) is None
 
 
@@ -178,16 +178,6 @@ def test_chunk_numbers_go_on_after_a_restart():
     chunker.next_chunk(10)
     chunker.restart(bound(5))
     assert chunker.next_chunk(10) == chunk(2, 5, 15)
-
-
-def test_the_fraction_follows_the_keys():
-    """Half of the keys cut is a half."""
-    table = ListedTable(list(range(1, 101)))
-    chunker = optimistic(table)
-    assert chunker.estimated_fraction() == 0.0
-    for _ in range(5):
-        chunker.next_chunk(10)
-    assert chunker.estimated_fraction() == pytest.approx(0.5)
 
 
 def test_only_one_auto_increment_integer_is_cut_by_arithmetic():
