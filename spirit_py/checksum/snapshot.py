@@ -165,16 +165,17 @@ class SnapshotLock:
         self._on_wait(what)
         for number, each in enumerate(locks):
             let_go_when_silent(each.session)
-            watch = LockWatch(
-                connect(each.options, role="checksum-watch", read_timeout=10),
-                each.session.id,
-                wait=self._policy.wait,
-                hold=self._what.options.lock_hold,
-                front=self._turns.fronts[number][1],
-                stop=self._what.stop,
-                tell=tell,
+            watch = stack.enter_context(
+                LockWatch(
+                    connect(each.options, role="checksum-watch", read_timeout=10),
+                    each.session.id,
+                    wait=self._policy.wait,
+                    hold=self._what.options.lock_hold,
+                    front=self._turns.fronts[number][1],
+                    stop=self._what.stop,
+                    tell=tell,
+                )
             )
-            stack.enter_context(watch)
             with _kept_alive(locks[:number], self._what.options.lock_hold):
                 if number and following:
                     _catch_up(locks[0].session, each.session, math.ceil(self._policy.wait))

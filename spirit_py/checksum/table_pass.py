@@ -257,9 +257,7 @@ class TablePass:
         one_snapshot = self._options.rolling and self._plan.aligned and not self._rolling
         if one_snapshot or self._given_up:
             return True
-        left = Suspects(
-            replace(self.what, stop=stop), wait_for=self._wait_for, locked=self._note_lock
-        )
+        left = replace(self._suspects, what=replace(self.what, stop=stop))
         left.rows |= self._suspects.rows | self._left_open | self._differing
         try:
             return bool(left.rows) and bool(left.settle()[0])

@@ -31,10 +31,9 @@ class KeyRange:
     upper: KeyBound | None = None
 
     def __str__(self) -> str:
-        def side(bound: KeyBound | None, open_end: str) -> str:
-            return open_end if bound is None else ", ".join(bound.literals)
-
-        return f"({side(self.lower, '-inf')}; {side(self.upper, '+inf')}]"
+        lower = "-inf" if self.lower is None else ", ".join(self.lower.literals)
+        upper = "+inf" if self.upper is None else ", ".join(self.upper.literals)
+        return f"({lower}; {upper}]"
 
 
 @dataclass(frozen=True, kw_only=True)

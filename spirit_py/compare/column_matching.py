@@ -67,11 +67,8 @@ def match(
         else:
             only_source.append(column.name)
     matched = [(carried[c.name.lower()], c) for c in target.columns if c.name.lower() in carried]
-    only_target = [
-        c.name
-        for c in target.columns
-        if c.name.lower() not in out and c.name.lower() not in carried
-    ]
+    known = out.union(carried)
+    only_target = [c.name for c in target.columns if c.name.lower() not in known]
     whole = not left_out and not only_source and not only_target
     computed = [new.name for old, new in matched if whole and _computed_alike(old, new)]
     pairs = tuple(_pair(old, new) for old, new in matched if new.name not in computed)

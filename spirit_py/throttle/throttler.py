@@ -117,10 +117,6 @@ def own_session(
 ) -> RenewedSession:
     """Return a session whose statements end within seconds; ``prepare`` is called with it."""
     # The server ends a wait first, or the fault would not show that it was one.
-    waits: dict[str, Any] = dict.fromkeys(
-        ("lock_wait_timeout", "innodb_lock_wait_timeout"), _ANSWER_WITHIN - 1
-    )
-    return RenewedSession(
-        partial(connect, connection, role=role, read_timeout=_ANSWER_WITHIN, **waits, **more),
-        prepare=prepare,
-    )
+    more |= dict.fromkeys(("lock_wait_timeout", "innodb_lock_wait_timeout"), _ANSWER_WITHIN - 1)
+    opened = partial(connect, connection, role=role, read_timeout=_ANSWER_WITHIN, **more)
+    return RenewedSession(opened, prepare=prepare)
