@@ -113,15 +113,8 @@ class SqlApplier:
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
     ) -> int:
         """Delete by key of the source; return the keys treated."""
-        if not keys:
-            return 0
-        if not mapping.key_order_kept:
-            delete: Callable[[SqlSession], None] = lambda s: ordered.delete(  # noqa: E731
-                s, mapping, keys, self._bounds(s)
-            )
-        else:
-            delete = lambda s: self._delete(s, mapping, keys)  # noqa: E731
-        self._run(mapping, session, delete)
+        if keys:
+            self._run(mapping, session, partial(self._delete, mapping=mapping, keys=keys))
         return len(keys)
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
@@ -154,10 +147,7 @@ class SqlApplier:
         self._workers.close()
 
     def _run(
-        self,
-        mapping: TableMapping,
-        session: SqlSession | None,
-        work: Callable[[SqlSession], T],
+        self, mapping: TableMapping, session: SqlSession | None, work: Callable[[SqlSession], T]
     ) -> T:
         try:
             if session is not None:
@@ -187,7 +177,8 @@ class SqlApplier:
             stage.replace(session, mapping, rows, bounds, contextlib.nullcontext)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
-        stage.delete(session, mapping, keys, self._bounds(session))
+        delete = stage.delete if mapping.key_order_kept else ordered.delete
+        delete(session, mapping, keys, self._bounds(session))
 
     def _replace_staged(
         self,
@@ -223,10 +214,8 @@ class SqlApplier:
         if mapping.kept:
             keys = [key for key in keys if not stage.in_source(session, mapping, key)]
         with self._judged(session, mapping):
-            if mapping.key_order_kept:
+            if keys:
                 self._delete(session, mapping, keys)
-            elif keys:
-                ordered.delete(session, mapping, keys, self._bounds(session))
             stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
 

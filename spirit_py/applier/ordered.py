@@ -12,13 +12,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from spirit_py.applier import stage
-from spirit_py.applier.stage import (
-    drop_stage,
-    fill,
-    make_stage,
-    number_column,
-    stage_table,
-)
 from spirit_py.applier.workers import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import as_stored, evaluating
@@ -51,9 +44,8 @@ def write(
         texts = [stage.behind(str(n), row.sql) for n, row in rows]
         allowed = (DEPRECATED, TRUNCATED) if any(row.staged for _, row in rows) else (DEPRECATED,)
         with as_stored(session):
-            into = (
-                f"{stage.make_row_stage(session, mapping)} ({number}, {stage.old_names(mapping)})"
-            )
+            made = stage.make_row_stage(session, mapping)
+            into = f"{made} ({number}, {stage.old_names(mapping)})"
             stage.fill(session, mapping, into, texts, bounds, allowed=allowed)
     if converted:
         names, table = identifier_list(mapping.key.columns), mapping.source.quoted
@@ -84,33 +76,30 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
     """Delete the rows of these keys of the source from the new table."""
     names = identifier_list(mapping.key.columns)
     with as_stored(session):
-        stage = make_stage(session, mapping, "keys", names=names, table=mapping.source.quoted)
-        fill(session, mapping, f"{stage} ({names})", keys, bounds)
+        made = stage.make_stage(session, mapping, "keys", names=names, table=mapping.source.quoted)
+        stage.fill(session, mapping, f"{made} ({names})", keys, bounds)
     convert(session, mapping)
     delete_found(session, mapping)
-    drop_stage(session, mapping, "new_keys")
-    drop_stage(session, mapping, "keys")
+    stage.drop_stage(session, mapping, "new_keys")
+    stage.drop_stage(session, mapping, "keys")
 
 
 def convert(
     session: SqlSession, mapping: TableMapping, kind: str = "keys", into: str = "new_keys"
 ) -> None:
     """Convert staged keys to the new key's types, without keys that do not fit these (R10)."""
-    names = identifier_list(mapping.new_key_columns)
+    names, table = identifier_list(mapping.new_key_columns), mapping.target.quoted
     with as_stored(session):
-        converted = make_stage(session, mapping, into, names=names, table=mapping.target.quoted)
-    values = ", ".join(
-        pair.value_from(quote_identifier(pair.old.name)) for pair in mapping.key_pairs
-    )
-    number, stage = number_column(mapping), stage_table(mapping, kind)
-    statement = (
-        f"INSERT INTO {converted} ({number}, {names}) SELECT {number}, {values} FROM {stage}"
-    )
+        converted = stage.make_stage(session, mapping, into, names=names, table=table)
+    values = ", ".join(p.value_from(quote_identifier(p.old.name)) for p in mapping.key_pairs)
+    number, staged = stage.number_column(mapping), stage.stage_table(mapping, kind)
+    insert = f"INSERT INTO {converted} ({number}, {names})"
+    statement = f"{insert} SELECT {number}, {values} FROM {staged}"
     with evaluating(session, mapping):
         if _converted(session, mapping, statement):
             return
         session.execute(f"DELETE FROM {converted}")
-        ((low, high),) = session.query(f"SELECT MIN({number}), MAX({number}) FROM {stage}")
+        ((low, high),) = session.query(f"SELECT MIN({number}), MAX({number}) FROM {staged}")
         ranges = [(int(low), int(high))]
         while ranges:
             low, high = ranges.pop()
@@ -128,11 +117,9 @@ def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bo
     try:
         session.execute(statement)
         judge_warnings(session, mapping)
-    except ServerFault as fault:
-        if fault.code in VALUE_ERRORS:
-            return False
-        raise
-    except ValueLost:
+    except (ServerFault, ValueLost) as error:
+        if isinstance(error, ServerFault) and error.code not in VALUE_ERRORS:
+            raise
         return False
     return True
 
@@ -148,22 +135,20 @@ def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") 
 
     Without aliases, which a multi-table DELETE looks for in the session's default schema.
     """
-    target, converted = mapping.target.quoted, stage_table(mapping, "new_keys")
+    target, converted = mapping.target.quoted, stage.stage_table(mapping, "new_keys")
     which = converted
     if but:
-        spellings, number = stage_table(mapping, "spellings"), number_column(mapping)
+        spellings, number = stage.stage_table(mapping, "spellings"), stage.number_column(mapping)
         which = (
             f"{spellings} STRAIGHT_JOIN {converted}"
             f" ON {converted}.{number} = {spellings}.{number} AND NOT {spellings}.{but}"
         )
-    where = f" WHERE {converted}.{number_column(mapping)} {within}" if within else ""
+    where = f" WHERE {converted}.{stage.number_column(mapping)} {within}" if within else ""
     return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {found(mapping)}{where}"
 
 
 def found(mapping: TableMapping, into: str = "new_keys") -> str:
     """Return the condition that a row of the new table has a converted key."""
-    target, converted = mapping.target.quoted, stage_table(mapping, into)
-    return " AND ".join(
-        f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"
-        for name in mapping.new_key_columns
-    )
+    target, converted = mapping.target.quoted, stage.stage_table(mapping, into)
+    names = map(quote_identifier, mapping.new_key_columns)
+    return " AND ".join(f"{target}.{name} = {converted}.{name}" for name in names)

@@ -70,9 +70,8 @@ def make_stage(
 
 def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
     """Create an empty staging table of the old columns, inside :func:`as_stored`."""
-    return make_stage(
-        session, mapping, "rows", names=old_names(mapping), table=mapping.source.quoted
-    )
+    names, table = old_names(mapping), mapping.source.quoted
+    return make_stage(session, mapping, "rows", names=names, table=table)
 
 
 def fill_stage(

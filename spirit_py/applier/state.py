@@ -12,17 +12,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.applier import ordered
-from spirit_py.applier.stage import (
-    behind,
-    drop_stage,
-    fill,
-    make_stage,
-    number_column,
-    old_names,
-    stage_table,
-    whole,
-)
+from spirit_py.applier import ordered, stage
 from spirit_py.applier.workers import judge_warnings
 from spirit_py.errors import DuplicateForUnique, ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
@@ -73,7 +63,7 @@ def write(
         _write(session, mapping, delete, _insert(mapping, "REPLACE"))
         over = True
     for kind in _STAGES:
-        drop_stage(session, mapping, kind)
+        stage.drop_stage(session, mapping, kind)
     return over
 
 
@@ -84,53 +74,46 @@ def _stage(
     bounds: Bounds,
 ) -> None:
     """Stage all rows by number, and for each key, as the server compares it, the latest number."""
-    number, key = number_column(mapping), identifier_list(mapping.key.columns)
-    source = mapping.source.quoted
+    number, key = stage.number_column(mapping), identifier_list(mapping.key.columns)
+    source, olds = mapping.source.quoted, stage.old_names(mapping)
     latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
     last = 0
     with as_stored(session):
-        rows = make_stage(session, mapping, "rows", names=old_names(mapping), table=source)
-        keys = make_stage(session, mapping, "keys", names=key, table=source, primary=key)
+        rows = stage.make_row_stage(session, mapping)
+        keys = stage.make_stage(session, mapping, "keys", names=key, table=source, primary=key)
         if mapping.key_merging:
             _make_spellings(session, mapping)
         for part in parts:
             numbered = list(enumerate(part, last + 1))
             last += len(numbered)
-            texts = [behind(str(n), c.key) for n, c in numbered]
-            fill(session, mapping, f"{keys} ({number}, {key})", texts, bounds, tail=latest)
+            texts = [stage.behind(str(n), c.key) for n, c in numbered]
+            stage.fill(session, mapping, f"{keys} ({number}, {key})", texts, bounds, tail=latest)
             if mapping.key_merging:
                 # The first change of each spelling decides whether it is fresh.
-                texts = [
-                    behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered
-                ]
-                stage = stage_table(mapping, "spellings")
-                into = f"{stage} ({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
-                first = f" ON DUPLICATE KEY UPDATE {number} = {stage}.{number}"
-                fill(session, mapping, into, texts, bounds, tail=first)
-            texts = [behind(str(n), c.row.sql) for n, c in numbered if c.row]
-            fill(session, mapping, f"{rows} ({number}, {old_names(mapping)})", texts, bounds)
+                marks = [f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}" for n, c in numbered]
+                texts = [stage.behind(m, c.key) for m, c in zip(marks, part, strict=True)]
+                spellings = stage.stage_table(mapping, "spellings")
+                into = f"{spellings} ({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
+                first = f" ON DUPLICATE KEY UPDATE {number} = {spellings}.{number}"
+                stage.fill(session, mapping, into, texts, bounds, tail=first)
+            texts = [stage.behind(str(n), c.row.sql) for n, c in numbered if c.row]
+            stage.fill(session, mapping, f"{rows} ({number}, {olds})", texts, bounds)
 
 
 def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
-    same = _digest(mapping)
-    make_stage(
-        session,
-        mapping,
-        "spellings",
-        names=identifier_list(mapping.key.columns),
-        table=mapping.source.quoted,
-        primary=same,
-        more=f"{same} BINARY({_DIGEST_BYTES}) NOT NULL DEFAULT '',"
-        f" {_fresh(mapping)} BOOLEAN NOT NULL DEFAULT FALSE",
-    )
+    names, table = identifier_list(mapping.key.columns), mapping.source.quoted
+    kind, same = "spellings", _digest(mapping)
+    more = f"{same} BINARY({_DIGEST_BYTES}) NOT NULL DEFAULT ''"
+    more += f", {_fresh(mapping)} BOOLEAN NOT NULL DEFAULT FALSE"
+    stage.make_stage(session, mapping, kind, names=names, table=table, primary=same, more=more)
 
 
 def _fresh(mapping: TableMapping) -> str:
-    return number_column(mapping, "_spirit_py_fresh")
+    return stage.number_column(mapping, "_spirit_py_fresh")
 
 
 def _digest(mapping: TableMapping) -> str:
-    return number_column(mapping, "_spirit_py_spelling")
+    return stage.number_column(mapping, "_spirit_py_spelling")
 
 
 def _digest_of(key: str) -> str:
@@ -138,15 +121,15 @@ def _digest_of(key: str) -> str:
 
 
 def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str) -> None:
-    with whole(session), evaluating(session, mapping):
+    with stage.whole(session), evaluating(session, mapping):
         session.execute(delete)
         session.execute(insert)
         judge_warnings(session, mapping)
 
 
 def _insert(mapping: TableMapping, verb: str) -> str:
-    rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
-    number = number_column(mapping)
+    rows, keys = stage.stage_table(mapping, "rows"), stage.stage_table(mapping, "keys")
+    number = stage.number_column(mapping)
     carried = [f"{rows}.{quote_identifier(pair.old.name)}" for pair in mapping.pairs]
     values = [pair.value_from(name) for pair, name in zip(mapping.pairs, carried, strict=True)]
     return (
@@ -162,7 +145,7 @@ def _named(
     """Build the error that names the rows left over; they are inserted again, and rolled back."""
     ordered.convert(session, mapping, _with_keys(mapping), into="row_keys")
     try:
-        with whole(session):
+        with stage.whole(session):
             with evaluating(session, mapping):
                 session.execute(delete)
                 session.execute(_insert(mapping, "INSERT IGNORE"))
@@ -177,9 +160,9 @@ def _named(
 
 
 def _left_over(mapping: TableMapping) -> str:
-    rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
-    converted, number = stage_table(mapping, "row_keys"), number_column(mapping)
-    own = stage_table(mapping, _with_keys(mapping))
+    rows, keys = stage.stage_table(mapping, "rows"), stage.stage_table(mapping, "keys")
+    converted, number = stage.stage_table(mapping, "row_keys"), stage.number_column(mapping)
+    own = stage.stage_table(mapping, _with_keys(mapping))
     old = ", ".join(f"{own}.{quote_identifier(name)}" for name in mapping.key.columns)
     new = f"{mapping.target.quoted}.{quote_identifier(mapping.new_key_columns[0])}"
     return (
@@ -198,10 +181,9 @@ def _with_keys(mapping: TableMapping) -> str:
 
 def _error(mapping: TableMapping, keys: Sequence[str], texts: Sequence[str]) -> DuplicateForUnique:
     count = max(len(keys), len(texts))
+    details = [*texts[:_EXAMPLES], *(f"key {key}" for key in keys)]
     if len(keys) == len(texts):
         details = [f"key {key}: {text}" for key, text in zip(keys, texts, strict=True)]
-    else:
-        details = [*texts[:_EXAMPLES], *(f"key {key}" for key in keys)]
     return DuplicateForUnique(
         f"{count} rows of {mapping.source.full_name} are duplicates for a new"
         f" unique key of {mapping.target.name}",

@@ -16,13 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, PacketTooSmall, ServerFault, ValueLost
+from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import (
-    LOCK_WAIT_TIMEOUT,
-    PACKET_TOO_SMALL,
-    RAISE_PACKET,
-    connection_lost,
-)
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, read_complaint, telling
 from spirit_py.mysql.session import CuttableSession
@@ -78,7 +73,7 @@ class Worker:
             self.before(session)
             return work(session)
         except ServerFault as fault:
-            if connection_lost(fault):
+            if faults.connection_lost(fault):
                 self.lose()
             raise
         except BaseException:
@@ -110,9 +105,8 @@ def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:
                 session.execute(f"KILL {int(holder)}")
     ((got,),) = session.query(f"SELECT GET_LOCK({name}, {_FENCE_SECONDS})")
     if got != 1:
-        raise ServerFault(
-            LOCK_WAIT_TIMEOUT, "a lost session of the applier still runs", where="apply session"
-        )
+        said = "a lost session of the applier still runs"
+        raise ServerFault(faults.LOCK_WAIT_TIMEOUT, said, where="apply session")
 
 
 class Workers:
@@ -124,12 +118,8 @@ class Workers:
         token = secrets.token_hex(8)
         self._left: set[str] = set()
         self._left_lock = threading.Lock()
-        self._workers = [
-            Worker(
-                options, lock_name("apply", token, n), before=self.require_alone, check=self._check
-            )
-            for n in range(count)
-        ]
+        fences = [lock_name("apply", token, n) for n in range(count)]
+        self._workers = [Worker(options, f, self.require_alone, self._check) for f in fences]
         self._free: queue.LifoQueue[Worker] = queue.LifoQueue()
         for worker in reversed(self._workers):
             self._free.put(worker)
@@ -190,11 +180,11 @@ def judge_warnings(
 ) -> None:
     """Raise for any warning of the last statement that is not allowed."""
     for level, code, text in telling(session, mapping.recomputed):
-        if code in PACKET_TOO_SMALL:
+        if code in faults.PACKET_TOO_SMALL:
             raise PacketTooSmall(
                 f"a changed row of {mapping.source.full_name} has a value that"
                 f" is too large: {text} ({level.lower()} {code})",
-                hint=RAISE_PACKET,
+                hint=faults.RAISE_PACKET,
             )
         if code not in set(allowed):
             raise value_lost(mapping, f"{level.lower()} {code}: {text}")
