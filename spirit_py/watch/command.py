@@ -8,20 +8,12 @@ import select
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py import errors
 from spirit_py.binlog.position import read_position
 from spirit_py.binlog.writes import OPTION, StatementWrites
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
-from spirit_py.errors import (
-    FeedBroken,
-    FeedFailure,
-    Interrupted,
-    PositionNotFound,
-    ServerFault,
-    SpiritError,
-    UsageFault,
-)
 from spirit_py.events.run import Warned, WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
@@ -47,7 +39,7 @@ class OutputClosed(Exception):
     """The reader of the output has gone (``| head``)."""
 
 
-class OutputFault(SpiritError):
+class OutputFault(errors.SpiritError):
     """The lines cannot be written, for example for lack of room. The hint has the position."""
 
     error_code = ErrorCode.OUTPUT_FAILED
@@ -115,16 +107,13 @@ class Lines:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise OutputClosed from error
         except OSError as error:
-            self._fault = self._failed(error)
+            self._fault = OutputFault(
+                f"cannot write to the standard output: {error.strerror or error}",
+                hint="the last line may be incomplete; write the lines to another place, and go on"
+                f" with --from '{self.position}'",
+                details=(f"position: {self.position}",),
+            )
             raise self._fault from error
-
-    def _failed(self, error: OSError) -> OutputFault:
-        return OutputFault(
-            f"cannot write to the standard output: {error.strerror or error}",
-            hint="the last line may be incomplete; write the lines to another place, and go on with"
-            f" --from '{self.position}'",
-            details=(f"position: {self.position}",),
-        )
 
     def closed(self) -> bool:
         """Return, without writing, whether the reader has gone."""
@@ -134,6 +123,11 @@ class Lines:
 BROKEN_PIPE: Final = 141
 """Exit code when the reader of the output closed it: 128 and SIGPIPE, as of ``cat``."""
 _JOIN_SECONDS: Final = 10.0
+_GONE: Final = "the changes since then are not available; follow from now, without --from"
+_PREPARED_UNSEEN: Final = (
+    "the account may not see which XA transactions are prepared (GRANT XA_RECOVER_ADMIN): their"
+    " rows are not in this stream, and a note at their xa_commit will say so"
+)
 
 
 def watch(options: WatchConfig, *, descriptor: int, tell: Tell) -> int:
@@ -172,15 +166,13 @@ class _Watch:
         except OutputClosed:
             return BROKEN_PIPE
         except OutputStuck as stuck:
-            raise self._interrupted() or FeedFailure(
+            raise self._interrupted() or errors.FeedFailure(
                 "the output is stuck", error_code=ErrorCode.OUTPUT_FAILED
             ) from stuck
-        except SpiritError as error:
+        except errors.SpiritError as error:
             # Not about migrations: nothing is migrated here.
-            if isinstance(error, PositionNotFound):
-                error.hint = (
-                    "the changes since then are not available; follow from now, without --from"
-                )
+            if isinstance(error, errors.PositionNotFound):
+                error.hint = _GONE
             elif "migration" in error.hint:
                 error.hint = ONWARD
             raise
@@ -193,21 +185,18 @@ class _Watch:
             return ScopeSource(
                 options.connection, FeedOptions(), database=options.database, table=options.table
             )
-        except ServerFault as fault:
+        except errors.ServerFault as fault:
             raise connection_refusal(fault, options.connection) from fault
 
     def _follower(self, stream: ScopeSource, progress: Progress) -> Follower:
         older = set() if self.options.position else stream.prepared_before()
         if older is None:
-            self.tell(
-                Warned(
-                    said="the account may not see which XA transactions are prepared (GRANT"
-                    " XA_RECOVER_ADMIN): their rows are not in this stream, and a note at their"
-                    " xa_commit will say so"
-                )
-            )
+            self.tell(Warned(said=_PREPARED_UNSEEN))
         elif older:
             self.tell(WatchXaPrepared(transactions=sorted(older)))
+        onward = "go on with --from the last line's position, and {}"
+        passable, covers, folds = self.options.passable, stream.scope.covers, stream.ignore_case
+        writes = StatementWrites(passable, covers, ignore_case=folds, onward=onward, give_up=ONWARD)
         return Follower(
             progress=progress,
             scope=stream.scope,
@@ -215,13 +204,7 @@ class _Watch:
             out=self._out,
             flush=self.lines.flush,
             forget=stream.forget_codecs,
-            writes=StatementWrites(
-                self.options.passable,
-                stream.scope.covers,
-                ignore_case=stream.ignore_case,
-                onward="go on with --from the last line's position, and {}",
-                give_up=ONWARD,
-            ),
+            writes=writes,
             heartbeat=self.options.heartbeat,
         )
 
@@ -272,17 +255,16 @@ class _Watch:
         if (interrupted := self._interrupted()) is not None:
             raise interrupted
         if error is None:
-            error = FeedBroken("the stream ended by itself", hint="this is a bug: report it")
-        position = self.lines.position
-        self.tell(WatchBroken(position=position))
+            error = errors.FeedBroken("the stream ended by itself", hint="this is a bug: report it")
+        self.tell(WatchBroken(position=self.lines.position))
         raise error
 
-    def _interrupted(self) -> Interrupted | None:
+    def _interrupted(self) -> errors.Interrupted | None:
         reason = self.stop.reason
-        if not isinstance(reason, Interrupted):
+        if not isinstance(reason, errors.Interrupted):
             return None
         onward = f"go on with --from '{self.lines.position}'"
-        return Interrupted(reason.exit_code - 128, hint=onward)
+        return errors.Interrupted(reason.exit_code - 128, hint=onward)
 
 
 def _check_position(text: str) -> None:
@@ -290,7 +272,7 @@ def _check_position(text: str) -> None:
         if text:
             read_position(text)
     except ValueError as error:
-        raise UsageFault(
+        raise errors.UsageFault(
             f"--from is not a position: {text!r} ({error})",
             hint="use the position of a line that spirit-py watch printed, or now",
         ) from error
@@ -299,7 +281,7 @@ def _check_position(text: str) -> None:
 def _check_passable(passable: Iterable[tuple[str, str]], scope: Scope) -> None:
     for schema, table in passable:
         if scope.covers(schema, table):
-            raise UsageFault(
+            raise errors.UsageFault(
                 f"{OPTION} {schema}.{table}: the table is followed, and a write in STATEMENT format"
                 " to it cannot be printed",
                 hint="follow less with --database and --table, or leave the option out",

@@ -41,32 +41,18 @@ _PARTITION_WORK: Final = (
     "ADD", "DROP", "REORGANIZE", "COALESCE", "TRUNCATE", "EXCHANGE", "ANALYZE", "CHECK",
     "OPTIMIZE", "REBUILD", "REPAIR", "DISCARD", "IMPORT",
 )  # fmt: skip
-_HEADS: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
-    *((("ADD", word), _H) for word in ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "CHECK")),
-    (("ADD", "FOREIGN", "KEY"), _H),
-    (("ADD", "UNIQUE"), _K),
-    (("DROP", "CHECK"), _H),
-    (("DROP", "FOREIGN", "KEY"), _H),
-    (("ALTER", "CHECK"), _H),
-    (("ALTER", "CONSTRAINT"), _H),
-    (("ALTER", "INDEX"), _K),
-    (("RENAME", "INDEX"), _K),
-    (("RENAME", "KEY"), _K),
-    *(((word, "PARTITION"), _H) for word in _PARTITION_WORK),
-    (("PARTITION", "BY"), _H),
-    (("REMOVE", "PARTITIONING"), _H),
-    (("DISCARD", "TABLESPACE"), _H),
-    (("IMPORT", "TABLESPACE"), _H),
-    (("ENABLE", "KEYS"), _H),
-    (("DISABLE", "KEYS"), _H),
-    (("ORDER", "BY"), _H),
-    *(((word, "VALIDATION"), _H) for word in ("WITH", "WITHOUT")),
-    *(((word,), _H) for word in ("ALGORITHM", "LOCK", "FORCE")),
-)
+_HEADS: Final = {
+    _H: (
+        "ADD INDEX", "ADD KEY", "ADD FULLTEXT", "ADD SPATIAL", "ADD CHECK", "ADD FOREIGN KEY",
+        "DROP CHECK", "DROP FOREIGN KEY", "ALTER CHECK", "ALTER CONSTRAINT", "PARTITION BY",
+        *(f"{work} PARTITION" for work in _PARTITION_WORK), "REMOVE PARTITIONING",
+        "DISCARD TABLESPACE", "IMPORT TABLESPACE", "ENABLE KEYS", "DISABLE KEYS", "ORDER BY",
+        "WITH VALIDATION", "WITHOUT VALIDATION", "ALGORITHM", "LOCK", "FORCE",
+    ),
+    _K: ("ADD UNIQUE", "ALTER INDEX", "RENAME INDEX", "RENAME KEY"),
+}  # fmt: skip
 _CONSTRAINTS: Final = {"CHECK": _H, "FOREIGN": _H, "UNIQUE": _K}
-_COLUMN_PROPERTIES: Final = (
-    ("SET", "DEFAULT"), ("DROP", "DEFAULT"), ("SET", "VISIBLE"), ("SET", "INVISIBLE"),
-)  # fmt: skip
+_COLUMN_PROPERTIES: Final = ("SET DEFAULT", "DROP DEFAULT", "SET VISIBLE", "SET INVISIBLE")
 _WHAT: Final = "a name"
 
 
@@ -121,8 +107,8 @@ def _alter(cursor: Cursor) -> _Verdict:
 
 
 def _clause(cursor: Cursor) -> _Verdict:
-    for words, verdict in _HEADS:
-        if cursor.starts_with(*words):
+    for verdict, heads in _HEADS.items():
+        if any(cursor.starts_with(*head.split()) for head in heads):
             return verdict
     if is_option(cursor) or _goes_on(cursor):
         return _Verdict.HARMLESS
@@ -135,7 +121,7 @@ def _clause(cursor: Cursor) -> _Verdict:
     if cursor.take("ALTER"):
         cursor.take("COLUMN")
         cursor.name(_WHAT)
-        if any(cursor.starts_with(*words) for words in _COLUMN_PROPERTIES):
+        if any(cursor.starts_with(*head.split()) for head in _COLUMN_PROPERTIES):
             return _Verdict.HARMLESS
     return _Verdict.UNPROVEN
 
@@ -187,8 +173,7 @@ class Definitions:
 
     def learn(self, table: Table) -> None:
         """Read a definition before it is needed; a table that does not exist is skipped."""
-        known = self._settled(table)
-        if known is not None:
+        if (known := self._settled(table)) is not None:
             self._known[table] = known
 
     def compile(self, table_map: TableMap) -> RowCodec:
@@ -249,13 +234,10 @@ class Definitions:
 
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
         """Return whether DDL changed a definition; SchemaChanged if earlier rows used it."""
-        touched = [
-            table
-            for table in self._known
-            if any(_names(name.schema, name.table, table) for name in statement.names)
-        ]
         changed, place = False, seen.place
-        for table in touched:
+        for table in list(self._known):
+            if not any(_names(name.schema, name.table, table) for name in statement.names):
+                continue
             known = self._known[table]
             wanted = known.executed.empty()
             wanted.advance(place)
@@ -281,9 +263,9 @@ def _names(schema: str, table: str | None, found: Table) -> bool:
 def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
     primary = behind.primary_key
     keyed = primary is not None and bool(primary.columns)
+    plain = seen.plain_backslash
     return seen.certain and all(
-        leaves_rows_as_described(sql, plain_backslash=seen.plain_backslash, keyed=keyed)
-        for sql in filter(None, (seen.sql, seen.other))
+        leaves_rows_as_described(sql, plain_backslash=plain, keyed=keyed) for sql in seen.texts
     )
 
 

@@ -7,18 +7,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.binlog import events
 from spirit_py.binlog.connection import StreamLost
-from spirit_py.binlog.events import (
-    Advanced,
-    Began,
-    Committed,
-    Failed,
-    Restarted,
-    RowsChanged,
-    StatementSeen,
-    XaDecided,
-    XaPrepared,
-)
 from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.statements import readings
@@ -33,7 +23,7 @@ from spirit_py.watch.records import Scope, TableNames, record, row_record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.binlog.events import Event, Frontier, Place, Table
+    from spirit_py.binlog.events import Event, Frontier, Place, RowsChanged, StatementSeen, Table
     from spirit_py.binlog.position import ServerFrontier
     from spirit_py.binlog.statements import Statement
     from spirit_py.binlog.writes import StatementWrites
@@ -77,25 +67,25 @@ class Follower:
     def deliver(self, event: Event) -> None:
         """Take one event; raise what the stream cannot go on after."""
         match event:
-            case RowsChanged(place=place):
+            case events.RowsChanged(place=place):
                 if not self._xa.keep(event):
                     self._print_rows(event, place)
-            case Began(place, xid):
+            case events.Began(place, xid):
                 self._began(place, xid)
-            case Committed(place):
+            case events.Committed(place):
                 self._committed(place)
-            case Advanced(place):
+            case events.Advanced(place):
                 self.progress.advance(place)
                 self._quiet(place)
-            case XaPrepared(place, xid):
+            case events.XaPrepared(place, xid):
                 self._prepared(place, xid)
-            case XaDecided():
+            case events.XaDecided():
                 self._decided(event)
-            case StatementSeen():
+            case events.StatementSeen():
                 self._statement(event)
-            case Restarted():
+            case events.Restarted():
                 self._restarted()
-            case Failed(error):
+            case events.Failed(error):
                 raise error
 
     def _say(self, kind: str, place: Place | None = None, **fields: object) -> None:
@@ -147,7 +137,7 @@ class Follower:
         self._say("xa_prepare", place, xid=xid)
         self.flush()
 
-    def _decided(self, event: XaDecided) -> None:
+    def _decided(self, event: events.XaDecided) -> None:
         place, xid = event.place, event.xid
         rows, known = self._xa.rows(xid), self._xa.knows(xid)
         if rows is not None and event.commit:
@@ -155,10 +145,9 @@ class Follower:
         self._xa.forget(xid)
         self._open = False
         self.progress.decided(xid, place)
-        kind = "xa_commit" if event.commit else "xa_rollback"
         if rows is not None or not known:
             note = {} if rows is not None else {"note": _OLDER}
-            self._say(kind, place, xid=xid, **note)
+            self._say("xa_commit" if event.commit else "xa_rollback", place, xid=xid, **note)
             self.flush()
 
     def _statement(self, event: StatementSeen) -> None:

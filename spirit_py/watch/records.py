@@ -24,9 +24,7 @@ def record(kind: str, position: str, place: Place | None = None, **fields: Any) 
     """Build an event; ``place`` is None for an event of the program's own."""
     made: Record = {"kind": kind, "position": position}
     if place is not None:
-        made["gtid"] = place.gtid or None
-        made["file"] = place.file
-        made["offset"] = place.offset
+        made |= {"gtid": place.gtid or None, "file": place.file, "offset": place.offset}
         made["executed_at"] = utc_time(place.executed_at)
     return made | fields
 
@@ -40,21 +38,11 @@ def utc_time(seconds: int) -> str | None:
 
 def row_record(position: str, place: Place, table: Table, change: RowChange) -> Record:
     """Build the event of one changed row."""
-    before = _values(change.before)
-    after = _values(change.after)
-    return record(
-        change.kind,
-        position,
-        place,
-        schema=table[0],
-        table=table[1],
-        before=_columns(change.before, before, after),
-        after=_columns(change.after, after, before),
-    )
-
-
-def _values(image: RowImage | None) -> dict[str, Any] | None:
-    return None if image is None else image.values()
+    old = None if change.before is None else change.before.values()
+    new = None if change.after is None else change.after.values()
+    before, after = _columns(change.before, old, new), _columns(change.after, new, old)
+    names = {"schema": table[0], "table": table[1]}
+    return record(change.kind, position, place, **names, before=before, after=after)
 
 
 def _columns(
@@ -142,11 +130,8 @@ def _row(found: Record) -> str:
     if before is None or after is None:
         rest = [_pair(column) for column in columns if not column["is_key"]]
     else:
-        rest = [
-            f"{_pair(old)} -> {_value(new)}"
-            for old, new in zip(before, after, strict=True)
-            if new["changed"]
-        ]
+        pairs = zip(before, after, strict=True)
+        rest = [f"{_pair(old)} -> {_value(new)}" for old, new in pairs if new["changed"]]
     return ", ".join(keys) + (": " if keys and rest else "") + ", ".join(rest)
 
 
@@ -250,8 +235,7 @@ class Progress:
 
     def text(self) -> str:
         """Return the opaque position."""
-        if not self._text:
-            self._text = self._made()
+        self._text = self._text or self._made()
         return self._text
 
     def _made(self) -> str:
