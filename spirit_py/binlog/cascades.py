@@ -19,7 +19,7 @@ from spirit_py.binlog.events import Doubt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spirit_py.binlog.codec.rows import ImageDecoder, RowChange
+    from spirit_py.binlog.codec.rows import RowChange, RowCodec
     from spirit_py.binlog.events import Table
     from spirit_py.table.schema import TableSchema
 
@@ -79,7 +79,7 @@ class Cascades:
         """Return what a rows event of a followed table is."""
         doubt = Doubt.NONE
         if flags & BY_SQL_LAYER:
-            parents = self._acting.get(table, _NOTHING)
+            parents = self._acting.get(table, frozenset())
             acting = not parents.isdisjoint(self._tables)
             unchecked = flags & UNCHECKED and (parents or len(self._tables) > 1)
             if unchecked or (acting and kind not in _INSERTS):
@@ -98,9 +98,6 @@ class Cascades:
         return seen
 
 
-_NOTHING: Final[frozenset[bytes]] = frozenset()
-
-
 MOST_KEYS: Final = 100_000
 """Keys that are kept of a table: about 20 MB."""
 
@@ -117,7 +114,7 @@ class DoubtfulKeys:
         self._most = most
         self._independent = independent
         self._keys: dict[tuple[Any, ...], int] = {}
-        self._codec: ImageDecoder | None = None
+        self._codec: RowCodec | None = None
         self._number = 0
         #: The number of the last transaction of which a key was not kept; 0 for none.
         self._lost = 0

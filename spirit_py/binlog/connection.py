@@ -25,16 +25,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_server, identity
 from spirit_py.mysql.own_sessions import claim
+from spirit_py.mysql.tls import modes
 from spirit_py.mysql.tls.driver import context_of
-from spirit_py.mysql.tls.modes import (
-    TLS_FAULT,
-    WITHOUT_TLS,
-    CertificateCheck,
-    attempts,
-    certificate_host,
-    connecting_host,
-    next_may_do,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +132,7 @@ class BinlogConnection:
             self._connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _open(self, **_: object) -> Connection[Any]:
-        ways = attempts(self.options)
+        ways = modes.attempts(self.options)
         for way in ways:
             try:
                 connection = _DumpConnection(self.gtids, **self._settings(way))
@@ -149,14 +141,13 @@ class BinlogConnection:
                 return connection
             except pymysql.err.OperationalError as error:
                 code, text = error.args[0], str(error.args[-1])
-                if way == ways[-1] or not next_may_do(way, code, text):
+                if way == ways[-1] or not modes.next_may_do(way, code, text):
                     raise
             except RuntimeError as error:
                 # Without TLS PyMySQL cannot encrypt a password that the server has forgotten.
                 if way == ways[-1]:
-                    raise StreamLost(
-                        f"cannot authenticate at {self.options.address}: {error}"
-                    ) from error
+                    said = f"cannot authenticate at {self.options.address}: {error}"
+                    raise StreamLost(said) from error
         raise AssertionError("there is always one attempt to make")
 
     def _check_server(self, connection: Connection[Any]) -> None:
@@ -197,8 +188,8 @@ class BinlogConnection:
             settings["unix_socket"] = options.socket
         else:
             # The library compares the certificate with the name to which it connects.
-            named = way.check is CertificateCheck.IDENTITY
-            host = certificate_host(options) if named else connecting_host(options)
+            named = way.check is modes.CertificateCheck.IDENTITY
+            host = modes.certificate_host(options) if named else modes.connecting_host(options)
             settings |= {"host": host, "port": options.port}
         if way.encrypted:
             settings["ssl"] = context_of(way, options.tls)
@@ -225,10 +216,8 @@ class BinlogConnection:
             if any(sign in low for sign in _PASSING):
                 return StreamLost(where)
             if any(sign in low for sign in _GONE):
-                return PositionNotFound(
-                    f"cannot go on reading {where}",
-                    hint="start again; keep binlogs longer (binlog_expire_logs_seconds)",
-                )
+                hint = "start again; keep binlogs longer (binlog_expire_logs_seconds)"
+                return PositionNotFound(f"cannot go on reading {where}", hint=hint)
             if self.place is not None and any(sign in low for sign in _NO_EVENT):
                 return FeedFailure(
                     f"no event of the binlog begins at {self.place}: cannot read {where}",
@@ -255,8 +244,8 @@ class _DumpConnection(Connection):
         """Answer the greeting; PyMySQL before 1.2 goes on in the clear if it has no TLS."""
         offered: int = self.server_capabilities  # type: ignore[attr-defined]
         if self._must_encrypt and not offered & CLIENT.SSL:
-            text = f"{WITHOUT_TLS}, but the server does not support it"
-            raise pymysql.err.OperationalError(TLS_FAULT, text)
+            text = f"{modes.WITHOUT_TLS}, but the server does not support it"
+            raise pymysql.err.OperationalError(modes.TLS_FAULT, text)
         super()._request_authentication()  # type: ignore[misc]
 
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:

@@ -5,21 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.binlog import wire, writes
+from spirit_py.binlog import events, wire, writes
 from spirit_py.binlog.cascades import FLAGS_AT, Cascades
 from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.binlog.connection import StreamLost
-from spirit_py.binlog.events import (
-    Advanced,
-    Began,
-    Committed,
-    Hidden,
-    Place,
-    Restarted,
-    RowsChanged,
-    XaDecided,
-    XaPrepared,
-)
+from spirit_py.binlog.events import Advanced, Place
 from spirit_py.errors import BinlogUnreadable, HiddenChange, HistoryLost, UnreadableChange
 
 if TYPE_CHECKING:
@@ -97,7 +87,7 @@ class BinlogParser:
         self._checksums = None
         self._open_tables.clear()
         self._end_group()
-        self._hand_on(Restarted())
+        self._hand_on(events.Restarted())
 
     def forget_codecs(self) -> None:
         """Ask for a codec again at the next table map of each table."""
@@ -108,7 +98,9 @@ class BinlogParser:
         self.cascades.end()
         self._xid = ""
 
-    def _complete(self, event: Committed | XaPrepared | XaDecided | Advanced) -> None:
+    def _complete(
+        self, event: Advanced | events.Committed | events.XaPrepared | events.XaDecided
+    ) -> None:
         self._hand_on(event)
         self.complete.advance(event.place)
 
@@ -119,9 +111,8 @@ class BinlogParser:
     @property
     def place(self) -> Place:
         """The end of the event that was read last."""
-        return Place(
-            self.file, self.offset, self._tsid, self._number, self._time, self._committed_at
-        )
+        gtid = self._tsid, self._number
+        return Place(self.file, self.offset, *gtid, self._time, self._committed_at)
 
     def feed(self, event: bytes | memoryview) -> None:
         """Take one event of the stream, from its header on; nothing keeps a view of it.
@@ -130,20 +121,13 @@ class BinlogParser:
         not match (R14). FeedFailure: the event is damaged, or says that the binlog lost events.
         """
         kind = event[4]
-        size = len(event)
-        self.received_bytes += size
-        if kind in wire.ROWS and (number := bytes(event[19:25])) not in self._open_tables:
-            self.skipped_bytes += size
-            if number in self._own_ids:
-                self.own_bytes += size
+        self.received_bytes += len(event)
+        if kind in wire.ROWS and bytes(event[19:25]) not in self._open_tables:
             self.cascades.passed(event[wire.HEADER_SIZE + FLAGS_AT])
-            self._move(event)
+            self._skip(event)
             return
         if kind == wire.TABLE_MAP and not self._is_followed(bytes(event)):
-            self.skipped_bytes += size
-            if bytes(event[19:25]) in self._own_ids:
-                self.own_bytes += size
-            self._move(event)
+            self._skip(event)
             return
         if kind == wire.FORMAT_DESCRIPTION:
             self._checksums = wire.format_has_checksums(event)
@@ -156,6 +140,12 @@ class BinlogParser:
             self._move(event)
             self._time = int.from_bytes(event[:4], "little")
         self._handle(kind, body, event)
+
+    def _skip(self, event: bytes | memoryview) -> None:
+        self.skipped_bytes += len(event)
+        if bytes(event[19:25]) in self._own_ids:
+            self.own_bytes += len(event)
+        self._move(event)
 
     def _is_followed(self, table_map: bytes) -> bool:
         number, name = table_map[19:25], wire.table_name(table_map[19:])
@@ -203,16 +193,15 @@ class BinlogParser:
         """Drop the incomplete transaction: cut off by the end of a file, it never committed."""
         if self.in_group:
             self._end_group()
-            self._hand_on(Restarted())
+            self._hand_on(events.Restarted())
 
     def _file_begun(self, _: bytes) -> None:
         if not self.in_group:
             self._complete(Advanced(Place(self.file, self.offset)))
 
     def _statement(self, body: bytes, *, load: bool = False) -> None:
-        event = writes.parse_query(
-            body, self._charsets, self.place, load=load, prepared=bool(self._xid)
-        )
+        prepared = bool(self._xid)
+        event = writes.parse_query(body, self._charsets, self.place, load=load, prepared=prepared)
         if self.between is not None:
             self.between.statement(event)
         self._hand_on(event)
@@ -225,16 +214,13 @@ class BinlogParser:
 
     def _gtid(self, kind: int, body: bytes) -> None:
         if self.in_group:
-            self._hand_on(Restarted())
+            self._hand_on(events.Restarted())
         self._end_group()
-        if kind == wire.GTID:
-            self._tsid, self._number = wire.parse_gtid(body)
-        elif kind == wire.GTID_TAGGED:
-            self._tsid, self._number = wire.parse_tagged_gtid(body)
+        if kind == wire.GTID_TAGGED:
+            self._tsid, self._number, self._committed_at = wire.parse_tagged_gtid(body)
         else:
-            self._tsid, self._number = "", 0
-        tagged = kind == wire.GTID_TAGGED
-        self._committed_at = wire.tagged_commit_time(body) if tagged else wire.commit_time(body)
+            self._tsid, self._number = wire.parse_gtid(body) if kind == wire.GTID else ("", 0)
+            self._committed_at = wire.commit_time(body)
 
     def _table_map(self, body: bytes) -> None:
         table = self._followed[wire.table_name(body)]
@@ -247,10 +233,10 @@ class BinlogParser:
     def _rows(self, kind: int, body: bytes) -> None:
         if not self._began:
             self._began = True
-            self._hand_on(Began(self.place, self._xid))
+            self._hand_on(events.Began(self.place, self._xid))
         table, codec = self._open_tables[body[:6]]
         doubt = self.cascades.judge(table, kind, body[FLAGS_AT])
-        self._hand_on(RowsChanged(table, kind, body, codec, self.place, doubt))
+        self._hand_on(events.RowsChanged(table, kind, body, codec, self.place, doubt))
 
     def _partial(self, body: bytes) -> None:
         self.cascades.passed(body[FLAGS_AT])
@@ -269,7 +255,7 @@ class BinlogParser:
         error = HiddenChange(message, hint=f"{remedy}, {HiddenChange.CARRY_ON}")
         if self.between is None or not self.between.passes(self.place):
             raise error
-        self._hand_on(Hidden(self.place, error))
+        self._hand_on(events.Hidden(self.place, error))
 
     def _payload(self, body: bytes) -> None:
         own = False
@@ -287,7 +273,7 @@ class BinlogParser:
     def _commit(self, _: bytes = b"") -> None:
         cascaded = self.cascades.end()
         self._end_group()
-        self._complete(Committed(self.place, cascaded))
+        self._complete(events.Committed(self.place, cascaded))
 
     def _query(self, body: bytes) -> None:
         text = writes.query_text(body)
@@ -326,11 +312,11 @@ class BinlogParser:
             self._commit()
             return
         self._end_group()
-        self._complete(XaPrepared(self.place, xid))
+        self._complete(events.XaPrepared(self.place, xid))
 
     def _decide(self, xid: str, *, commit: bool) -> None:
         self._end_group()
-        self._complete(XaDecided(self.place, xid, commit))
+        self._complete(events.XaDecided(self.place, xid, commit))
 
     def _rotate(self, body: bytes) -> None:
         """Note the file of the next events; this event also begins every connection."""

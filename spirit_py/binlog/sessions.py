@@ -179,12 +179,10 @@ class FollowedServer:
 
     def executed(self, session: SqlSession | None = None) -> ServerFrontier:
         """Ask for everything committed and visible now; without GTIDs the end of the binlog."""
-        if session is not None:
-            return self._sent(self._executed_in(session))
-        with self._asking(self._control, "what it has executed") as own:
-            return self._sent(self._executed_in(own))
-
-    def _sent(self, found: ServerFrontier) -> ServerFrontier:
+        if session is None:
+            with self._asking(self._control, "what it has executed") as own:
+                return self.executed(own)
+        found = self._executed_in(session)
         if isinstance(found, GtidFrontier) and self._own:
             found.gtids = found.gtids.only(lambda tsid: tsid not in self._own)
         return found

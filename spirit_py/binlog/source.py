@@ -93,9 +93,8 @@ class BinlogSource(FollowedServer):
     ) -> ServerFrontier:
         """Open the stream after a position of an earlier run; see the protocol."""
         with self._control.lend() as session:
-            start = frontier_of(
-                session, position, address=self._connection.address, whole=not mappings
-            )
+            address = self._connection.address
+            start = frontier_of(session, position, address=address, whole=not mappings)
             self.knows_all_prepared = recoverable(session) is not None
         if mappings:
             self._between = BetweenRuns(
@@ -131,11 +130,9 @@ class BinlogSource(FollowedServer):
 
     def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
         """Return the error for an XA COMMIT without its prepare, or None; see the protocol."""
-        if self.knows_all_prepared:
-            return None
-        if self._decided is not None and has_reached(self._decided, place):
-            return None
-        return missed(xid, resumed=self._between is not None)
+        before = self._decided is not None and has_reached(self._decided, place)
+        known = self.knows_all_prepared or before
+        return None if known else missed(xid, resumed=self._between is not None)
 
     def _open(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> ServerFrontier:
         self._schema = mappings[0].source.schema if mappings else ""

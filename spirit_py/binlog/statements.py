@@ -265,10 +265,7 @@ def _names_from(tokens: list[Token], at: int) -> list[Name]:
 
 
 def _names_after(tokens: list[Token], *words: str) -> list[Name]:
-    names: list[Name] = []
-    for at in range(len(tokens) - len(words)):
-        if all(tokens[at + i].upper == word for i, word in enumerate(words)):
-            name, _ = _name_at(tokens, at + len(words))
-            if name is not None:
-                names.append(name)
-    return names
+    size, texts = len(words), tuple(token.upper for token in tokens)
+    places = (at for at in range(len(tokens) - size) if texts[at : at + size] == words)
+    names = (_name_at(tokens, at + size)[0] for at in places)
+    return [name for name in names if name is not None]

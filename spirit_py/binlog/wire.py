@@ -27,39 +27,21 @@ END: Final = struct.Struct("<I")
 END_AT: Final = 13
 CHECKSUM_SIZE: Final = 4
 
-QUERY: Final = 2
-ROTATE: Final = 4
-FORMAT_DESCRIPTION: Final = 15
-XID: Final = 16
-EXECUTE_LOAD_QUERY: Final = 18
-TABLE_MAP: Final = 19
-WRITE_ROWS_V1: Final = 23
-UPDATE_ROWS_V1: Final = 24
-DELETE_ROWS_V1: Final = 25
-INCIDENT: Final = 26
-HEARTBEAT: Final = 27
-WRITE_ROWS: Final = 30
-UPDATE_ROWS: Final = 31
-DELETE_ROWS: Final = 32
-GTID: Final = 33
-ANONYMOUS_GTID: Final = 34
-PREVIOUS_GTIDS: Final = 35
-XA_PREPARE: Final = 38
-PARTIAL_UPDATE_ROWS: Final = 39
-TRANSACTION_PAYLOAD: Final = 40
-HEARTBEAT_V2: Final = 41
-GTID_TAGGED: Final = 42
+QUERY, ROTATE, FORMAT_DESCRIPTION, XID, EXECUTE_LOAD_QUERY, TABLE_MAP = 2, 4, 15, 16, 18, 19
+WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1, INCIDENT, HEARTBEAT = 23, 24, 25, 26, 27
+WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = range(30, 36)
+XA_PREPARE, PARTIAL_UPDATE_ROWS, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED = range(38, 43)
 
 ROWS: Final = frozenset(
     {*range(WRITE_ROWS_V1, DELETE_ROWS_V1 + 1), *range(WRITE_ROWS, DELETE_ROWS + 1)}
 )
 
-_FIRST_FLAGS_TAGGED: Final = 3
 #: After flags, identifier, number, kind of clock, and two numbers of its ticks.
 _COMMIT_TIME: Final = slice(42, 49)
 _MICROSECONDS: Final = (1 << 55) - 1
-_COMMIT_TIME_TAGGED: Final = 6
-_PAYLOAD_END, _PAYLOAD_SIZE, _PAYLOAD_COMPRESSION = 0, 1, 2
+#: Fields of a tagged GTID event.
+_UUID, _NUMBER, _TAG, _COMMITTED_AT = 1, 2, 3, 6
+_PAYLOAD_END, _PAYLOAD_COMPRESSION = 0, 2
 _ZSTD, _UNCOMPRESSED = 0, 255
 _MAX_WINDOW: Final = 1 << 31
 
@@ -90,64 +72,44 @@ def commit_time(body: bytes) -> float:
     return (int.from_bytes(body[_COMMIT_TIME], "little") & _MICROSECONDS) / 1e6
 
 
-def tagged_commit_time(body: bytes) -> float:
-    """Return the same from a tagged GTID event: its seventh field."""
-    at = 0
-    for _ in range(_FIRST_FLAGS_TAGGED):
-        _, at = _varlen(body, at)
-    while at < len(body):
-        field, at = _varlen(body, at)
-        if field > _COMMIT_TIME_TAGGED:
-            break
-        if field == 1:
-            for _ in range(16):
-                _, at = _varlen(body, at)
-            continue
-        value, at = _varlen(body, at)
-        if field == 3:
-            at += value
-        elif field == _COMMIT_TIME_TAGGED:
-            return value / 1e6
-    return 0.0
-
-
 @functools.cache
 def _uuid_text(raw: bytes) -> str:
     return str(uuid.UUID(bytes=raw))
 
 
-def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
-    """Return identifier (``uuid:tag``) and number of a tagged GTID event.
+def parse_tagged_gtid(body: bytes) -> tuple[str, int, float]:
+    """Return identifier (``uuid:tag``), number and commit's Unix time of a tagged GTID event.
 
     A message of the server's serialization library: version, size, last required field, the fields.
     """
     at = 0
-    for _ in range(_FIRST_FLAGS_TAGGED):
+    for _ in range(3):
         _, at = _varlen(body, at)
-    raw, number, tag = b"", 0, ""
-    for _ in range(4):
+    raw, number, tag, committed_at = b"", 0, "", 0.0
+    while at < len(body):
         field, at = _varlen(body, at)
-        if field == 0:
-            _, at = _varlen(body, at)
-        elif field == 1:
+        if field > _COMMITTED_AT:
+            break
+        if field == _UUID:
             octets = bytearray()
             for _ in range(16):
                 octet, at = _varlen(body, at)
                 octets.append(octet)
             raw = bytes(octets)
-        elif field == 2:
-            zigzag, at = _varlen(body, at)
-            number = zigzag >> 1
-        elif field == 3:
-            size, at = _varlen(body, at)
-            tag, at = body[at : at + size].decode(), at + size
-            break
+            continue
+        value, at = _varlen(body, at)
+        if field == _NUMBER:
+            number = value >> 1
+        elif field == _TAG:
+            tag, at = body[at : at + value].decode(), at + value
+        elif field == _COMMITTED_AT:
+            committed_at = value / 1e6
     if not raw or number < 1:
         raise BinlogUnreadable(
             "the binlog has a tagged GTID event of an unknown layout",
             hint="report the server's version; run without tagged transactions",
         )
-    return (f"{_uuid_text(raw)}:{tag}" if tag else _uuid_text(raw)), number
+    return (f"{_uuid_text(raw)}:{tag}" if tag else _uuid_text(raw)), number, committed_at
 
 
 def _varlen(data: bytes, at: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.codec import definition as codec_source
@@ -27,7 +27,7 @@ from spirit_py.table import values
 from spirit_py.table.keys import INTEGERS, comparable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.binlog.codec.definition import Nulls
     from spirit_py.binlog.codec.tablemap import TableMap
@@ -79,24 +79,6 @@ Kind: TypeAlias = Literal["insert", "update", "delete"]
 _OBJECT_BYTES: Final = 300
 
 
-class ImageDecoder(Protocol):
-    """The codec, as an image uses it; see :class:`spirit_py.binlog.codec.rows.RowCodec`."""
-
-    schema: TableSchema
-    key_names: frozenset[str]
-    bitmap_bytes: int
-
-    @property
-    def renderers(self) -> Mapping[bytes, Callable[[bytes], RenderedRow]]:
-        """The functions that render an image as SQL, by null bitmap."""
-
-    def values(self, data: bytes) -> dict[str, Any]:
-        """Decode an image's bytes into values that JSON can carry."""
-
-    def key_sql(self, key: tuple[Any, ...]) -> str:
-        """Render a key as ``(literal, ...)``."""
-
-
 class RowImage(NamedTuple):
     """One image of a row: ``data`` is null bitmap and column values, which ``codec`` decodes.
 
@@ -104,7 +86,7 @@ class RowImage(NamedTuple):
     whether an update changed the key.
     """
 
-    codec: ImageDecoder
+    codec: RowCodec
     key: tuple[Any, ...]
     data: bytes
 
