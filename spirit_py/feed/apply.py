@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 _log = logging.getLogger(__name__)
+_SKIPPED: Final = "%s: a value did not fit, and was changed meanwhile: skipped"
 
 PART_BYTES: Final = 4 << 20
 """Bytes of row images that are rendered as SQL together; the text takes twice as much (R19)."""
@@ -118,10 +119,7 @@ class BatchApplier:
                 if not self._applier.superseded(mapping, image.key_sql, image.render()):
                     lost.details = (*lost.details, f"the row has the key {image.key_sql}")
                     raise
-                _log.info(
-                    "%s: a value did not fit, and was changed meanwhile: skipped",
-                    mapping.source.name,
-                )
+                _log.info(_SKIPPED, mapping.source.name)
 
     def interrupt(self) -> None:
         """End what runs."""

@@ -203,14 +203,12 @@ class ChangeBuffer:
 
     def take(self, partition: Partition, rows: int, size: int) -> Sequence[Pending]:
         """Take changes that need not wait, within bounds; all of an exact merging table's."""
-        filters = self.filters
         self.manner = Manner.OVER
         if self.merging and self.exact:
             self.manner = Manner.PART if self._cut else Manner.STATE
             rows = size = sys.maxsize
-        batch = self.partitions.take(
-            partition, filters.holds if filters.active else None, rows, size
-        )
+        holds = self.filters.holds if self.filters.active else None
+        batch = self.partitions.take(partition, holds, rows, size)
         if self.merging and batch and self.manner is Manner.OVER:
             self.overwrites += 1
         return batch

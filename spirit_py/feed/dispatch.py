@@ -11,18 +11,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.binlog.events import (
-    Advanced,
-    Began,
-    Committed,
-    Failed,
-    Hidden,
-    Restarted,
-    RowsChanged,
-    StatementSeen,
-    XaDecided,
-    XaPrepared,
-)
+from spirit_py.binlog import events
 from spirit_py.binlog.statements import TableFinder
 from spirit_py.binlog.writes import StatementWrites
 from spirit_py.binlog.xa import XaTransactions
@@ -31,7 +20,7 @@ from spirit_py.errors import HandOverFailed, HiddenChange, SchemaChanged, Unread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.binlog.events import Event, Place, Table
+    from spirit_py.binlog.events import Event, Place, RowsChanged, StatementSeen, Table
     from spirit_py.binlog.statements import Touch
     from spirit_py.binlog.xa import XaRows
     from spirit_py.feed.ledger import Epoch, Ledger
@@ -45,6 +34,10 @@ _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 15.0
 _GET_EVENTS: Final = 1024
 _AFRESH: Final = "SET binlog_format=ROW in that client, then start the migration again"
+_AGAIN: Final = (
+    "%s; the changes since the last acknowledged transaction are read again in %.1f s"
+    " (try %d of %d)"
+)
 
 
 class Dispatcher:
@@ -134,14 +127,7 @@ class Dispatcher:
         if self._tries >= HAND_OVER_TRIES:
             raise error
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (self._tries - 1))
-        _log.warning(
-            "%s; the changes since the last acknowledged transaction are read again in %.1f s"
-            " (try %d of %d)",
-            error.message,
-            pause,
-            self._tries + 1,
-            HAND_OVER_TRIES,
-        )
+        _log.warning(_AGAIN, error.message, pause, self._tries + 1, HAND_OVER_TRIES)
         self._pause(pause)
 
     def deliver(self, event: Event) -> None:
@@ -149,31 +135,31 @@ class Dispatcher:
         if self.ended:
             return
         match event:
-            case RowsChanged():
+            case events.RowsChanged():
                 self._rows(event)
-            case Began(place, xid):
+            case events.Began(place, xid):
                 if xid:
                     self._xa.begin()
                 with self._lock:
                     self._gate.received(place)
                     self._ledger.began()
-            case Committed(place, cascaded):
+            case events.Committed(place, cascaded):
                 self._committed(place, cascaded=cascaded)
                 self.lag = max(0.0, time.time() - (place.committed_at or place.executed_at))
-            case Advanced(place):
+            case events.Advanced(place):
                 self._committed(place)
                 self.lag = 0.0
-            case XaPrepared(place, xid):
+            case events.XaPrepared(place, xid):
                 self._prepared(place, xid)
-            case XaDecided():
+            case events.XaDecided():
                 self._decided(event)
-            case StatementSeen():
+            case events.StatementSeen():
                 self._statement(event)
-            case Hidden(place, hidden):
+            case events.Hidden(place, hidden):
                 self._hidden(hidden, place)
-            case Restarted():
+            case events.Restarted():
                 self._restarted()
-            case Failed(error):
+            case events.Failed(error):
                 raise error
 
     def _rows(self, event: RowsChanged) -> None:
@@ -235,7 +221,7 @@ class Dispatcher:
                 self._ledger.committed(place)
             self._lock.notify_all()
 
-    def _decided(self, event: XaDecided) -> None:
+    def _decided(self, event: events.XaDecided) -> None:
         if not self._xa.knows(event.xid) and event.commit:
             fault = self._unknown_decision(event.xid, event.place)
             if fault is not None:

@@ -23,18 +23,11 @@ from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import Rest
 from spirit_py.errors import ChangesNotFlushed, FeedBroken, FeedFailure, HistoryLost, SpiritError
 from spirit_py.events.event import Tell, untold
+from spirit_py.feed import reception
 from spirit_py.feed.apply import BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger
-from spirit_py.feed.reception import (
-    TRIVIAL_BACKLOG,
-    Reception,
-    catch_up,
-    flush_backlog,
-    patiently_with,
-    statistics,
-)
 from spirit_py.feed.shared import ASK_EVERY, Backpressure, EventStore, Shared
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.threads import Background, every
@@ -91,7 +84,7 @@ class ChangeFeed:
         self._ledger: Ledger | None = None
         self._dispatcher: Dispatcher | None = None
         self._flusher: Flusher | None = None
-        self._reception: Reception | None = None
+        self._reception: reception.Reception | None = None
         self._threads: list[Background] = []
         self._fault: SpiritError | None = None
 
@@ -99,13 +92,9 @@ class ChangeFeed:
         self, mapping: TableMapping, *, rests: Sequence[Rest] = (Rest(),)
     ) -> TableSubscription:
         """Follow a table; see the contract."""
+        gate, wake, unweighed = self._shared.gate, self._backpressure.relieve, self._weigher.arrived
         subscription = TableSubscription(
-            mapping,
-            lock=self._lock,
-            unweighed=self._weigher.arrived,
-            gate=self._shared.gate,
-            wake=self._backpressure.relieve,
-            rests=rests,
+            mapping, lock=self._lock, unweighed=unweighed, gate=gate, wake=wake, rests=rests
         )
         self._subscriptions[mapping.source.schema, mapping.source.name] = subscription
         return subscription
@@ -131,12 +120,8 @@ class ChangeFeed:
             xa_memory=max(1 << 16, self._options.soft_limit_bytes // 16),
             pause=self._shared.ended.wait,
         )
-        reception = self._reception = Reception(
-            shared=self._shared,
-            ledger=ledger,
-            dispatcher=dispatcher,
-            backpressure=self._backpressure,
-            check=self._check,
+        received = self._reception = reception.Reception(
+            self._shared, ledger, dispatcher, self._backpressure, self._check
         )
         workers = max(1, self._options.apply_threads)
         flusher = self._flusher = Flusher(
@@ -149,7 +134,7 @@ class ChangeFeed:
             weigher=self._weigher,
         )
         bodies: dict[str, Callable[[threading.Event], None]] = {
-            "reader": lambda _: self._read(reception.heard),
+            "reader": lambda _: self._read(received.heard),
             "dispatcher": lambda _: dispatcher.run(self._store),
             "weigher": self._weigher.run,
             "flusher": lambda stopping: flusher.run(stopping, self._options.flush_interval),
@@ -226,11 +211,17 @@ class ChangeFeed:
     def flush(self) -> None:
         """Apply until the backlog is trivial; see the contract."""
         most = self._options.under_lock_changes
-        flush_backlog(self._flush_once, self.pending, trivial=min(TRIVIAL_BACKLOG, most))
+        trivial = min(reception.TRIVIAL_BACKLOG, most)
+        reception.flush_backlog(self._flush_once, self.pending, trivial=trivial)
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive and apply until the backlog is trivial; see the contract."""
-        catch_up(self, self._stop, tell=tell)
+
+        def once() -> None:
+            self.block_wait()
+            self.flush()
+
+        reception.patiently_with(self, self._stop, tell=tell, once=once)
 
     def apply_executed(self, stop: StopSwitch, tell: Callable[[str], None]) -> None:
         """Receive and apply what is executed now; see the contract."""
@@ -239,7 +230,7 @@ class ChangeFeed:
             self.block_wait()
             self._flush_once()
 
-        patiently_with(self, stop, tell=tell, once=once)
+        reception.patiently_with(self, stop, tell=tell, once=once)
 
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything through the session that holds the lock; see the contract."""
@@ -312,12 +303,9 @@ class ChangeFeed:
 
     def statistics(self) -> FeedStatistics:
         """Return the counters."""
-        return statistics(
-            self._backpressure,
-            ledger=self._ledger,
-            lag=self._dispatcher.lag if self._dispatcher else None,
-            paused=self._flusher is not None and self._flusher.holding,
-        )
+        lag = self._dispatcher.lag if self._dispatcher else None
+        paused = self._flusher is not None and self._flusher.holding
+        return reception.statistics(self._backpressure, ledger=self._ledger, lag=lag, paused=paused)
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters of every table."""

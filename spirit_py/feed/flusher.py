@@ -205,21 +205,13 @@ class Flusher:
     def _write(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> bool:
-        buffer, mapping = subscription.buffer, subscription.mapping
+        buffer, mapping, taken = subscription.buffer, subscription.mapping, partition.taken
         if buffer.manner is not Manner.OVER:
             complete = buffer.manner is Manner.STATE
-            return self.applier.apply_state(
-                mapping, partition.taken, complete=complete, session=session
-            )
-        in_order = buffer.partitions.ordered
+            return self.applier.apply_state(mapping, taken, complete=complete, session=session)
+        in_order, spread = buffer.partitions.ordered, not buffer.partitions.divisible
         try:
-            self.applier.apply(
-                mapping,
-                partition.taken,
-                in_order=in_order,
-                session=session,
-                spread=not buffer.partitions.divisible,
-            )
+            self.applier.apply(mapping, taken, in_order=in_order, session=session, spread=spread)
         except ValueLost:
             if session is not None:
                 raise
@@ -227,7 +219,7 @@ class Flusher:
             with self._lock:
                 unproven = self.shared.gate.unproven()
             self.shared.stream.prove_visible(unproven)
-            self.applier.apply_what_counts(mapping, partition.taken, in_order=in_order)
+            self.applier.apply_what_counts(mapping, taken, in_order=in_order)
         return False
 
     def wake(self) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOOK_AGAIN: Final = 0.001
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Reception:
     """How far the stream was received; ``check`` raises what ends a wait."""
 
@@ -121,22 +121,8 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
             )
 
 
-def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
-    """Return when all committed is received and the backlog is trivial."""
-
-    def once() -> None:
-        source.block_wait()
-        source.flush()
-
-    patiently_with(source, stop, tell=tell, once=once)
-
-
 def patiently_with(
-    source: ChangeSource,
-    stop: StopSwitch,
-    *,
-    tell: Callable[[str], None],
-    once: Callable[[], None],
+    source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None], once: Callable[[], None]
 ) -> None:
     """Do it until it succeeds; fails after :data:`PATIENCE` s in which the feed does not move."""
 
@@ -155,13 +141,10 @@ def patiently_with(
         waited = True
         tell(f"the change feed to catch up: {error}")
 
-    retrying(
-        stop,
-        first_pause=_FIRST_PAUSE,
-        on_retry=hiccup,
-        hiccups=(FeedFailure, ChangesNotFlushed),
-        progress=moved,
-    )(attempt)
+    hiccups = FeedFailure, ChangesNotFlushed
+    retrying(stop, first_pause=_FIRST_PAUSE, on_retry=hiccup, hiccups=hiccups, progress=moved)(
+        attempt
+    )
     if waited:
         tell("")
 
