@@ -26,17 +26,22 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 _INTEGERS = {
-    "tinyint": (codes.TINY, "b"),
-    "smallint": (codes.SHORT, "h"),
-    "mediumint": (codes.INT24, "3s"),
-    "int": (codes.LONG, "i"),
-    "bigint": (codes.LONGLONG, "q"),
-}
+    "tinyint": (codes.TINY, "b"), "smallint": (codes.SHORT, "h"), "mediumint": (codes.INT24, "3s"),
+    "int": (codes.LONG, "i"), "bigint": (codes.LONGLONG, "q"),
+}  # fmt: skip
 _TEMPORALS = {"time": codes.TIME2, "datetime": codes.DATETIME2, "timestamp": codes.TIMESTAMP2}
 _OLD_TEMPORALS = frozenset({codes.TIMESTAMP, codes.DATETIME, codes.TIME})
 _BLOBS = {
     "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
     "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4,
+}  # fmt: skip
+#: Code and metadata of the types that have the same ones in every column.
+_ALIKE = {
+    **{kind: (code, 0) for kind, (code, _) in _INTEGERS.items()},
+    **{kind: (codes.BLOB, size) for kind, size in _BLOBS.items()},
+    **{kind: (codes.GEOMETRY, 4) for kind in SPATIAL},
+    "float": (codes.FLOAT, 4), "double": (codes.DOUBLE, 8), "year": (codes.YEAR, 0),
+    "json": (codes.JSON, 4), "vector": (codes.VECTOR, 4),
 }  # fmt: skip
 
 
@@ -67,44 +72,27 @@ class Field:
 def expected_type(column: Column) -> tuple[ColumnType, ...]:
     """Return the types with which a table map may announce it; SchemaChanged for unknown ones."""
     kind = column.data_type
-    if kind in _INTEGERS:
-        return (codes.ColumnType(_INTEGERS[kind][0], 0),)
-    if kind in _TEMPORALS:
-        return (codes.ColumnType(_TEMPORALS[kind], column.precision or 0),)
-    if kind in _BLOBS:
-        return (codes.ColumnType(codes.BLOB, _BLOBS[kind]),)
-    if kind in SPATIAL:
-        return (codes.ColumnType(codes.GEOMETRY, 4),)
-    if kind in {"varchar", "varbinary"}:
+    if kind in _ALIKE:
+        found = _ALIKE[kind]
+    elif kind in _TEMPORALS:
+        found = _TEMPORALS[kind], column.precision or 0
+    elif kind in {"char", "binary"}:
+        found = codes.STRING, _bytes(column)
+    elif kind in {"enum", "set"}:
+        found = codes.ENUM if kind == "enum" else codes.SET, column.number_bytes
+    elif kind == "decimal":
+        found = codes.NEWDECIMAL, (column.precision or 0) << 8 | (column.scale or 0)
+    elif kind == "bit":
+        found = codes.BIT, ((column.length or 1) // 8) << 8 | (column.length or 1) % 8
+    elif kind == "date":
+        return codes.ColumnType(codes.DATE, 0), codes.ColumnType(codes.NEWDATE, 0)
+    elif kind in {"varchar", "varbinary"}:
         size = _bytes(column)
         return codes.ColumnType(codes.VARCHAR, size), codes.ColumnType(codes.VAR_STRING, size)
-    if kind in {"char", "binary"}:
-        return (codes.ColumnType(codes.STRING, _bytes(column)),)
-    if kind in {"enum", "set"}:
-        code = codes.ENUM if kind == "enum" else codes.SET
-        return (codes.ColumnType(code, column.number_bytes),)
-    known = _other_types(column).get(kind)
-    if known is None:
-        raise SchemaChanged(
-            f"column {column.name} has the type {column.column_type}, unknown to this program",
-            hint="use a newer version of spirit-py",
-        )
-    return known
-
-
-def _other_types(column: Column) -> dict[str, tuple[ColumnType, ...]]:
-    bits = column.length or 1
-    decimal = (column.precision or 0) << 8 | (column.scale or 0)
-    return {
-        "float": (codes.ColumnType(codes.FLOAT, 4),),
-        "double": (codes.ColumnType(codes.DOUBLE, 8),),
-        "decimal": (codes.ColumnType(codes.NEWDECIMAL, decimal),),
-        "year": (codes.ColumnType(codes.YEAR, 0),),
-        "date": (codes.ColumnType(codes.DATE, 0), codes.ColumnType(codes.NEWDATE, 0)),
-        "bit": (codes.ColumnType(codes.BIT, (bits // 8) << 8 | bits % 8),),
-        "json": (codes.ColumnType(codes.JSON, 4),),
-        "vector": (codes.ColumnType(codes.VECTOR, 4),),
-    }
+    else:
+        cause = f"column {column.name} has the type {column.column_type}, unknown to this program"
+        raise SchemaChanged(cause, hint="use a newer version of spirit-py")
+    return (codes.ColumnType(*found),)
 
 
 def old_temporal(announced: ColumnType) -> bool:
@@ -122,35 +110,33 @@ def field_of(column: Column, index: int) -> Field:
     ENUM and SET are rendered by number. That is exact: a column whose members do not just
     grow is a converted one, and its rows are stored with the old type first (R10).
     """
-    base: dict[str, Any] = {"index": index, "name": column.name, "nullable": column.nullable}
+    made = partial(Field, index=index, name=column.name, nullable=column.nullable)
     kind = column.data_type
     if kind in _INTEGERS:
-        return Field(**base, **_integer(column))
+        return _integer(made, column)
     if kind in {"enum", "set"}:
-        return Field(**base, **_numbered(column, index))
+        return _numbered(made, column, index)
     if kind in _TEMPORALS or kind == "date":
-        return Field(**base, **_temporal(column, index))
+        return _temporal(made, column, index)
     if kind in _OTHERS:
-        return Field(**base, **_OTHERS[kind](column, index))
-    if column.charset is not None:
-        return Field(**base, **_text(column, index))
-    return Field(**base, **_binary(column, index))
+        return _OTHERS[kind](made, column, index)
+    return _binary(made, column, index) if column.charset is None else _text(made, column, index)
 
 
-def _integer(column: Column) -> dict[str, Any]:
+def _integer(made: partial[Field], column: Column) -> Field:
     """Describe an integer; three bytes have no struct code."""
     code = _INTEGERS[column.data_type][1]
     if code != "3s":
-        return {"code": code.upper() if column.unsigned else code, "width": _WIDTHS[code]}
+        return made(code=code.upper() if column.unsigned else code, width=_WIDTHS[code])
     signed = "" if column.unsigned else ", signed=True"
     value = f"int_of({{v}}, 'little'{signed})"
-    return {"code": code, "width": 3, "key": value, "literal": ("", value, ""), "plain": value}
+    return made(code=code, width=3, key=value, literal=("", value, ""), plain=value)
 
 
 _WIDTHS = {"b": 1, "h": 2, "i": 4, "q": 8}
 
 
-def _numbered(column: Column, index: int) -> dict[str, Any]:
+def _numbered(made: partial[Field], column: Column, index: int) -> Field:
     width = column.number_bytes
     code = {1: "B", 2: "H", 4: "I", 8: "Q"}.get(width, f"{width}s")
     number = "{v}" if code[-1] != "s" else "int_of({v}, 'little')"
@@ -161,18 +147,12 @@ def _numbered(column: Column, index: int) -> dict[str, Any]:
     def plain(value: int) -> str | int:
         return 0 if enum and not value else text(value, members)
 
-    return {
-        "code": code,
-        "width": width,
-        "key": number,
-        "literal": ("", number, ""),
-        "plain": f"plain{index}({number})",
-        "helpers": {f"plain{index}": plain},
-        "zero_is_staged": enum,
-    }
+    named = partial(made, plain=f"plain{index}({number})", helpers={f"plain{index}": plain})
+    literal = ("", number, "")
+    return named(code=code, width=width, key=number, literal=literal, zero_is_staged=enum)
 
 
-def _temporal(column: Column, index: int) -> dict[str, Any]:
+def _temporal(made: partial[Field], column: Column, index: int) -> Field:
     """Describe DATE, TIME, DATETIME or TIMESTAMP (``my_time.cc``)."""
     kind, precision = column.data_type, column.precision or 0
     width = {"date": 3, "time": 3, "datetime": 5, "timestamp": 4}[kind]
@@ -183,63 +163,46 @@ def _temporal(column: Column, index: int) -> dict[str, Any]:
         number = "int_of({v}, 'big')"
     else:
         number = f"int_of({{v}}, 'big') - {1 << (8 * width - 1)}"
-    show, write = f"show{index}({number})", f"write{index}({number})"
-    return {
-        "code": f"{width}s",
-        "width": width,
-        "key": number,
-        "literal": ("'", write, "'"),
-        "plain": show,
-        "helpers": {
-            f"show{index}": temporal.show_function(kind, precision),
-            f"write{index}": temporal.literal_function(kind, precision),
-        },
+    show, write = f"show{index}", f"write{index}"
+    helpers = {
+        show: temporal.show_function(kind, precision),
+        write: temporal.literal_function(kind, precision),
     }
+    named = partial(made, literal=("'", f"{write}({number})", "'"), plain=f"{show}({number})")
+    return named(code=f"{width}s", width=width, key=number, helpers=helpers)
 
 
-def _decimal(column: Column, index: int) -> dict[str, Any]:
+def _decimal(made: partial[Field], column: Column, index: int) -> Field:
     decimal = decimal_codec(column.precision or 10, column.scale or 0)
-    shown = f"show{index}({{v}})"
-    return {
-        "code": f"{decimal.width}s",
-        "width": decimal.width,
-        "key": f"read{index}({{v}})",
-        "literal": ("", shown, ""),
-        "plain": shown,
-        "helpers": {f"show{index}": decimal.show, f"read{index}": decimal.read},
-    }
+    shown, read = f"show{index}({{v}})", f"read{index}({{v}})"
+    helpers = {f"show{index}": decimal.show, f"read{index}": decimal.read}
+    named = partial(made, key=read, literal=("", shown, ""), plain=shown, helpers=helpers)
+    return named(code=f"{decimal.width}s", width=decimal.width)
 
 
-def _float(column: Column, index: int) -> dict[str, Any]:
+def _float(made: partial[Field], column: Column, index: int) -> Field:
     """Describe FLOAT or DOUBLE; a key loses the sign of zero, as the server's index does."""
     single = column.data_type == "float"
-    return {
-        "code": "f" if single else "d",
-        "width": 4 if single else 8,
-        "key": "{v} + 0.0",
-        "literal": ("", f"show{index}({{v}})", ""),
-        "plain": f"plain{index}({{v}})",
-        "helpers": {
-            f"show{index}": values.float_literal,
-            f"plain{index}": scalars.shortest_single if single else float,
-        },
-    }
+    show, plain = f"show{index}", f"plain{index}"
+    helpers = {show: values.float_literal, plain: scalars.shortest_single if single else float}
+    literal = ("", f"{show}({{v}})", "")
+    named = partial(made, key="{v} + 0.0", literal=literal, plain=f"{plain}({{v}})")
+    return named(code="f" if single else "d", width=4 if single else 8, helpers=helpers)
 
 
-def _year(_column: Column, _index: int) -> dict[str, Any]:
+def _year(made: partial[Field], _column: Column, _index: int) -> Field:
     value = "({v} and {v} + 1900)"
-    return {"code": "B", "width": 1, "key": value, "literal": ("", value, ""), "plain": value}
+    return made(code="B", width=1, key=value, literal=("", value, ""), plain=value)
 
 
-def _bit(column: Column, _index: int) -> dict[str, Any]:
+def _bit(made: partial[Field], column: Column, _index: int) -> Field:
     """Describe BIT: a number of as many bytes as needed, largest first."""
     width = ((column.length or 1) + 7) // 8
     value = "int_of({v}, 'big')"
-    literal = ("", value, "")
-    return {"code": f"{width}s", "width": width, "key": value, "literal": literal, "plain": value}
+    return made(code=f"{width}s", width=width, key=value, literal=("", value, ""), plain=value)
 
 
-def _json(column: Column, index: int) -> dict[str, Any]:
+def _json(made: partial[Field], column: Column, index: int) -> Field:
     """Describe JSON; an error names the column."""
 
     def show(raw: bytes) -> str:
@@ -248,37 +211,28 @@ def _json(column: Column, index: int) -> dict[str, Any]:
         except UnreadableChange as error:
             raise UnreadableChange(f"column {column.name}: {error}", hint=error.hint) from error
 
-    return {
-        "prefix": 4,
-        "literal": ("", f"show{index}({{v}})", ""),
-        "plain": f"plain{index}({{v}})",
-        "helpers": {f"show{index}": show, f"plain{index}": jsonb.plain_value},
-    }
+    literal, plain = ("", f"show{index}({{v}})", ""), f"plain{index}({{v}})"
+    helpers = {f"show{index}": show, f"plain{index}": jsonb.plain_value}
+    return made(prefix=4, literal=literal, plain=plain, helpers=helpers)
 
 
-def _text(column: Column, index: int) -> dict[str, Any]:
+def _text(made: partial[Field], column: Column, index: int) -> Field:
     charset = column.charset or "utf8mb4"
-    return {
-        "prefix": _prefix(column),
-        "literal": (f"{values.row_introducer(charset)}X'", "{v}.hex()", "'"),
-        "plain": f"plain{index}({{v}})",
-        "helpers": {f"plain{index}": partial(scalars.plain_text, charset=charset)},
-    }
+    literal = (f"{values.row_introducer(charset)}X'", "{v}.hex()", "'")
+    plain, read = f"plain{index}", partial(scalars.plain_text, charset=charset)
+    named = partial(made, plain=f"{plain}({{v}})", helpers={plain: read})
+    return named(prefix=_prefix(column), literal=literal)
 
 
-def _binary(column: Column, index: int) -> dict[str, Any]:
+def _binary(made: partial[Field], column: Column, index: int) -> Field:
     key, shown = "{v}", "{v}.hex()"
     # A BINARY image has lost its trailing zero bytes, which belong to the value.
     if column.data_type == "binary":
         size = column.length or 0
         key, shown = f"{{v}}.ljust({size}, b'\\0')", f"{{v}}.hex().ljust({2 * size}, '0')"
-    return {
-        "prefix": _prefix(column),
-        "key": key,
-        "literal": ("X'", shown, "'"),
-        "plain": f"plain{index}({key})",
-        "helpers": {f"plain{index}": scalars.plain_bytes},
-    }
+    plain = f"plain{index}"
+    named = partial(made, plain=f"{plain}({key})", helpers={plain: scalars.plain_bytes})
+    return named(prefix=_prefix(column), key=key, literal=("X'", shown, "'"))
 
 
 def _prefix(column: Column) -> int:
@@ -289,11 +243,7 @@ def _prefix(column: Column) -> int:
     return 4
 
 
-_OTHERS: dict[str, Callable[[Column, int], dict[str, Any]]] = {
-    "decimal": _decimal,
-    "float": _float,
-    "double": _float,
-    "year": _year,
-    "bit": _bit,
+_OTHERS: dict[str, Callable[[partial[Field], Column, int], Field]] = {
+    "decimal": _decimal, "float": _float, "double": _float, "year": _year, "bit": _bit,
     "json": _json,
-}
+}  # fmt: skip
