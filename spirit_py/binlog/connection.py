@@ -226,11 +226,9 @@ class BinlogConnection:
                 )
             return BinlogUnreadable(f"cannot read {where}", hint="see the server's error log")
         if code in _FATAL:
-            return FeedFailure(
-                f"may not read {where}",
-                hint="GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* to the account",
-                error_code=ErrorCode.MISSING_PRIVILEGES,
-            )
+            hint = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* to the account"
+            denied = ErrorCode.MISSING_PRIVILEGES
+            return FeedFailure(f"may not read {where}", hint=hint, error_code=denied)
         return StreamLost(where)
 
 

@@ -165,18 +165,9 @@ class Failed:
     error: SpiritError
 
 
-Event: TypeAlias = (
-    Began
-    | RowsChanged
-    | Committed
-    | XaPrepared
-    | XaDecided
-    | StatementSeen
-    | Hidden
-    | Advanced
-    | Restarted
-    | Failed
-)
+Completed: TypeAlias = Committed | XaPrepared | XaDecided | Advanced
+"""What moves the position."""
+Event: TypeAlias = Completed | Began | RowsChanged | StatementSeen | Hidden | Restarted | Failed
 
 
 def is_boundary(event: Event) -> bool:

@@ -98,9 +98,7 @@ class BinlogParser:
         self.cascades.end()
         self._xid = ""
 
-    def _complete(
-        self, event: Advanced | events.Committed | events.XaPrepared | events.XaDecided
-    ) -> None:
+    def _complete(self, event: events.Completed) -> None:
         self._hand_on(event)
         self.complete.advance(event.place)
 
@@ -207,10 +205,8 @@ class BinlogParser:
         self._hand_on(event)
 
     def _incident(self, _: bytes) -> None:
-        raise BinlogUnreadable(
-            f"the server reports lost events in its binlog at {self.file}:{self.offset}",
-            hint="see the server's error log; start the migration again",
-        )
+        said = f"the server reports lost events in its binlog at {self.file}:{self.offset}"
+        raise BinlogUnreadable(said, hint="see the server's error log; start the migration again")
 
     def _gtid(self, kind: int, body: bytes) -> None:
         if self.in_group:

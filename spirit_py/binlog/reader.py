@@ -77,14 +77,8 @@ class Losses:
         """Report how many losses were counted, when it is time; called often."""
         if not self._counted or self.clock() < self._quiet_until:
             return
-        self.tell(
-            FeedFlaps(
-                losses=self._counted,
-                seconds=round(self._away, 3),
-                within=round(self._quiet, 3),
-                reason=self._reason,
-            )
-        )
+        losses, seconds, within = self._counted, round(self._away, 3), round(self._quiet, 3)
+        self.tell(FeedFlaps(losses=losses, seconds=seconds, within=within, reason=self._reason))
         self._counted, self._away = 0, 0.0
         self._begin_quiet(min(_LONGEST_SECONDS, 2 * self._quiet))
 
@@ -139,11 +133,9 @@ class BinlogReader:
                     tries, reached = 0, self.parser.place
                     patience.answered()
                 if patience.over():
-                    raise FeedSilent(
-                        f"the change feed lost its server for {self.give_up:.0f} s:"
-                        f" {self.last_loss}",
-                        hint="when the server is back, run the same command again",
-                    ) from error
+                    lost = f"the change feed lost its server for {self.give_up:.0f} s"
+                    hint = "when the server is back, run the same command again"
+                    raise FeedSilent(f"{lost}: {self.last_loss}", hint=hint) from error
                 self.stop.wait(_pause(tries))
                 tries += 1
 

@@ -58,10 +58,8 @@ def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool
     try:
         return _frontier(session, _read(position), whole=whole)
     except _Unreachable as error:
-        raise PositionNotFound(
-            f"the change feed cannot resume on {address}: {error}",
-            hint="start the migration afresh",
-        ) from error
+        said = f"the change feed cannot resume on {address}: {error}"
+        raise PositionNotFound(said, hint="start the migration afresh") from error
 
 
 def why_unreachable(
@@ -203,10 +201,9 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
             dump.close()
             end_sessions(options, [session])
     except (StreamLost, struct.error) as error:
-        raise BinlogUnreadable(
-            f"the binlog file {file} cannot be read: {error}",
-            hint="see the server's error log, then run the same command again",
-        ) from error
+        said = f"the binlog file {file} cannot be read: {error}"
+        hint = "see the server's error log, then run the same command again"
+        raise BinlogUnreadable(said, hint=hint) from error
 
 
 @dataclass

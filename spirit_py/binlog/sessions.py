@@ -136,9 +136,8 @@ GIVE_UP: Final = (
     "; if the table may have been changed without binlog since that start, give the migration up"
     " first (spirit-py cleanup)"
 )
-_COLLATIONS: Final = (
-    "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"
-)
+_COLLATIONS: Final = """\
+SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"""
 NATIVE_KEYS: Final = "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
 
 
@@ -163,10 +162,8 @@ class FollowedServer:
             seen = look_at(session)
             row = session.query("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names")[0]
             self._native_keys = session.query(NATIVE_KEYS)
-            self.collations = {
-                int(number): Collation(str(charset), str(name))
-                for number, charset, name in session.query(_COLLATIONS)
-            }
+            rows = session.query(_COLLATIONS)
+            self.collations = {int(n): Collation(str(one), str(name)) for n, one, name in rows}
         self._server_uuid = seen.server_uuid
         self._life = ServerLife(seen.started, seen.relaxed)
         self.has_gtids = row[0] == "ON"
@@ -301,9 +298,6 @@ class FollowedServer:
     def _end(session: SqlSession) -> FilePlace:
         end = end_of_binlog(session)
         if end.filtered:
-            raise FeedFailure(
-                hides_changes(end.filtered),
-                hint=WITHOUT_FILTER + GIVE_UP,
-                error_code=ErrorCode.BINLOG_FILTERED,
-            )
+            hint, code = WITHOUT_FILTER + GIVE_UP, ErrorCode.BINLOG_FILTERED
+            raise FeedFailure(hides_changes(end.filtered), hint=hint, error_code=code)
         return FilePlace(end.file, end.offset)

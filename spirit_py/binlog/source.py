@@ -149,9 +149,8 @@ class BinlogSource(FollowedServer):
         try:
             self._reader.open()
         except StreamLost as error:
-            raise BinlogUnreadable(
-                f"the binlog cannot be read: {error}", hint="see the server's error log"
-            ) from error
+            hint = "see the server's error log"
+            raise BinlogUnreadable(f"the binlog cannot be read: {error}", hint=hint) from error
         return start
 
     def _parser(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> BinlogParser:

@@ -105,10 +105,8 @@ def parse_tagged_gtid(body: bytes) -> tuple[str, int, float]:
         elif field == _COMMITTED_AT:
             committed_at = value / 1e6
     if not raw or number < 1:
-        raise BinlogUnreadable(
-            "the binlog has a tagged GTID event of an unknown layout",
-            hint="report the server's version; run without tagged transactions",
-        )
+        hint = "report the server's version; run without tagged transactions"
+        raise BinlogUnreadable("the binlog has a tagged GTID event of an unknown layout", hint=hint)
     return (f"{_uuid_text(raw)}:{tag}" if tag else _uuid_text(raw)), number, committed_at
 
 
@@ -158,10 +156,8 @@ def split_payload(body: bytes) -> Iterator[bytes]:
             while header := _read(reader, HEADER_SIZE):
                 yield header + _read(reader, HEADER.unpack(header)[3] - HEADER_SIZE)
     else:
-        raise BinlogUnreadable(
-            f"the binlog has a transaction with the unknown compression {compression}",
-            hint="set binlog_transaction_compression=OFF on the server",
-        )
+        said = f"the binlog has a transaction with the unknown compression {compression}"
+        raise BinlogUnreadable(said, hint="set binlog_transaction_compression=OFF on the server")
 
 
 def _cut(data: memoryview) -> Iterator[bytes]:

@@ -52,10 +52,9 @@ class XaRows:
         source = (event.table, event.codec)
         if source not in self._codecs:
             self._codecs.append(source)
-        record = _RECORD.pack(
-            self._codecs.index(source), event.event_type, event.doubt, len(event.body)
-        )
-        size = len(record) + len(event.body)
+        codec, body = self._codecs.index(source), event.body
+        record = _RECORD.pack(codec, event.event_type, event.doubt, len(body))
+        size = len(record) + len(body)
         try:
             if not self.spilled and self.bytes + size > self._memory_limit:
                 self._spill()

@@ -239,10 +239,9 @@ class ChangeFeed:
         with self._lock:
             pending = sum(one.buffer.pending for one in flushed)
         if pending > (limit := self._options.under_lock_changes):
-            raise ChangesNotFlushed(
-                f"{pending} changes are pending under the table lock, more than {limit}",
-                hint="the cut-over tries again when the backlog is smaller",
-            )
+            said = f"{pending} changes are pending under the table lock, more than {limit}"
+            hint = "the cut-over tries again when the backlog is smaller"
+            raise ChangesNotFlushed(said, hint=hint)
         _started(self._flusher).flush_in(session, flushed)
 
     def flushed_often(self, seconds: float | None = None) -> AbstractContextManager[None]:

@@ -227,10 +227,8 @@ class Definitions:
             if before is not None and after is not None and shape_of(before) == shape_of(after):
                 return _Known(schema=after, executed=executed)
             before = after
-        raise FeedFailure(
-            f"the definition of {'.'.join(table)} changes again and again",
-            hint="run the same command again when its ALTERs have ended",
-        )
+        said = f"the definition of {'.'.join(table)} changes again and again"
+        raise FeedFailure(said, hint="run the same command again when its ALTERs have ended")
 
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
         """Return whether DDL changed a definition; SchemaChanged if earlier rows used it."""

@@ -39,7 +39,7 @@ _BLOBS = {
 _ALIKE = {
     **{kind: (code, 0) for kind, (code, _) in _INTEGERS.items()},
     **{kind: (codes.BLOB, size) for kind, size in _BLOBS.items()},
-    **{kind: (codes.GEOMETRY, 4) for kind in SPATIAL},
+    **dict.fromkeys(SPATIAL, (codes.GEOMETRY, 4)),
     "float": (codes.FLOAT, 4), "double": (codes.DOUBLE, 8), "year": (codes.YEAR, 0),
     "json": (codes.JSON, 4), "vector": (codes.VECTOR, 4),
 }  # fmt: skip
@@ -83,7 +83,8 @@ def expected_type(column: Column) -> tuple[ColumnType, ...]:
     elif kind == "decimal":
         found = codes.NEWDECIMAL, (column.precision or 0) << 8 | (column.scale or 0)
     elif kind == "bit":
-        found = codes.BIT, ((column.length or 1) // 8) << 8 | (column.length or 1) % 8
+        whole, bits = divmod(column.length or 1, 8)
+        found = codes.BIT, whole << 8 | bits
     elif kind == "date":
         return codes.ColumnType(codes.DATE, 0), codes.ColumnType(codes.NEWDATE, 0)
     elif kind in {"varchar", "varbinary"}:

@@ -129,11 +129,7 @@ def members(keys: Iterable[str], items: Sequence[Node]) -> Node:
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _DOUBLE, _STRING, _OPAQUE = 11, 12, 15
 _LITERALS = ("null", "true", "false")
-_NUMBERS = {
-    5: struct.Struct("<h"), 6: struct.Struct("<H"), 7: struct.Struct("<i"),
-    8: struct.Struct("<I"), 9: struct.Struct("<q"), 10: struct.Struct("<Q"),
-    11: struct.Struct("<d"),
-}  # fmt: skip
+_NUMBERS = {kind: struct.Struct(f"<{code}") for kind, code in enumerate("hHiIqQd", 5)}
 _UNSIGNED = frozenset({6, 8, 10})
 _INLINE_SMALL, _INLINE_LARGE = frozenset({4, 5, 6}), frozenset({4, 5, 6, 7, 8})
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _VARCHAR, _BIT, _DECIMAL = 7, 10, 11, 12, 15, 16, 246
@@ -173,14 +169,11 @@ def _document(raw: bytes, render: _Render) -> Node:
     try:
         return _value(raw[0], raw, 1, render)
     except UnicodeDecodeError as error:
-        raise UnreadableChange(
-            f"its JSON has a surrogate, or is not UTF-8: {error.object[:40]!r}", hint=_CORRECT
-        ) from error
+        said = f"its JSON has a surrogate, or is not UTF-8: {error.object[:40]!r}"
+        raise UnreadableChange(said, hint=_CORRECT) from error
     except (IndexError, KeyError, ValueError, struct.error) as error:
-        raise UnreadableChange(
-            f"its JSON value cannot be read: {error!r}",
-            hint="the server may be newer than this program knows",
-        ) from error
+        hint = "the server may be newer than this program knows"
+        raise UnreadableChange(f"its JSON value cannot be read: {error!r}", hint=hint) from error
 
 
 def _value(kind: int, data: bytes, at: int, render: _Render) -> Node:
@@ -284,11 +277,8 @@ def opaque_sql(kind: int, payload: bytes) -> str:
         return f"IF(TRUE, {literal}, CAST(X'' AS BINARY(16777216)))"
     if kind == _MEDIUM_BLOB and size <= _LONGEST_MEDIUM:
         return f"IF(TRUE, {literal}, CAST(X'' AS BINARY(65536)))"
-    raise UnreadableChange(
-        f"its JSON holds binary data of type code {kind}, {size} bytes, and no SQL expression"
-        " gives such a value",
-        hint=_CORRECT,
-    )
+    held = f"its JSON holds binary data of type code {kind}, {size} bytes"
+    raise UnreadableChange(f"{held}, and no SQL expression gives such a value", hint=_CORRECT)
 
 
 def _typed(sql: str, column_type: str, result: str = "v") -> str:

@@ -18,9 +18,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from spirit_py.binlog import wire
-from spirit_py.binlog.codec import definition as codec_source
-from spirit_py.binlog.codec import fields as codec_fields
-from spirit_py.binlog.codec.fields import expected_type, old_temporal
+from spirit_py.binlog.codec.definition import plain_function, render_function, split_function
+from spirit_py.binlog.codec.fields import expected_type, field_of, old_temporal
 from spirit_py.binlog.codec.tablemap import packed_integer
 from spirit_py.errors import HiddenChange, NullInKey, SchemaChanged, UnreadableChange
 from spirit_py.table import values
@@ -36,34 +35,28 @@ if TYPE_CHECKING:
     from spirit_py.table.values import RenderedRow
 
 _SIGNED = INTEGERS | {"decimal", "float", "double"}
+_ALTERED: Final = "another session altered the table; start the migration again"
 
 
 def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
     """Raise SchemaChanged where columns differ; UnreadableChange for a format from before 5.6.4."""
-    name = schema.full_name
-    hint = "another session altered the table; start the migration again"
-    if len(table_map.columns) != len(schema.columns):
-        raise SchemaChanged(
-            f"{name} now has {len(table_map.columns)} columns instead of {len(schema.columns)}",
-            hint=hint,
-        )
+    name, found, wanted = schema.full_name, len(table_map.columns), len(schema.columns)
+    if found != wanted:
+        raise SchemaChanged(f"{name} now has {found} columns instead of {wanted}", hint=_ALTERED)
     for place, column in enumerate(schema.columns):
         if old_temporal(table_map.columns[place]):
-            raise UnreadableChange(
-                f"{name}.{column.name} is stored in the temporal format from before MySQL 5.6.4",
-                hint="rebuild the table with ALTER TABLE ... FORCE first",
-            )
+            said = f"{name}.{column.name} is stored in the temporal format from before MySQL 5.6.4"
+            raise UnreadableChange(said, hint="rebuild the table with ALTER TABLE ... FORCE first")
         if (
             table_map.columns[place] not in expected_type(column)
             or table_map.nullable[place] != column.nullable
             or (table_map.names and table_map.names[place] != column.name)
         ):
-            raise SchemaChanged(
-                f"column {column.name} of {name} is no longer {column.column_type}", hint=hint
-            )
+            said = f"column {column.name} of {name} is no longer {column.column_type}"
+            raise SchemaChanged(said, hint=_ALTERED)
     known = (_signs(schema, _SIGNED), _signs(schema, _SIGNED | {"year"}))
     if table_map.signedness is not None and table_map.signedness not in known:
-        raise SchemaChanged(f"a column of {name} is unsigned now, or no longer", hint=hint)
+        raise SchemaChanged(f"a column of {name} is unsigned now, or no longer", hint=_ALTERED)
 
 
 def _signs(schema: TableSchema, numeric: frozenset[str]) -> bytes:
@@ -182,25 +175,17 @@ class RowCodec:
         self._key_columns = tuple(key_columns)
         self.key_names = frozenset(column.name for column in key_columns)
         places = {column.ordinal: place for place, column in enumerate(schema.columns)}
-        fields = [codec_fields.field_of(c, place) for place, c in enumerate(schema.columns)]
+        fields = [field_of(c, place) for place, c in enumerate(schema.columns)]
         key = [places[column.ordinal] for column in key_columns]
-        self._null_bits = {
-            1 << place: fields[place].name for place in key if fields[place].nullable
-        }
+        self._null_bits = {1 << at: fields[at].name for at in key if fields[at].nullable}
         order = [places[column.ordinal] for column in carried]
         self._columns = len(fields)
         self.bitmap_bytes = (len(fields) + 7) // 8
         self._all_present = (1 << len(fields)) - 1
         optional = any(field.nullable for field in fields)
-        self._split = _ByBitmap(
-            lambda nulls: codec_source.split_function(fields, key, nulls, self), optional=optional
-        )
-        self.renderers = _ByBitmap(
-            lambda nulls: codec_source.render_function(fields, order, nulls), optional=optional
-        )
-        self._plain = _ByBitmap(
-            lambda nulls: codec_source.plain_function(fields, nulls), optional=optional
-        )
+        self._split = _ByBitmap(lambda n: split_function(fields, key, n, self), optional=optional)
+        self.renderers = _ByBitmap(lambda n: render_function(fields, order, n), optional=optional)
+        self._plain = _ByBitmap(lambda n: plain_function(fields, n), optional=optional)
 
     @classmethod
     def compile(cls, table_map: TableMap, mapping: TableMapping) -> RowCodec:
@@ -253,18 +238,14 @@ class RowCodec:
             at += int.from_bytes(body[8:10], "little")
         count, at = packed_integer(body, at)
         if count != self._columns:
-            raise SchemaChanged(
-                f"a change of {self._name} has {count} columns instead of {self._columns}",
-                hint="another session altered the table; start the migration again",
-            )
+            said = f"a change of {self._name} has {count} columns instead of {self._columns}"
+            raise SchemaChanged(said, hint=_ALTERED)
         width = self.bitmap_bytes
         for _ in range(1 + doubled):
             present = int.from_bytes(body[at : at + width], "little")
             if present & self._all_present != self._all_present:
-                raise HiddenChange(
-                    f"a change of {self._name} does not hold all columns of the row",
-                    hint=_FULL_IMAGE_HINT,
-                )
+                said = f"a change of {self._name} does not hold all columns of the row"
+                raise HiddenChange(said, hint=_FULL_IMAGE_HINT)
             at += width
         found: list[Any] = []
         append, split, end = found.append, self._split, len(body)
@@ -280,11 +261,8 @@ class RowCodec:
         """Refuse a row that has NULL in the key; all that are split together have these NULLs."""
         for bit, name in self._null_bits.items():
             if nulls & bit:
-                raise NullInKey(
-                    f"a change of {self._name} has NULL in {name}, of the key"
-                    " that identifies its rows",
-                    hint=NullInKey.REMEDY,
-                )
+                what = f"NULL in {name}, of the key that identifies its rows"
+                raise NullInKey(f"a change of {self._name} has {what}", hint=NullInKey.REMEDY)
 
     @property
     def _name(self) -> str:

@@ -66,10 +66,8 @@ def parse_table_map(body: bytes) -> TableMap:
     try:
         return _parse(body)
     except (IndexError, KeyError, ValueError) as error:
-        raise UnreadableChange(
-            f"a table map event cannot be read: {error!r}",
-            hint="the server may be newer than this program knows",
-        ) from error
+        hint = "the server may be newer than this program knows"
+        raise UnreadableChange(f"a table map event cannot be read: {error!r}", hint=hint) from error
 
 
 def _parse(body: bytes) -> TableMap:
@@ -148,16 +146,12 @@ def _counted(data: bytes, at: int) -> tuple[bytes, int]:
 _DEFAULT_CHARSET, _COLUMN_CHARSET, _SETS, _ENUMS, _GEOMETRY = 2, 3, 5, 6, 7
 _KEY, _KEY_WITH_PREFIX, _MEMBER_DEFAULT_CHARSET, _MEMBER_CHARSET = 8, 9, 10, 11
 _PLAIN: Final = {
-    TINY: "tinyint", SHORT: "smallint", INT24: "mediumint",
-    LONG: "int", LONGLONG: "bigint", FLOAT: "float", DOUBLE: "double",
-    YEAR: "year", DATE: "date", NEWDATE: "date", JSON: "json",
-    VECTOR: "vector",
+    TINY: "tinyint", SHORT: "smallint", INT24: "mediumint", LONG: "int", LONGLONG: "bigint",
+    FLOAT: "float", DOUBLE: "double", YEAR: "year", DATE: "date", NEWDATE: "date",
+    JSON: "json", VECTOR: "vector",
 }  # fmt: skip
 _TEMPORAL: Final = {TIME2: "time", DATETIME2: "datetime", TIMESTAMP2: "timestamp"}
-_SIGNED: Final = frozenset({
-    TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE,
-    NEWDECIMAL,
-})  # fmt: skip
+_SIGNED: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL})
 _CHARACTER: Final = frozenset({STRING, VAR_STRING, VARCHAR, BLOB})
 _SIZES: Final = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 _SHAPES: Final = (
@@ -186,13 +180,9 @@ def described(table_map: TableMap, collations: Mapping[int, Collation]) -> Table
     except (IndexError, KeyError, UnicodeDecodeError, StopIteration):
         return None
     key = _key(table_map, columns)
-    return TableSchema(
-        schema=table_map.schema,
-        name=table_map.table,
-        engine="",
-        columns=columns,
-        indexes=(Index(name="PRIMARY", unique=True, parts=key),) if key else (),
-    )
+    indexes = (Index(name="PRIMARY", unique=True, parts=key),) if key else ()
+    schema, name = table_map.schema, table_map.table
+    return TableSchema(schema=schema, name=name, engine="", columns=columns, indexes=indexes)
 
 
 def agrees(schema: TableSchema, other: TableSchema) -> bool:
@@ -268,12 +258,8 @@ class _Described:
         members = tuple(member.decode(CODECS[collation.charset]) for member in raw)
         kind = "enum" if code == ENUM else "set"
         quoted = ",".join("'" + member.replace("'", "''") + "'" for member in members)
-        return {
-            "data_type": kind,
-            "members": members,
-            "column_type": f"{kind}({quoted})",
-            **_collated(collation),
-        }
+        shown = f"{kind}({quoted})"
+        return {"data_type": kind, "members": members, "column_type": shown, **_collated(collation)}
 
     def _text(self, announced: ColumnType) -> dict[str, Any]:
         """Describe text and binary columns; the binary collation makes the difference."""
