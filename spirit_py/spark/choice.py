@@ -90,13 +90,10 @@ class _Job(Generic[_R]):
         self._tasks = [self._task(rank) for rank in range(size)]
 
     def _task(self, rank: int) -> Background:
-        def body(_stopping: threading.Event) -> None:
-            self._note(guarded(rank, self._function, rank))
-
         def failed(error: BaseException) -> None:
             self._give_up(f"task {rank} was ended by {type(error).__name__}")
 
-        return Background(f"task-{rank}", body, failed=failed)
+        return Background(f"task-{rank}", lambda _stopping: self._perform(rank), failed=failed)
 
     def run(self) -> list[Outcome[_R]]:
         for task in self._tasks:
@@ -110,7 +107,8 @@ class _Job(Generic[_R]):
     def cancel(self) -> None:
         self._give_up("its tasks were cancelled")
 
-    def _note(self, outcome: Outcome[_R]) -> None:
+    def _perform(self, rank: int) -> None:
+        outcome = guarded(rank, self._function, rank)
         with self._lock:
             self._outcomes.append(outcome)
             complete = len(self._outcomes) == len(self._tasks)
@@ -216,7 +214,7 @@ class Engines:
         if chosen is self.driver:
             self._compares_alone.set()
             return chosen
-        return SparkOrDriver(chosen, self.driver)
+        return _SparkOrDriver(chosen, self.driver)
 
     def rest(self) -> None:
         """Stop Spark in the background while nothing is computed; :meth:`begin` starts it anew."""
@@ -274,7 +272,7 @@ class Engines:
             _log.warning("Spark did not stop within %.0f s", _STOP_SECONDS)
 
 
-class SparkOrDriver:
+class _SparkOrDriver:
     """Spark as long as it lives, then the driver; a new gang does what a lost one did not."""
 
     ready: bool = True
@@ -291,7 +289,6 @@ class SparkOrDriver:
 
     @property
     def slots(self) -> int:
-        """How many tasks can run at the same time."""
         try:
             return self._living().slots
         except MigrationFailure as error:
@@ -302,11 +299,9 @@ class SparkOrDriver:
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
-        """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended."""
         return self._living().run_gang(function, size=size, group=group, description=description)
 
     def cancel(self, group: str) -> None:
-        """Cancel the jobs of a group."""
         self._engine.cancel(group)
 
     def start(self) -> None:

@@ -255,18 +255,12 @@ class Gang(Generic[_R]):
         if silent:
             self._disband()
             raise WorkersLost("a task is not in contact with the server: its network may be down")
-        if self._assembled:
-            present = {sender for sender, _ in letters}
-            if any(seat.sender not in present for seat in self._seats):
-                self._raise_missing()
-        elif not self._job.running:
+        present = {sender for sender, _ in letters}
+        gone = any(seat.sender not in present for seat in self._seats)
+        if gone if self._assembled else not self._job.running:
             self._raise_missing()
-        return [
-            answer
-            for sender, letter in letters
-            if letter is not None
-            for answer in self._take(sender, letter)
-        ]
+        taken = [self._take(sender, letter) for sender, letter in letters if letter is not None]
+        return [answer for answers in taken for answer in answers]
 
     def _silent(self) -> bool:
         """Return whether a session idles in two looks; one may follow a long statement."""
@@ -280,12 +274,12 @@ class Gang(Generic[_R]):
 
     def _take(self, sender: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]
+        sessions = [(str(server), int(number)) for server, number in letter["sessions"]]
         if seat.sender not in {0, sender}:
             # The session of a first attempt may live on.
-            seat.sessions += [(str(server), int(number)) for server, number in letter["sessions"]]
+            seat.sessions += sessions
             self._raise_missing()
-        seat.sender = sender
-        seat.sessions = [(str(server), int(number)) for server, number in letter["sessions"]]
+        seat.sender, seat.sessions = sender, sessions
         fresh = [(number, text) for number, text in letter["answers"] if number in seat.outstanding]
         for number, _ in fresh:
             del seat.outstanding[number]
@@ -303,12 +297,11 @@ class Gang(Generic[_R]):
             if is_transient(error):
                 raise WorkersLost(f"a task was lost: {error.message}") from error
             raise error
-        if isinstance(self._failure, SpiritError):
-            raise WorkersLost(
-                f"the job of the tasks failed: {self._failure.message}"
-            ) from self._failure
-        if self._failure is not None:
-            raise self._failure
+        failure = self._failure
+        if isinstance(failure, SpiritError):
+            raise WorkersLost(f"the job of the tasks failed: {failure.message}") from failure
+        if failure is not None:
+            raise failure
 
     def _disband(self) -> None:
         """End the job: by an order, then by a kill on the server, then by Spark's cancel."""

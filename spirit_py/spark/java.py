@@ -74,11 +74,11 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
     found = _VERSION.search(banner)
     if found is None:
         raise _missing(f"{program} does not say its version")
-    if int(found.group(1)) < OLDEST_JAVA:
-        raise _missing(
-            f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later"
-        )
-    return Java(program, int(found.group(1)), banner)
+    version = int(found[1])
+    if version < OLDEST_JAVA:
+        needed = f"Spark needs {OLDEST_JAVA} or later"
+        raise _missing(f"Java {version} at {program} is too old: {needed}")
+    return Java(program, version, banner)
 
 
 def _missing(cause: str) -> Refusal:

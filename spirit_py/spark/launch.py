@@ -60,7 +60,6 @@ _LAUNCHER_OPTIONS: Final = (
 )
 ARCHIVED_OPTIONS: Final = (*_JVM_OPTIONS, *_LAUNCHER_OPTIONS)
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
-_INFO_FILE: Final = "gateway"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ def launch(
     environ: Mapping[str, str] = os.environ,
 ) -> Launch:
     """Return how the JVM is started with ``conf`` from ``bundled``, PySpark's own Spark."""
-    info = scratch / _INFO_FILE
+    info = scratch / "gateway"
     kept = environment(config, environ)
     kept |= {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
     own = (*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}")
@@ -101,7 +100,10 @@ def launch(
         path = os.pathsep.join(filter(None, [str(code), kept.get("PYTHONPATH", "")]))
         kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": path}
         options = (*own, f"-Djava.io.tmpdir={scratch}", *_LAUNCHER_OPTIONS, *more)
-        return Launch(command=_java(java, conf, bundled, options), environ=kept, info=info)
+        heap = f"-Xmx{conf['spark.driver.memory']}"
+        properties = (f"-D{name}={value}" for name, value in conf.items())
+        command = (java.program, "-cp", f"{bundled}/jars/*", heap, *options, *properties, _GATEWAY)
+        return Launch(command=command, environ=kept, info=info)
     if single_machine(config) or shows_ui(config):
         # Spark's only way to say where its web interface listens.
         kept["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -118,14 +120,6 @@ def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, st
     """Return the JVM's environment without secrets; a local run uses PySpark's own Spark."""
     drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
     return {name: value for name, value in without_secrets(environ).items() if name not in drop}
-
-
-def _java(
-    java: Java, conf: Mapping[str, str], bundled: Path, options: tuple[str, ...]
-) -> tuple[str, ...]:
-    heap = f"-Xmx{conf['spark.driver.memory']}"
-    properties = (f"-D{name}={value}" for name, value in conf.items())
-    return (java.program, "-cp", f"{bundled}/jars/*", heap, *options, *properties, _GATEWAY)
 
 
 _START_SECONDS: Final = 60.0

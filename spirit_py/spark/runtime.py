@@ -20,15 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import MigrationFailure, SparkFailure
+from spirit_py.spark import settings as spark_settings
 from spirit_py.spark.java import archive_of, leave_making
 from spirit_py.spark.launch import ARCHIVED_OPTIONS, END_SECONDS, JavaProcess, launch, private
-from spirit_py.spark.settings import (
-    embedded,
-    log4j_properties,
-    settings,
-    ship_package,
-    single_machine,
-)
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -73,8 +67,9 @@ class SparkRuntime:
         """Start JVM, gateway and context; return False when it was abandoned before."""
         self._require_no_other()
         scratch = self._scratch = Path(tempfile.mkdtemp(prefix="spirit-py-spark-"))
-        (scratch / "log4j2.properties").write_text(log4j_properties(self._config, scratch))
-        conf = settings(self._config, scratch)
+        log4j = spark_settings.log4j_properties(self._config, scratch)
+        (scratch / "log4j2.properties").write_text(log4j)
+        conf = spark_settings.settings(self._config, scratch)
         with self._lock:
             if self._abandoned:
                 return False
@@ -83,7 +78,7 @@ class SparkRuntime:
         from pyspark import SparkConf, SparkContext
 
         gateway = self._process.wait_for_gateway()
-        alone = embedded(self._config)
+        alone = spark_settings.embedded(self._config)
         with self.answering(_CONTEXT_SECONDS if alone else _CLUSTER_CONTEXT_SECONDS):
             self._gateway = _connect(*gateway)
             spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
@@ -92,12 +87,12 @@ class SparkRuntime:
         # PySpark would print the exception after a JVM is killed.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         chosen = conf.get("spark.pyspark.python", "")
-        if not single_machine(self._config):
+        if not spark_settings.single_machine(self._config):
             chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
         self.context.pythonExec = chosen or sys.executable
         if not private(self._config):
-            self.context.addPyFile(str(ship_package(scratch)))
-        if not embedded(self._config):
+            self.context.addPyFile(str(spark_settings.ship_package(scratch)))
+        if not spark_settings.embedded(self._config):
             self._wait_for_executors()
         return True
 
@@ -134,9 +129,8 @@ class SparkRuntime:
             if now > enough_by:
                 return
             if now > deadline and not capacity:
-                raise SparkFailure(
-                    f"no Spark executor registered within {_EXECUTORS_SECONDS:.0f} s"
-                )
+                late = f"no Spark executor registered within {_EXECUTORS_SECONDS:.0f} s"
+                raise SparkFailure(late)
             pause.wait(0.1)
 
     def capacity(self) -> int:
@@ -172,9 +166,8 @@ class SparkRuntime:
         """Return an error if the JVM has ended by itself."""
         if self._process is None or self._process.running:
             return None
-        return SparkFailure(
-            "Spark's JVM has ended", hint="look for what ended it; --verbose keeps Spark's log"
-        )
+        hint = "look for what ended it; --verbose keeps Spark's log"
+        return SparkFailure("Spark's JVM has ended", hint=hint)
 
     def abandon(self) -> None:
         """Make a start under way fail, and prevent a later one."""

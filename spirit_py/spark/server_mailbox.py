@@ -46,12 +46,12 @@ _DRIVER_GONE: Final = "the driver's session is gone, so this task ends"
 class TableMailbox(DriverEnd):
     """Rows of the checkpoint table, whose name is quoted."""
 
-    box: TableBox
+    box: _TableBox
 
     def __init__(self, options: ConnectionOptions, table: str) -> None:
         super().__init__(connect(options, role="mailbox", read_timeout=_ANSWER_SECONDS))
         first = -(1 + secrets.randbelow(_GANGS)) * _NUMBERS
-        self.box = TableBox(options, table, first, self._session.id)
+        self.box = _TableBox(options, table, first, self._session.id)
         self._living: set[int] = set()
         self._looked_at = -_ALIVE_SECONDS
 
@@ -72,13 +72,14 @@ class TableMailbox(DriverEnd):
 
     def close(self) -> None:
         """Delete the rows, as far as that is possible."""
+        ids = f"{self.box.first} AND {self.box.first + _NUMBERS - 1}"
         with contextlib.suppress(ServerFault):
-            self._session.execute(self.box.delete())
+            self._session.execute(f"DELETE FROM {self.box.table} WHERE id BETWEEN {ids}")
         self._session.close()
 
 
 @dataclass(frozen=True)
-class TableBox:
+class _TableBox:
     """The rows of one gang's messages, from ``first``; picklable."""
 
     options: ConnectionOptions
@@ -88,11 +89,9 @@ class TableBox:
     seal: Seal = field(default_factory=Seal)
 
     def join(self, rank: int, session: SqlSession) -> _RowMember:
-        """Open the end of a member."""
         return _RowMember(self, rank, session)
 
     def replace(self, session: SqlSession, place: int, message: Any) -> None:
-        """Replace a row."""
         session.execute(
             f"REPLACE INTO {self.table} (id, record) VALUES (%s, %s)",
             (self.first + place, self.seal.close(message, self.first + place)),
@@ -109,14 +108,9 @@ class TableBox:
         table = f"{self.table} FORCE INDEX (PRIMARY)"
         return f"SELECT id, record FROM {table} WHERE id BETWEEN {low} AND {low + count - 1}"
 
-    def delete(self) -> str:
-        """Return the statement that deletes all rows of the gang."""
-        last = self.first + _NUMBERS - 1
-        return f"DELETE FROM {self.table} WHERE id BETWEEN {self.first} AND {last}"
-
 
 class _RowMember:
-    def __init__(self, box: TableBox, rank: int, session: SqlSession) -> None:
+    def __init__(self, box: _TableBox, rank: int, session: SqlSession) -> None:
         self._box = box
         self._rank = rank
         self._works_in = session
@@ -168,11 +162,11 @@ WHERE PROCESSLIST_ID = CONNECTION_ID()"""
 class VariablesMailbox(DriverEnd):
     """User variables. A sender is the server's thread of the member's session."""
 
-    box: VariablesBox
+    box: _VariablesBox
 
     def __init__(self, session: SqlSession) -> None:
         super().__init__(session)
-        self.box = VariablesBox(self.name, int(session.query(_THREAD)[0][0]))
+        self.box = _VariablesBox(self.name, int(session.query(_THREAD)[0][0]))
 
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
@@ -194,7 +188,7 @@ class VariablesMailbox(DriverEnd):
 
 
 @dataclass(frozen=True)
-class VariablesBox:
+class _VariablesBox:
     """The variables of one gang's messages; picklable. The driver's end in the member's rank."""
 
     name: str
@@ -202,12 +196,11 @@ class VariablesBox:
     seal: Seal = field(default_factory=Seal)
 
     def join(self, rank: int, session: SqlSession) -> _VariableMember:
-        """Open the end of a member."""
         return _VariableMember(self, rank, session)
 
 
 class _VariableMember:
-    def __init__(self, box: VariablesBox, rank: int, session: SqlSession) -> None:
+    def __init__(self, box: _VariablesBox, rank: int, session: SqlSession) -> None:
         self._box = box
         self._rank = rank
         self._session = session
@@ -220,9 +213,8 @@ class _VariableMember:
 
     def orders(self) -> Orders:
         box = self._box
-        rows = self._session.query(
-            f"{_LETTERS} AND THREAD_ID = %s", (f"{box.name}_{self._rank}", box.driver_thread)
-        )
+        where = (f"{box.name}_{self._rank}", box.driver_thread)
+        rows = self._session.query(f"{_LETTERS} AND THREAD_ID = %s", where)
         if not rows:
             raise MigrationFailure(_DRIVER_GONE)
         sealed = rows[0][1]
