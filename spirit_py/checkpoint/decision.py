@@ -40,13 +40,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checkpoint.earlier_run import (
-    ReverseState,
-    cannot_be_read,
-    may_hold_rows,
-    see_what_it_holds,
-    was_swapped,
-)
+from spirit_py.checkpoint import earlier_run
+from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
 from spirit_py.classes import dataclass, replace
 from spirit_py.units import human_count, human_seconds
@@ -118,9 +113,10 @@ def decide(found: Found, wanted: Wanted) -> Decision:
         return decision
     for table in found.tables:
         if table.swap_begun and table.new_is_ours and table.new_shape:
+            look = earlier_run.see_what_it_holds(*table.name)
             return Refuse(
-                reason=f"{decision.reason}; {may_hold_rows(*table.name)}",
-                hint=f"{see_what_it_holds(*table.name)}, and run the same command again",
+                reason=f"{decision.reason}; {earlier_run.may_hold_rows(*table.name)}",
+                hint=f"{look}, and run the same command again",
             )
     return decision
 
@@ -129,7 +125,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     record, reverse = found.record, found.reverse
     for table in found.tables:
         if table.unreadable:
-            reason, hint = cannot_be_read(*table.name, table.unreadable)
+            reason, hint = earlier_run.cannot_be_read(*table.name, table.unreadable)
             return Refuse(reason=reason, hint=hint)
     same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
     if reverse is not None and (not same or reverse.state is ReverseState.UNREADABLE):
@@ -179,7 +175,7 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
     if reverse is not None and reverse.state is not ReverseState.KEPT:
         return Resume(record=record, reason=f"{reverse}", cleanup=True)
     # Of a table whose old one is kept, others may have changed the definition since.
-    swapped = bool(found.kept) or was_swapped(found.tables, record)
+    swapped = bool(found.kept) or earlier_run.was_swapped(found.tables, record)
     if swapped is None:
         return Refuse(
             reason="the tables are neither those before the swap nor those after it: "

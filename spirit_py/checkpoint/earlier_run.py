@@ -97,9 +97,8 @@ class TableFound(OfTable):
             )
         else:
             source = "is not the table that this migration made"
-        new = _whose(
-            self.names.new, self.new_shape, "that this migration made", ours=self.new_is_ours
-        )
+        made = "that this migration made"
+        new = _whose(self.names.new, self.new_shape, made, ours=self.new_is_ours)
         old = _whose(self.names.old, self.old_shape, "from before the swap", ours=self.old_is_ours)
         return f"{progress} {source}, {new}, {old}"
 
@@ -218,10 +217,8 @@ class Found:
     @property
     def moved(self) -> bool:
         """Whether another server was asked than the one that the record is of."""
-        return (
-            isinstance(self.record, CheckpointRecord)
-            and self.server_uuid != self.record.server_uuid
-        )
+        record = self.record
+        return isinstance(record, CheckpointRecord) and self.server_uuid != record.server_uuid
 
     @property
     def goes_on_here(self) -> bool:

@@ -67,9 +67,8 @@ class RequestQueue(RecordTable):
 
     def put(self, session: SqlSession, request: Request) -> int:
         """Add a request, and return its number; a :data:`ABSENT_TABLE` fault without the table."""
-        session.execute(
-            f"INSERT INTO {self.quoted} (record) VALUES ({string_literal(to_text(request))})"
-        )
+        text = string_literal(to_text(request))
+        session.execute(f"INSERT INTO {self.quoted} (record) VALUES ({text})")
         return int(session.query("SELECT LAST_INSERT_ID()")[0][0])
 
     def answer_to(self, session: SqlSession, number: int, token: str) -> Answer | None:

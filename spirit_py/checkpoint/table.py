@@ -21,13 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from spirit_py import points
 from spirit_py.attached.record import AttachmentsNote
-from spirit_py.checkpoint.codec import (
-    LONGEST,
-    UnreadableCheckpoint,
-    from_text,
-    message_from_text,
-    to_text,
-)
+from spirit_py.checkpoint import codec
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
@@ -46,16 +41,8 @@ if TYPE_CHECKING:
 
 _MARK: Final = "spirit-py checkpoint"
 
-Row: TypeAlias = (
-    CheckpointRecord
-    | Pointer
-    | ReverseRecord
-    | Proofs
-    | LiveFigures
-    | StandingOrders
-    | OldTableRecord
-    | AttachmentsNote
-)
+_Note: TypeAlias = Proofs | OldTableRecord | ReverseRecord | AttachmentsNote
+Row: TypeAlias = CheckpointRecord | Pointer | LiveFigures | StandingOrders | _Note
 _Kind = TypeVar("_Kind", bound=Row)
 _IDS: Final[dict[type[Row], int]] = {
     CheckpointRecord: 1,
@@ -71,7 +58,7 @@ _IDS: Final[dict[type[Row], int]] = {
 _SHOWN: Final[frozenset[type[Row]]] = frozenset({LiveFigures})
 #: Rows that say what may be dropped: without them nothing beside the table is.
 _PROVING: Final = (Proofs, OldTableRecord, ReverseRecord)
-_RECORD: Final = f"IF(LENGTH(record) > {LONGEST}, '', record)"
+_RECORD: Final = f"IF(LENGTH(record) > {codec.LONGEST}, '', record)"
 HEARTBEAT_ID: Final = 3
 """Its ``written_at`` shows on a replica how far that has come."""
 
@@ -115,7 +102,7 @@ class RecordTable:
 
     def replace(self, session: SqlSession, number: int, row: Any) -> None:
         """Replace the row of a number, or add it."""
-        text = string_literal(to_text(row))
+        text = string_literal(codec.to_text(row))
         session.execute(f"REPLACE INTO {self.quoted} (id, record) VALUES ({number}, {text})")
 
 
@@ -154,16 +141,15 @@ class CheckpointTable(RecordTable):
     @property
     def beat_query(self) -> str:
         """The query for when the heartbeat was written; on a replica: that which it has."""
-        return (
-            f"SELECT written_at FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {HEARTBEAT_ID}"
-        )
+        table = f"{self.quoted} FORCE INDEX (PRIMARY)"
+        return f"SELECT written_at FROM {table} WHERE id = {HEARTBEAT_ID}"
 
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
         """Return the row of that kind, or None; raise UnreadableCheckpoint if it is unreadable."""
         found = self._value(session, _RECORD, kind)
         if found is None:
             return None
-        read = message_from_text if kind in _SHOWN else from_text
+        read = codec.message_from_text if kind in _SHOWN else codec.from_text
         return read(str(found), kind)
 
     def unreadable(self, session: SqlSession) -> str:
@@ -204,7 +190,7 @@ class CheckpointTable(RecordTable):
             raise UnreadableCheckpoint(f"{self.name[1]} is not a checkpoint table of spirit-py")
         found = self._value(session, _RECORD, CheckpointRecord)
         if found is not None:
-            return from_text(str(found), CheckpointRecord, Pointer)
+            return codec.from_text(str(found), CheckpointRecord, Pointer)
         if self.exists(session):
             raise UnreadableCheckpoint(f"{self.name[1]} has no row")
         return None

@@ -201,9 +201,8 @@ def with_new_tables(
     record: CheckpointRecord, targets: Mapping[Name, TableSchema]
 ) -> CheckpointRecord:
     """Return the record with the definitions of the new tables, given by their sources' names."""
-    tables = (
-        replace(table, target_shape=shape_digest(targets[table.name])) for table in record.tables
-    )
+    shapes = {name: shape_digest(target) for name, target in targets.items()}
+    tables = (replace(table, target_shape=shapes[table.name]) for table in record.tables)
     return replace(record, tables=tuple(tables))
 
 
