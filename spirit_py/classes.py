@@ -9,17 +9,7 @@ hashes, prints and guards it is shared. All else is the standard module's.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import (
-    KW_ONLY,
-    MISSING,
-    FrozenInstanceError,
-    InitVar,
-    asdict,
-    astuple,
-    field,
-    fields,
-    replace,
-)
+from dataclasses import KW_ONLY, MISSING, InitVar, asdict, astuple, field, fields, replace
 from functools import partial
 from inspect import get_annotations
 from operator import attrgetter
@@ -105,4 +95,4 @@ def _text(self: Any) -> str:
 
 
 def _refuse(self: Any, name: str, _: object = None) -> None:
-    raise FrozenInstanceError(f"{self.__class__.__name__}.{name} is frozen")
+    raise dataclasses.FrozenInstanceError(f"{self.__class__.__name__}.{name} is frozen")

@@ -115,9 +115,8 @@ class SwapChoices:
             chosen.append(f"--keep-old-current {self.keep_old_current:.12g}s")
         if self.drop_old_after:
             never = self.drop_old_after == float("inf")
-            chosen.append(
-                f"--drop-old-after {'never' if never else f'{self.drop_old_after:.12g}s'}"
-            )
+            after = "never" if never else f"{self.drop_old_after:.12g}s"
+            chosen.append(f"--drop-old-after {after}")
         return " ".join(chosen)
 
 
@@ -232,12 +231,9 @@ class MigrationConfig(RunConfig):
     @property
     def replica_account(self) -> ConnectionOptions:
         """How replicas are reached, but for their addresses."""
-        source = self.connection
-        return replace(
-            source,
-            user=self.replica_user or source.user,
-            password=self.replica_password or source.password,
-        )
+        user = self.replica_user or self.connection.user
+        password = self.replica_password or self.connection.password
+        return replace(self.connection, user=user, password=password)
 
     @property
     def swap_choices(self) -> SwapChoices:

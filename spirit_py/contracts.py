@@ -46,8 +46,7 @@ class SqlSession(Protocol):
 
     id: int
     origin: str
-    """The secret that all sessions of the same options have in common; see
-    :mod:`spirit_py.mysql.own_sessions`."""
+    """The secret of all sessions of the same options (:mod:`spirit_py.mysql.own_sessions`)."""
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run a statement without a result; return the affected rows."""

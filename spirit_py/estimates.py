@@ -242,9 +242,8 @@ def rest_of_run(seen: Measured) -> dict[str, float | None]:
     if seen.phase is Phase.INDEX:
         others = {name: share for name, share in builds.items() if name != seen.building}
         known = together(seen.eta, _of_copy(seen, others))
-        rest[Phase.INDEX.value] = (
-            _expected(seen, _of_copy(seen, builds)) if known is None else known
-        )
+        expected = _expected(seen, _of_copy(seen, builds))
+        rest[Phase.INDEX.value] = expected if known is None else known
     elif seen.phase is Phase.COPY and any(builds.values()):
         rest[Phase.INDEX.value] = _of_copy(seen, builds)
     if seen.phase is not Phase.CHECKSUM:
@@ -270,14 +269,11 @@ def _expected(seen: Measured, whole: float | None) -> float | None:
 
 
 def _of_copy(seen: Measured, shares: Mapping[Name, float]) -> float | None:
-    parts: list[float | None] = []
-    for name, share in shares.items():
-        rows = seen.rows.get(name)
-        if share and (rows is None or seen.row_seconds is None):
-            parts.append(None)
-        elif share and rows is not None and seen.row_seconds is not None:
-            parts.append(rows * seen.row_seconds * share)
-    return together(*parts)
+    each = seen.row_seconds
+    shared = [(seen.rows.get(name), share) for name, share in shares.items() if share]
+    if each is None:
+        return None if shared else 0
+    return together(*(None if rows is None else rows * each * share for rows, share in shared))
 
 
 COMPARED: Final = 0.2

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from spirit_py.events.event import Event, Tell
 
-_SHELL: Final = "/bin/sh"
 _KEPT_BYTES: Final = 64 << 10
 _READ_BYTES: Final = 64 << 10
 _CALL_LOOK_SECONDS: Final = 0.05
@@ -73,7 +72,7 @@ def call(
             given.write(json_line(event).encode("ascii") + b"\n")
             given.seek(0)
             process = subprocess.Popen(
-                [_SHELL, "-c", command],
+                ["/bin/sh", "-c", command],
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -174,7 +173,6 @@ def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 
 def _lives(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process of the command's session has not ended."""
     if _PROCESSES.is_dir():
         return bool(_session(process.pid))
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -313,10 +311,9 @@ class Hook(QuietReporter):
                 self._woken.wait(_LOOK_SECONDS)
                 continue
             try:
-                item.answer = call(
-                    self._command, item.event, seconds=self._seconds, given_up=self._given_up
-                )
-                self._note(item.event, item.answer)
+                event, limit = item.event, self._seconds
+                item.answer = call(self._command, event, seconds=limit, given_up=self._given_up)
+                self._note(event, item.answer)
             finally:
                 item.answered.set()
 
@@ -333,6 +330,5 @@ class Hook(QuietReporter):
         if kind in self._warned:
             return
         self._warned.add(kind)
-        self._tell(
-            HookFailed(at=event.name, kind=kind, reason=why, exit_code=code, said=one_line(why))
-        )
+        said = one_line(why)
+        self._tell(HookFailed(at=event.name, kind=kind, reason=why, exit_code=code, said=said))

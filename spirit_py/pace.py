@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 PART_BYTES: Final = 2 << 20
 """Bytes of the binlog that one transaction of the copy should write, where nothing spares others.
 A commit writes its binlog cache under a lock for which every other commit waits."""
-
-
 FIRST_TASKS: Final = 2
 """Tasks that work where no one else uses the server, until it is known how many pay."""
 

@@ -67,12 +67,8 @@ def planned_phases(
     """Return the phases of a run that copies; whether indexes are built is decided later."""
     # The rest is declared in the order of a run.
     left_out = {Phase.PREFLIGHT, Phase.SHORTCUT, Phase.INDEX, Phase.DONE}
-    if not defers:
-        left_out.add(Phase.SENTINEL)
-    if not keeps_current:
-        left_out.add(Phase.KEEP)
-    if not has_grace:
-        left_out.add(Phase.GRACE)
+    chosen = {Phase.SENTINEL: defers, Phase.KEEP: keeps_current, Phase.GRACE: has_grace}
+    left_out |= {phase for phase, taken in chosen.items() if not taken}
     if rehearses:
         left_out |= {Phase.CUTOVER, Phase.CLEANUP}
     return tuple(phase for phase in Phase if phase not in left_out)
@@ -104,9 +100,8 @@ class PhaseLog:
         """Return the log after ``phase`` was entered; IllegalTransition unless in TRANSITIONS."""
         if phase not in TRANSITIONS[self.current]:
             story = " -> ".join([*(p.value for p, _ in self.history), self.current.value])
-            raise IllegalTransition(
-                f"cannot go from {self.current.value} to {phase.value}; so far: {story}"
-            )
+            step = f"from {self.current.value} to {phase.value}"
+            raise IllegalTransition(f"cannot go {step}; so far: {story}")
         passed = (self.current, now - self.entered_at)
         return PhaseLog(current=phase, entered_at=now, history=(*self.history, passed))
 

@@ -50,7 +50,7 @@ def run_command(
     """
     try:
         with stop_on_signals(stop), _shown(status, reporter):
-            run_aside(work, stop, teller(reporter.event), hurry=hurry)
+            run_aside(work, stop, teller(reporter.event), hurry)
     except BaseException as error:
         cause = left_at_once() if isinstance(error, KeyboardInterrupt) else stop.cause_of(error)
         explain_access(cause)
@@ -96,9 +96,8 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
         return
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        first = stop.request(
-            Interrupted(number, hint="the source table is intact; run the same command again")
-        )
+        hint = "the source table is intact; run the same command again"
+        first = stop.request(Interrupted(number, hint=hint))
         if not first and number == signal.SIGINT:
             raise KeyboardInterrupt
 
@@ -112,11 +111,7 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
 
 
 def run_aside(
-    run: Callable[[], None],
-    stop: StopSwitch,
-    tell: Tell,
-    *,
-    hurry: Callable[[], None] | None = None,
+    run: Callable[[], None], stop: StopSwitch, tell: Tell, hurry: Callable[[], None] | None
 ) -> None:
     """Run work in a thread of its own, so that a signal is handled at once; raise its error.
 

@@ -181,9 +181,8 @@ def _zone(
         return None
     offset = timedelta(hours=int(hours), minutes=int(minutes))
     if offset >= timedelta(hours=15):
-        raise UsageFault(
-            f"{sign}{hours}:{minutes} is not an offset from UTC", hint="write for instance +01:00"
-        )
+        what = f"{sign}{hours}:{minutes} is not an offset from UTC"
+        raise UsageFault(what, hint="write for instance +01:00")
     return timezone(offset if sign == "+" else -offset)
 
 
