@@ -84,6 +84,7 @@ class TableFound(OfTable):
 
     def described(self, progress: TableProgress) -> str:
         """Describe the tables under the three names, for messages."""
+        source = "is not the table that this migration made"
         if self.changed_here:
             source = "is the table that this migration made"
             if self.source_shape != progress.target_shape:
@@ -91,12 +92,7 @@ class TableFound(OfTable):
         elif not self.source_shape:
             source = "is gone"
         elif self.source_shape == progress.target_shape != progress.source_shape:
-            source = (
-                "has the new definition, and is not the table that this migration made: another"
-                " session has changed it"
-            )
-        else:
-            source = "is not the table that this migration made"
+            source = f"has the new definition, and {source}: another session has changed it"
         made = "that this migration made"
         new = _whose(self.names.new, self.new_shape, made, ours=self.new_is_ours)
         old = _whose(self.names.old, self.old_shape, "from before the swap", ours=self.old_is_ours)

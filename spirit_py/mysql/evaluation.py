@@ -16,7 +16,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import Refusal, ServerFault, UsageFault
+from spirit_py.errors import ServerFault, UsageFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_identifier, string_literal
 
@@ -163,7 +163,11 @@ def _spelled(session: SqlSession, name: str, value: str) -> str:
     except ServerFault as fault:
         if disposition(fault) is not Disposition.FATAL:
             raise
-        raise _refused(name, value, fault) from fault
+        hint = "name modes that this version of the server knows"
+        if fault.code == ACCESS_NEEDS_PRIVILEGE:
+            hint = "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account"
+        text = f"{name} cannot be {value!r}: {fault.text} (error {fault.code})"
+        raise UsageFault(text, hint=hint) from fault
     found = str(session.query(f"SELECT {variable}")[0][0])
     session.execute(f"SET {variable} = {_literal(before)}")
     return found
@@ -173,25 +177,15 @@ def _literal(value: str) -> str:
     return value if value.isdigit() else string_literal(value)
 
 
-def _refused(name: str, value: str, fault: ServerFault) -> Refusal:
-    if fault.code == ACCESS_NEEDS_PRIVILEGE:
-        hint = "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account"
-    else:
-        hint = "name modes that this version of the server knows"
-    return UsageFault(f"{name} cannot be {value!r}: {fault.text} (error {fault.code})", hint=hint)
-
-
 ROW_TOO_LONG: Final = 1118
 _ANY_ROW: Final = "--innodb-strict-mode off"
-DEPENDING_ON_MODES: Final = frozenset(
-    {
-        1067,  # invalid default value
-        1101,  # a BLOB or TEXT column with a default
-        ROW_TOO_LONG,
-        1291,  # an ENUM or SET with a member twice
-        1292,  # incorrect value of a date
-    }
-)
+DEPENDING_ON_MODES: Final = frozenset({
+    1067,  # invalid default value
+    1101,  # a BLOB or TEXT column with a default
+    ROW_TOO_LONG,
+    1291,  # an ENUM or SET with a member twice
+    1292,  # incorrect value of a date
+})  # fmt: skip
 """Errors of a definition that another ``sql_mode`` or ``innodb_strict_mode`` may accept."""
 
 

@@ -48,71 +48,63 @@ class Disposition(enum.Enum):
     """Running it again would fail again."""
 
 
-LOST: Final = frozenset(
-    {
-        *(1053, 1079),  # server shutdown in progress, complete
-        1152,  # aborted connection
-        *(1158, 1159),  # network: error, timeout reading
-        *(1160, 1161),  # network: error, timeout writing
-        1927,  # connection was killed, as reported by the client library
-        2006,  # server has gone away
-        2012,  # error in server handshake
-        2013,  # lost connection during query
-        2026,  # TLS error, which is how a connection under TLS breaks
-        2027,  # malformed packet
-        2055,  # lost connection at a system call
-        3169,  # session was killed
-        4031,  # disconnected for inactivity
-        5014,  # TLS read failed in the client library
-    }
-)
+LOST: Final = frozenset({
+    *(1053, 1079),  # server shutdown in progress, complete
+    1152,  # aborted connection
+    *(1158, 1159),  # network: error, timeout reading
+    *(1160, 1161),  # network: error, timeout writing
+    1927,  # connection was killed, as reported by the client library
+    2006,  # server has gone away
+    2012,  # error in server handshake
+    2013,  # lost connection during query
+    2026,  # TLS error, which is how a connection under TLS breaks
+    2027,  # malformed packet
+    2055,  # lost connection at a system call
+    3169,  # session was killed
+    4031,  # disconnected for inactivity
+    5014,  # TLS read failed in the client library
+})  # fmt: skip
 _CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005})
 _AWAY: Final = LOST | _CANNOT_CONNECT | {TOO_MANY_CONNECTIONS, 1203}
-_TRANSIENT: Final = frozenset(
-    {
-        TOO_MANY_CONNECTIONS,
-        LOCK_WAIT_TIMEOUT,
-        DEADLOCK,
-        INTERRUPTED,
-        1203,  # max_user_connections
-        1226,  # a resource limit of the account
-        1412,  # table definition has changed, retry the transaction
-        1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
-        *(1613, 1614),  # XA branch rolled back: took too long, deadlock
-        1615,  # prepared statement needs to be prepared again
-        STATEMENT_TIMED_OUT,
-        3058,  # deadlock on a named lock
-        3101,  # the plugin rolled the transaction back during commit
-        3572,  # NOWAIT would have waited
-    }
-)
+_TRANSIENT: Final = frozenset({
+    TOO_MANY_CONNECTIONS,
+    LOCK_WAIT_TIMEOUT,
+    DEADLOCK,
+    INTERRUPTED,
+    1203,  # max_user_connections
+    1226,  # a resource limit of the account
+    1412,  # table definition has changed, retry the transaction
+    1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
+    *(1613, 1614),  # XA branch rolled back: took too long, deadlock
+    1615,  # prepared statement needs to be prepared again
+    STATEMENT_TIMED_OUT,
+    3058,  # deadlock on a named lock
+    3101,  # the plugin rolled the transaction back during commit
+    3572,  # NOWAIT would have waited
+})  # fmt: skip
 #: The account may not do it (manual B.3.1).
-_NOT_ALLOWED: Final = frozenset(
-    {
-        *(1044, 1142, 1143, 1370),  # to this schema, table, column, routine
-        *(ACCESS_DENIED, ACCESS_NEEDS_PRIVILEGE),
-        1095,  # owner of the thread
-        1141,  # no such grant
-        1410,  # may not create users with GRANT
-        1698,  # access denied, without a password
-        3530,  # role not granted
-        3879,  # access denied by a partial revoke
-        3955,  # locked for a time after too many wrong passwords
-    }
-)
+_NOT_ALLOWED: Final = frozenset({
+    *(1044, 1142, 1143, 1370),  # to this schema, table, column, routine
+    *(ACCESS_DENIED, ACCESS_NEEDS_PRIVILEGE),
+    1095,  # owner of the thread
+    1141,  # no such grant
+    1410,  # may not create users with GRANT
+    1698,  # access denied, without a password
+    3530,  # role not granted
+    3879,  # access denied by a partial revoke
+    3955,  # locked for a time after too many wrong passwords
+})  # fmt: skip
 #: A login that fails as often as it is repeated, until somebody changes account or server.
-_REFUSED_LOGIN: Final = frozenset(
-    {
-        ACCESS_DENIED,
-        *(1129, 1130),  # this host is blocked (max_connect_errors), may not log in
-        1251,  # its authentication is not supported
-        1698,
-        1862,  # password expired
-        *(2059, 2061),  # plugin cannot be loaded, refused to go on
-        3118,  # account locked
-        *(TLS_REQUIRED, 3955),
-    }
-)
+_REFUSED_LOGIN: Final = frozenset({
+    ACCESS_DENIED,
+    *(1129, 1130),  # this host is blocked (max_connect_errors), may not log in
+    1251,  # its authentication is not supported
+    1698,
+    1862,  # password expired
+    *(2059, 2061),  # plugin cannot be loaded, refused to go on
+    3118,  # account locked
+    *(TLS_REQUIRED, 3955),
+})  # fmt: skip
 _UNKNOWN_COMMIT: Final = 1180
 #: A statement, and the result of a function.
 PACKET_TOO_SMALL: Final = frozenset({1153, 1301})
@@ -205,56 +197,30 @@ def _hint(code: int) -> str:
 
 # Error numbers, cause and remedy; {text}, {host} and {user} are filled in.
 _CONNECTION_FAULTS: Final = (
-    (
-        (2002, 2003),
-        "no server answers there",
-        "check --host and --port (or --socket), and that the server runs",
-    ),
+    ((2002, 2003), "no server answers there",
+     "check --host and --port (or --socket), and that the server runs"),
     ((2005,), "the host {host} is unknown", "check --host, and DNS"),
-    (
-        (2006, 2012, 2013),
-        "the server closed the connection before it was established",
-        "check that this is a MySQL server, and its error log",
-    ),
-    (
-        (TOO_MANY_CONNECTIONS, 1203, 1226),
-        "{text}",
-        "wait, or raise max_connections or the account's limits",
-    ),
+    ((2006, 2012, 2013), "the server closed the connection before it was established",
+     "check that this is a MySQL server, and its error log"),
+    ((TOO_MANY_CONNECTIONS, 1203, 1226), "{text}",
+     "wait, or raise max_connections or the account's limits"),
     # The server's words are the same for all of these.
-    (
-        (ACCESS_DENIED, 1698),
-        "the server does not accept user {user} with this password",
-        (
-            "check --user and --password, and what the account requires: TLS (--ssl-mode REQUIRED),"
-            " or a client certificate (--ssl-cert and --ssl-key)"
-        ),
-    ),
+    ((ACCESS_DENIED, 1698), "the server does not accept user {user} with this password",
+     ("check --user and --password, and what the account requires: TLS (--ssl-mode REQUIRED),"
+      " or a client certificate (--ssl-cert and --ssl-key)")),
     ((1044, 1142), "{text}", "grant user {user} the privileges that the README lists"),
     ((1049,), "{text}", "check --database; names may be case-sensitive"),
-    (
-        (1129,),
-        "the server has blocked this host after too many failed connections",
-        "run TRUNCATE TABLE performance_schema.host_cache on the server",
-    ),
-    (
-        (1130,),
-        "the server does not accept connections from this host",
-        "create the account {user} for this host",
-    ),
-    (
-        (1251, 2059, 2061),
-        "the account's authentication method is not available: {text}",
-        "use an account with caching_sha2_password, or TLS",
-    ),
+    ((1129,), "the server has blocked this host after too many failed connections",
+     "run TRUNCATE TABLE performance_schema.host_cache on the server"),
+    ((1130,), "the server does not accept connections from this host",
+     "create the account {user} for this host"),
+    ((1251, 2059, 2061), "the account's authentication method is not available: {text}",
+     "use an account with caching_sha2_password, or TLS"),
     ((1820, 1862), "{text}", "give the account a new password with ALTER USER"),
     ((3118,), "{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
-    (
-        (TLS_REQUIRED,),
-        "the server requires TLS",
-        "pass --ssl-mode REQUIRED; or VERIFY_CA with --ssl-ca, to verify the server, too",
-    ),
-)
+    ((TLS_REQUIRED,), "the server requires TLS",
+     "pass --ssl-mode REQUIRED; or VERIFY_CA with --ssl-ca, to verify the server, too"),
+)  # fmt: skip
 _EXPLANATIONS: Final = {
     code: (cause, remedy) for codes, cause, remedy in _CONNECTION_FAULTS for code in codes
 }

@@ -228,13 +228,11 @@ def _privileges(tokens: tuple[Token, ...]) -> Iterator[str]:
 #: the host is not allowed, the account is locked.
 _NOT_LET_IN: Final = frozenset({ACCESS_DENIED, 1130, 1698, 1820, 1862, 3118})
 #: The codes that give way: they say what was being done, not what has to be done now.
-_SAYS_LESS: Final = frozenset(
-    {
-        *(ErrorCode.SERVER_ERROR, ErrorCode.MIGRATION_FAILED, ErrorCode.COPY_FAILED),
-        *(ErrorCode.CHECKPOINT_NOT_WRITTEN, ErrorCode.INDEX_BUILD_FAILED, ErrorCode.FEED_FAILED),
-        *(ErrorCode.RUN_LOCK_LOST, ErrorCode.SWAP_NOT_MADE),
-    }
-)
+_SAYS_LESS: Final = frozenset({
+    *(ErrorCode.SERVER_ERROR, ErrorCode.MIGRATION_FAILED, ErrorCode.COPY_FAILED),
+    *(ErrorCode.CHECKPOINT_NOT_WRITTEN, ErrorCode.INDEX_BUILD_FAILED, ErrorCode.FEED_FAILED),
+    *(ErrorCode.RUN_LOCK_LOST, ErrorCode.SWAP_NOT_MADE),
+})  # fmt: skip
 _LOG_IN_AGAIN: Final = (
     "the account's login was changed while the run worked: run the same command again with"
     " the new password, or once it is unlocked"

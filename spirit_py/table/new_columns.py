@@ -47,13 +47,8 @@ _TEXT_OR_SCHEMA: Final = re.compile(
 
 def needs_fill(column: Column) -> bool:
     """Return whether a strict INSERT must name the column."""
-    return not (
-        column.nullable
-        or column.generated
-        or column.auto_increment
-        or column.default is not None
-        or column.default_computed
-    )
+    given = column.default is not None or column.default_computed
+    return not (column.nullable or column.generated or column.auto_increment or given)
 
 
 def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
@@ -67,13 +62,11 @@ def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
 
 def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
     """Return new columns whose default a native ALTER evaluates once for all rows."""
+    once = (found for found in _computed(mapping) if not _BY_ROW.search(found[1]))
     return tuple(
         column
-        for column, default in _computed(mapping)
-        if not _BY_ROW.search(default)
-        and (
-            _OF_STATEMENT.search(default) or (column.data_type in _DATED and _TIME.search(default))
-        )
+        for column, text in once
+        if _OF_STATEMENT.search(text) or (column.data_type in _DATED and _TIME.search(text))
     )
 
 

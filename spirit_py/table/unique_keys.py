@@ -31,9 +31,8 @@ def computed_pairs(
         for column in target.columns
         if column.generated == "STORED"
         and column.name.lower() not in dropped
-        and source.has_column(column.name)
-        and source.column(column.name).generated == "STORED"
         and alike.column(column.name)
+        and source.column(column.name).generated == "STORED"
     )
 
 
