@@ -7,7 +7,7 @@ running statements that name a table are used. No instrument is enabled here.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, replace
 from spirit_py.locks.blockers import Blocker
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from spirit_py.contracts import SqlSession
-
-Table: TypeAlias = tuple[str, str]
-"""Schema and name."""
+    from spirit_py.table.names import Name
 
 _LONGEST_STATEMENT: Final = 200
 
@@ -94,11 +92,11 @@ FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTI
 class LockRequest:
     """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting."""
 
-    tables: Sequence[Table]
-    read_only: Collection[Table] = ()
+    tables: Sequence[Name]
+    read_only: Collection[Name] = ()
     defines: bool = False
 
-    def including(self, *, written: Iterable[Table], read: Iterable[Table]) -> LockRequest:
+    def including(self, *, written: Iterable[Name], read: Iterable[Name]) -> LockRequest:
         """Return the request with tables that the server locks by itself besides."""
         more_read = [table for table in read if table not in self.tables]
         more = [table for table in written if table not in self.tables] + more_read
@@ -151,7 +149,7 @@ def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     return _described(session, session.query(_OWNER.format(locks=f"({locks}) g", where=where)))
 
 
-def _locks_on(table: tuple[str, str], request: LockRequest) -> str:
+def _locks_on(table: Name, request: LockRequest) -> str:
     allowed = _READ_ALLOWS if table in request.read_only else _NEVER_BLOCKS
     schema, name = map(string_literal, table)
     return (

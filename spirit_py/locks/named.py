@@ -35,6 +35,7 @@ _TRY_AGAIN_SECONDS: Final = 1.0
 #: The server may take a moment to end the session of a run that was killed just now.
 _LAST_RUN_SECONDS: Final = 3.0
 _LOST_SECONDS: Final = 30
+_STILL_RUNS: Final = "a lost session of this program still runs"
 #: Anybody can make the name of such a lock: it is the same for all who work on the table.
 NO_RUN_OF_OURS: Final = (
     "if that session is not a run of spirit-py, another client holds its named"
@@ -68,9 +69,7 @@ def take_from_lost_session(session: SqlSession, name: str) -> None:
         with contextlib.suppress(ServerFault):
             session.execute(f"KILL {holder}")
     if not take_named_lock(session, name, timeout=_LOST_SECONDS):
-        raise ServerFault(
-            LOCK_WAIT_TIMEOUT, "a lost session of this program still runs", where="named lock"
-        )
+        raise ServerFault(LOCK_WAIT_TIMEOUT, _STILL_RUNS, where="named lock")
 
 
 def migration_lock(
@@ -139,9 +138,7 @@ class AdvisoryLock:
             kill_session(session, holder)
         elif holder is not None and named_lock_holder(session, self.name) == holder:
             return
-        raise ServerFault(
-            LOCK_WAIT_TIMEOUT, "a lost session of this program still runs", where="named lock"
-        )
+        raise ServerFault(LOCK_WAIT_TIMEOUT, _STILL_RUNS, where="named lock")
 
     def _keep(self, stopping: threading.Event) -> None:
         """Check regularly that the lock is ours; without a session, try each second to open one."""

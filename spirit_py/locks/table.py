@@ -162,20 +162,17 @@ class LockWatch:
         # Never shorter than it takes to see fresh sizes: see find_blockers.
         pause = max(FRESH_SECONDS, min(_PAUSE_SECONDS, self.wait / _LEAST_LOOKS))
         while True:
-            left = self.wait - (self.clock() - began)
+            timeout = max(0.0, min(pause, self.wait - (self.clock() - began)))
             with self._changed:
-                self._changed.wait_for(
-                    lambda: not self._waiting(), timeout=max(0.0, min(pause, left))
-                )
+                self._changed.wait_for(lambda: not self._waiting(), timeout)
                 if not self._waiting():
                     return not self._finished
             waited = self.clock() - began
             if self.stop.requested:
                 return self._end("a stop was asked for", session=False)
             if waited >= self.wait:
-                return self._end(
-                    f"the table lock was not granted in {self.wait:g} s", session=False
-                )
+                late = f"the table lock was not granted in {self.wait:g} s"
+                return self._end(late, session=False)
             if not self._cannot_look:
                 self._look()
 

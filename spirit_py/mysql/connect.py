@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Refusal, ServerFault
-from spirit_py.mysql.evaluation import (
-    DATE_SQL_MODE,
-    OWN_SQL_MODE,
-    STRICT_SQL_MODE,
-    date_mode,
-    kept_for_others,
-)
+from spirit_py.mysql import evaluation
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, excused, server_fault
 from spirit_py.mysql.lost_values import MOST_WARNINGS
 from spirit_py.mysql.own_sessions import claim, refuse_when_taken_over, shown_run
@@ -144,10 +138,7 @@ def connect_first(
     lock_wait_timeout: int = 30,
     target: bool = False,
 ) -> Session:
-    """Open the first session of a command; if no server is reached, a Refusal has the remedy.
-
-    ``target``: it is the server that the ``--target`` options name.
-    """
+    """Open the first session of a command; if no server is reached, a Refusal has the remedy."""
     try:
         return connect(
             options, role=role, read_timeout=read_timeout, lock_wait_timeout=lock_wait_timeout
@@ -175,9 +166,9 @@ def _prepare(
     session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
 ) -> None:
     settings = _NATIVE_SETTINGS if native else _SETTINGS
-    evaluation = () if native else _evaluation(options.settings)
+    evaluated = () if native else _evaluation(options.settings)
     said = identity(options, session.role)
-    session.execute("SET " + ", ".join((*settings, *evaluation, *timeouts, *said)))
+    session.execute("SET " + ", ".join((*settings, *evaluated, *timeouts, *said)))
     server = session.value("SELECT @@GLOBAL.server_uuid")
     if options.server_uuid not in {"", server}:
         raise another_server(options.address, found=str(server), wanted=options.server_uuid)
@@ -193,9 +184,8 @@ def _prepare(
 def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
     wanted = {**_RESTRICTED, **{name: value for name, value in settings if name in _RESTRICTED}}
     names = ", ".join(f"@@SESSION.{name}" for name in wanted)
-    for (name, value), found in zip(
-        wanted.items(), session.query(f"SELECT {names}")[0], strict=True
-    ):
+    present = session.query(f"SELECT {names}")[0]
+    for (name, value), found in zip(wanted.items(), present, strict=True):
         if str(found) != value:
             session.execute(f"SET SESSION {name}={value}")
 
@@ -209,11 +199,12 @@ def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None
 
 def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
     given = {name: value for name, value in settings if name not in _RESTRICTED}
-    mode = kept_for_others(given.pop("sql_mode", STRICT_SQL_MODE))
+    mode = evaluation.kept_for_others(given.pop("sql_mode", evaluation.STRICT_SQL_MODE))
+    dates = given.pop(evaluation.DATE_SQL_MODE, evaluation.date_mode(""))
     return [
-        f"{OWN_SQL_MODE}={mode}",
+        f"{evaluation.OWN_SQL_MODE}={mode}",
         f"SESSION sql_mode={mode}",
-        f"{DATE_SQL_MODE}={kept_for_others(given.pop(DATE_SQL_MODE, date_mode('')))}",
+        f"{evaluation.DATE_SQL_MODE}={evaluation.kept_for_others(dates)}",
         *(
             f"SESSION {name}={value if value.isdigit() else string_literal(value)}"
             for name, value in given.items()

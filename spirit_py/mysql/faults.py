@@ -259,8 +259,6 @@ def connection_refusal(
         if error.code in {ACCESS_DENIED, 1698} and not options.password:
             explained = _NO_PASSWORD
         user = options.user or "(none given)"
-        cause, remedy = (
-            part.format(text=error.text, host=options.host, user=user) for part in explained
-        )
+        cause, remedy = (p.format(text=error.text, host=options.host, user=user) for p in explained)
     hint = _OF_TARGET.sub("--target-", remedy) if target else remedy
     return Refusal(f"cannot connect to {options.address}: {cause}", hint=hint, error_code=code)

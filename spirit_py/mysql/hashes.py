@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column, Index, TableSchema
 
-_HASHES: Final = "_spirit_py_hashes"
-_SHAPE: Final = "_spirit_py_shape"
 #: Of a row's hash, its number and the index over the hash; what a byte of the key takes.
 _HASHED_BYTES, _KEY_FACTOR, _USUAL = 96, 1.25, 24
 _PADDING: Final = "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE PAD_ATTRIBUTE"
@@ -39,10 +37,10 @@ class Hashes:
 
     def __post_init__(self, own: Sequence[str]) -> None:
         self._hash, self._number, *self._keys = own
-        self._source = self.mapping.source.quoted
-        self._table, self._shape = (
-            quote_table(self.mapping.source.schema, name) for name in (_HASHES, _SHAPE)
-        )
+        source = self.mapping.source
+        self._source = source.quoted
+        self._table = quote_table(source.schema, "_spirit_py_hashes")
+        self._shape = quote_table(source.schema, "_spirit_py_shape")
 
     def fill(self, rows: int) -> Iterator[int]:
         """Hash the whole source, so many rows in a statement; yield how many after each."""

@@ -234,6 +234,7 @@ def _is_usable(path: Path) -> bool:
 
 
 _TEXTS: Final = ("host", "user", "password", "socket")
+_KNOWN_MODES: Final = f"one of {', '.join(SSL_MODES)}"
 _NUMBERS: Final = frozenset({"port", "connect-timeout"})
 
 
@@ -275,8 +276,7 @@ def _stored_mode(stored: Mapping[str, str]) -> str:
     mode = stored.get("ssl-mode", "").upper()
     if mode and mode not in SSL_MODES:
         raise UsageFault(
-            f"ssl-mode={stored['ssl-mode']} in the option file is unknown",
-            hint=f"one of {', '.join(SSL_MODES)}",
+            f"ssl-mode={stored['ssl-mode']} in the option file is unknown", hint=_KNOWN_MODES
         )
     return mode
 
@@ -328,7 +328,5 @@ def _options(parameters: dict[str, str]) -> dict[str, str]:
             hint=f"known are {', '.join(_PARAMETERS)}",
         )
     if (mode := named.get("ssl-mode", "").upper()) and mode not in SSL_MODES:
-        raise UsageFault(
-            f"--dsn: ssl-mode={mode} is unknown", hint=f"one of {', '.join(SSL_MODES)}"
-        )
+        raise UsageFault(f"--dsn: ssl-mode={mode} is unknown", hint=_KNOWN_MODES)
     return named

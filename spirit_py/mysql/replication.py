@@ -132,9 +132,8 @@ def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
 
 def binlog_status(session: SqlSession) -> BinlogStatus | None:
     """Return where the binlog ends; None for a server without one (REPLICATION CLIENT)."""
-    for file, offset, *schemas, executed in _either(
-        session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"
-    ):
+    found = _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
+    for file, offset, *schemas, executed in found:
         only, ignored = (
             frozenset(name.strip() for name in str(value or "").split(",") if name.strip())
             for value in schemas[:2]

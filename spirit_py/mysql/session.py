@@ -143,9 +143,8 @@ class Session:
 
     def warnings(self) -> list[tuple[str, int, str]]:
         """Level, code and text of the last statement's warnings, at most max_error_count."""
-        return [
-            (str(level), int(code), str(text)) for level, code, text in self.query("SHOW WARNINGS")
-        ]
+        said = self.query("SHOW WARNINGS")
+        return [(str(level), int(code), str(text)) for level, code, text in said]
 
     def alive(self) -> bool:
         """Ask the server whether this session still exists; it is never reconnected."""

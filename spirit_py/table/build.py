@@ -71,9 +71,8 @@ def build_mapping(
     _refuse_unexplained(source, fresh, changes)
     computed = unique_keys.computed_pairs(source, target, pairs, changes.dropped)
     steady = unique_keys.steady_pairs(source, target, pairs, computed)
-    key, new_columns = unique_keys.choose_key(
-        source, target, (*pairs, *steady), nullable=nullable_key
-    )
+    usable = (*pairs, *steady)
+    key, new_columns = unique_keys.choose_key(source, target, usable, nullable=nullable_key)
     pairs, time_zone = _zoned(source, target, pairs, key, server_time_zone)
     return TableMapping(
         source=source,

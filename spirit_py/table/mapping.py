@@ -85,9 +85,8 @@ def holds_once(target: TableSchema, names: Sequence[str], carried: Iterable[str]
         held = name in settled or bool(column.generated) or not drawn
         return held and (name in wanted or not column.nullable)
 
-    return any(
-        _all_columns(index) and all(map(steady, _columns(index))) for index in _unique(target)
-    )
+    whole = (index for index in _unique(target) if _all_columns(index))
+    return any(all(map(steady, _columns(index))) for index in whole)
 
 
 def conflicting(target: TableSchema, names: Sequence[str]) -> Index | None:

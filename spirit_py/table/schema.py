@@ -108,9 +108,7 @@ class Index:
     @property
     def whole(self) -> tuple[str, ...]:
         """Names of the columns that it holds as a whole, in the order of its parts."""
-        return tuple(
-            part.column for part in self.parts if part.column is not None and part.prefix is None
-        )
+        return tuple(p.column for p in self.parts if p.column is not None and p.prefix is None)
 
     @property
     def leading(self) -> tuple[str, ...]:

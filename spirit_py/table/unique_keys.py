@@ -49,9 +49,8 @@ def steady_pairs(
 
 def without_computed(mapping: TableMapping) -> TableMapping:
     """Return a mapping whose generated columns are not compared, but for those of the key."""
-    return replace(
-        mapping, computed=tuple(pair for pair in mapping.computed if pair in mapping.key_pairs)
-    )
+    kept = tuple(pair for pair in mapping.computed if pair in mapping.key_pairs)
+    return replace(mapping, computed=kept)
 
 
 class Alike:

@@ -123,9 +123,7 @@ def set_members(mask: int, members: Sequence[str]) -> str:
 
 def key_select_expressions(columns: Sequence[Column]) -> tuple[str, ...]:
     """Return an expression for each key column whose text, as the server sends it, is lossless."""
-    return tuple(
-        value_type(column).select.format(name=quote_identifier(column.name)) for column in columns
-    )
+    return tuple(value_type(c).select.format(name=quote_identifier(c.name)) for c in columns)
 
 
 def bound_from_row(columns: Sequence[Column], row: Sequence[object]) -> KeyBound:
@@ -135,9 +133,7 @@ def bound_from_row(columns: Sequence[Column], row: Sequence[object]) -> KeyBound
 
 def key_from_row(columns: Sequence[Column], row: Sequence[object]) -> tuple[Any, ...]:
     """Return the key's values from a row selected with :func:`key_select_expressions`."""
-    return tuple(
-        value_type(column).parse(_text(item)) for column, item in zip(columns, row, strict=True)
-    )
+    return tuple(value_type(c).parse(_text(v)) for c, v in zip(columns, row, strict=True))
 
 
 def bound_from_key(columns: Sequence[Column], key: tuple[Any, ...]) -> KeyBound:
@@ -311,9 +307,8 @@ class KeyWeights:
         self, key: tuple[Any, ...], weights: Sequence[bytes | None], spaces: Sequence[bytes]
     ) -> ComparableKey:
         found = list(key)
-        for place, weight, space, padded in zip(
-            self._places, weights, spaces, self._padded, strict=True
-        ):
+        parts = zip(self._places, weights, spaces, self._padded, strict=True)
+        for place, weight, space, padded in parts:
             found[place] = _cut(weight, space if padded else b"")
         return tuple(found)
 

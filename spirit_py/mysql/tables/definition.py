@@ -42,6 +42,7 @@ SELECT ENGINE, TABLE_COLLATION, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, AUTO_INCR
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 
+_NAMES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
@@ -85,20 +86,14 @@ def show_generated_key(session: SqlSession) -> None:
 
 def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> set[str]:
     """Return those of these names that a table or view has, as the server keeps them."""
-    rows = session.query(
-        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-        f" AND TABLE_NAME IN ({', '.join(['%s'] * len(names))})",
-        (schema, *names),
-    )
+    among = ", ".join(["%s"] * len(names))
+    rows = session.query(f"{_NAMES} AND TABLE_NAME IN ({among})", (schema, *names))
     return {str(name) for (name,) in rows}
 
 
 def near_name(session: SqlSession, schema: str, table: str) -> str:
     """Return the question whether the table is meant whose name is nearest, or nothing."""
-    rows = session.query(
-        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", (schema,)
-    )
-    names = {str(name).lower(): str(name) for (name,) in rows}
+    names = {str(name).lower(): str(name) for (name,) in session.query(_NAMES, (schema,))}
     near = difflib.get_close_matches(table.lower(), names, n=1)
     return f"did you mean {names[near[0]]}? " if near else ""
 
@@ -143,9 +138,8 @@ def with_members(session: SqlSession, schema: str, table: str, column: Column) -
         step = range(len(column.members))
         numbers = [1 << n if column.data_type == "set" else n + 1 for n in step]
         session.execute(f"INSERT INTO {probe} (member) VALUES ({'), ('.join(map(str, numbers))})")
-        rows = session.query(
-            f"SELECT HEX(CONVERT(member USING utf8mb4)) FROM {probe} ORDER BY member + 0"
-        )
+        sql = f"SELECT HEX(CONVERT(member USING utf8mb4)) FROM {probe} ORDER BY member + 0"
+        rows = session.query(sql)
     finally:
         session.execute(f"DROP TEMPORARY TABLE {probe}")
     return replace(column, members=tuple(bytes.fromhex(_text(row[0])).decode() for row in rows))
@@ -312,7 +306,8 @@ def _column(
         default = computed[1] or computed[2]
         extra = f"DEFAULT_GENERATED {extra}".rstrip()
     digits, decimals = _numbers(data_type, column_type)
-    length = _character_length(data_type, column_type)
+    found = _DIGITS.search(column_type)
+    length = _LOBS.get(data_type) or (int(found[1]) if data_type in _SIZED and found else None)
     return column_of(
         (
             *(name, place, data_type, column_type, nullable, charset, collation, pad),
@@ -321,13 +316,6 @@ def _column(
             *(srid[1] if srid else None, comment),
         )
     )
-
-
-def _character_length(data_type: str, column_type: str) -> int | None:
-    if data_type in _LOBS:
-        return _LOBS[data_type]
-    found = _DIGITS.search(column_type)
-    return int(found[1]) if data_type in _SIZED and found else None
 
 
 def _numbers(data_type: str, column_type: str) -> tuple[int | None, int | None]:

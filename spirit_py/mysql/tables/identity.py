@@ -218,14 +218,13 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND GENERATION_EXPRESSION <> ''"""
 def doubtful(session: SqlSession) -> Iterator[None]:
     """Bound reads of tables that anybody may have made: 1 s for a lock, 5 s in all (R26)."""
     ((waits, runs),) = session.query("SELECT @@SESSION.lock_wait_timeout, @@max_execution_time")
+    usual = f"lock_wait_timeout = {int(waits)}, max_execution_time = {int(runs)}"
     session.execute("SET SESSION lock_wait_timeout = 1, max_execution_time = 5000")
     try:
         yield
     finally:
         with contextlib.suppress(ServerFault):
-            session.execute(
-                f"SET SESSION lock_wait_timeout = {int(waits)}, max_execution_time = {int(runs)}"
-            )
+            session.execute(f"SET SESSION {usual}")
 
 
 def holds_up(error: BaseException) -> bool:

@@ -14,21 +14,9 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of
-from spirit_py.mysql.tables.identity import (
-    NOTHING,
-    Identity,
-    drop_unreferenced,
-    has_mark,
-    identity,
-)
+from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
-from spirit_py.statement import ClauseKind
-from spirit_py.statement.rewrite import (
-    check_definitions,
-    check_names,
-    rewrite_clauses,
-    rewrite_create,
-)
+from spirit_py.statement import ClauseKind, rewrite
 from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name, is_trial_name
 
 if TYPE_CHECKING:
@@ -103,7 +91,11 @@ def create_new_table(
         if not isinstance(server, ServerFault) or server.code != TABLE_EXISTS:
             raise
         note(Making())
-        raise _name_taken(source.schema, new) from server
+        raise Refusal(
+            f"table {source.schema}.{new} already exists: another session has made it meanwhile",
+            hint=f"see what it holds; drop or rename {new}, then run the same command again",
+            error_code=ErrorCode.NAME_TAKEN,
+        ) from server
     points.reach("create.named")
     _alter_copy(native, source, new, statement, checks)
     points.reach("create.built")
@@ -182,7 +174,7 @@ def _create_copy(
 ) -> dict[str, str]:
     checks = names_of_checks(session, source, new)
     if "DATA DIRECTORY=" in source.create_sql:
-        sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
+        sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, new, checks)
     else:
         sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {source.quoted}"
     with as_stored(session):
@@ -210,7 +202,7 @@ def _alter_copy(
         raise AssertionError("a copy would get the rows of the other table")
     mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
     keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
-    clauses = rewrite_clauses(statement, source.name, new, checks, keys=keys, sql_mode=mode)
+    clauses = rewrite.rewrite_clauses(statement, source.name, new, checks, keys=keys, sql_mode=mode)
     before = f"{modifiers}, " if modifiers else ""
     _judged(
         native,
@@ -225,14 +217,6 @@ def _changed_meanwhile(table: str) -> Refusal:
         f"another session changed table {table} while the new table was made",
         hint="wait for the other change to end, then run the same command again",
         error_code=ErrorCode.SCHEMA_CHANGED,
-    )
-
-
-def _name_taken(schema: str, new: str) -> Refusal:
-    return Refusal(
-        f"table {schema}.{new} already exists: another session has made it meanwhile",
-        hint=f"see what it holds; drop or rename {new}, then run the same command again",
-        error_code=ErrorCode.NAME_TAKEN,
     )
 
 
@@ -251,7 +235,7 @@ def _complete_copy(
         clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
         clauses += [
             f"ADD CONSTRAINT {quote_identifier(checks[name])} CHECK {definition}"
-            for name, definition in check_definitions(source.create_sql, checks).items()
+            for name, definition in rewrite.check_definitions(source.create_sql, checks).items()
         ]
     if source.auto_increment is not None and source.auto_increment > 1:
         clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
@@ -265,7 +249,7 @@ def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> 
     new = new or AuxiliaryNames.of(source.name).new
     names = [str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, source.name))]
     taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
-    return check_names(source.name, new, names, taken)
+    return rewrite.check_names(source.name, new, names, taken)
 
 
 def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = False) -> None:
@@ -306,9 +290,8 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     elif error.code == _NAME_TOO_LONG and _GIVEN_NAME.search(error.text):
         code = ErrorCode.CHECK_NAME
         hint = "name it in the ALTER: ADD CONSTRAINT name CHECK (...)"
-    return Refusal(
-        f"the server refuses {what}: {error.text} (error {error.code})", hint=hint, error_code=code
-    )
+    text = f"the server refuses {what}: {error.text} (error {error.code})"
+    return Refusal(text, hint=hint, error_code=code)
 
 
 def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
@@ -327,9 +310,8 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
     if not carried or not carried[0].old.auto_increment:
         return None
-    names = [
-        name for table in (mapping.source, mapping.target) for name in (table.schema, table.name)
-    ]
+    tables = (mapping.source, mapping.target)
+    names = [name for table in tables for name in (table.schema, table.name)]
     # The catalogue shows NULL until the first number was generated.
     source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
     if target >= source:

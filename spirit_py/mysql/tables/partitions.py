@@ -70,9 +70,8 @@ class PartitionState:
 
         A rebuild gives each partition another number, as TRUNCATE of all of them does.
         """
-        rebuilt = self.numbers.keys() == after.numbers.keys() and not (
-            self.numbers.items() & after.numbers.items()
-        )
+        before, now = self.numbers, after.numbers
+        rebuilt = before.keys() == now.keys() and not before.items() & now.items()
         emptied = clause.kind is ClauseKind.TRUNCATE_PARTITION
         return self.allows(after, clause) and not (emptied and rebuilt)
 

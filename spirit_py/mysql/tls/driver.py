@@ -237,9 +237,8 @@ def _ask_for_tls(wire: socket.socket, where: str) -> None:
     at = greeting.index(0, 1) + 1 + 4 + 8 + 1
     (offered,) = struct.unpack_from("<H", greeting, at)
     if not offered & _TLS:
-        raise ServerFault(
-            TLS_FAULT, f"{WITHOUT_TLS}, but the server does not support it", where=where
-        )
+        text = f"{WITHOUT_TLS}, but the server does not support it"
+        raise ServerFault(TLS_FAULT, text, where=where)
     wanted = struct.pack("<IIB23x", _TLS | _PROTOCOL_41 | _SECURE, _PACKET, _UTF8MB4)
     wire.sendall(len(wanted).to_bytes(3, "little") + b"\x01" + wanted)
 

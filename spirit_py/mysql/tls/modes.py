@@ -45,19 +45,19 @@ class TlsAttempt:
 
 PLAIN: Final = TlsAttempt(encrypted=False)
 ENCRYPTED: Final = TlsAttempt(encrypted=True)
+_ONLY: Final = {
+    "DISABLED": PLAIN,
+    "REQUIRED": ENCRYPTED,
+    "VERIFY_CA": TlsAttempt(encrypted=True, check=CertificateCheck.AUTHORITY),
+    "VERIFY_IDENTITY": TlsAttempt(encrypted=True, check=CertificateCheck.IDENTITY),
+}
 
 
 def attempts(options: ConnectionOptions) -> tuple[TlsAttempt, ...]:
     """Return the attempts in order; locally without TLS first, as a handshake costs 30 ms."""
     mode = effective_mode(options)
-    if mode == "DISABLED":
-        return (PLAIN,)
-    if mode == "VERIFY_CA":
-        return (TlsAttempt(encrypted=True, check=CertificateCheck.AUTHORITY),)
-    if mode == "VERIFY_IDENTITY":
-        return (TlsAttempt(encrypted=True, check=CertificateCheck.IDENTITY),)
-    if mode == "REQUIRED":
-        return (ENCRYPTED,)
+    if mode in _ONLY:
+        return (_ONLY[mode],)
     if options.socket:
         return (PLAIN,)
     if not mode and options.host in _THIS_MACHINE:
