@@ -96,12 +96,16 @@ class PlanMade(Worded):
 
 #: The reason that is told where the server made an ALTER, and the table is as it was.
 SAME_ALREADY: Final = "the definition was the same already"
-_HOW = {"instant": "instantly", "inplace": "in place"}
+_HOW = {
+    "instant": "instantly",
+    "inplace": "in place",
+    "native": "by a copy of its own, for which writes wait",
+}
 
 
 @event("algorithm.chosen")
 class AlgorithmChosen(Event):
-    """How the table is changed is decided: ``instant``, ``inplace`` or ``copy``."""
+    """How the table is changed is decided: ``instant``, ``inplace``, ``native`` or ``copy``."""
 
     algorithm: str
     reason: str

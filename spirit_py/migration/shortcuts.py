@@ -118,7 +118,7 @@ def _left_to_copy(run: Run, reason: str, alone: str) -> bool:
     if alone:
         raise MigrationFailure(
             f"{alone!r} was not made: {reason}",
-            hint="the server makes it at once or not at all: run the same command when it may",
+            hint="the server makes it, and no copy: run the same command when it may",
             error_code=ErrorCode.SWAP_HELD_BACK,
         )
     run.tell(AlgorithmChosen(algorithm="copy", reason=reason))
@@ -192,7 +192,7 @@ def _tried(
                 session,
                 context.source,
                 context.statement,
-                _turns(run, _locked(session, context), partial(_attend, run, context, listen)),
+                _turns(run, session, context, partial(_attend, run, context, listen)),
                 made=made,
                 proof=whole or _proof_of(session, context),
                 whole=whole is not None,
@@ -330,8 +330,16 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
     return list(found)
 
 
-def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> LockTurns:
-    policy = LockPolicy.of(run.config)
+def _turns(
+    run: Run, session: SqlSession, context: PreflightContext, attend: Callable[[], None]
+) -> LockTurns:
+    policy, tables = LockPolicy.of(run.config), _locked(session, context)
+    instead = (
+        "; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and the same"
+        " command with --no-shortcut"
+    )
+    if made_natively([context]) or made_by_server([context]):
+        instead = ""
     return LockTurns(
         [(run.config.connection, Front(LockRequest(tables=tables, defines=True), policy.kills))],
         policy,
@@ -341,8 +349,7 @@ def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> Lock
         tell=run.tell,
         held_up=run.held_up,
         attend=attend,
-        instead="; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and"
-        " the same command with --no-shortcut",
+        instead=instead,
     )
 
 

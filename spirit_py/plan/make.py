@@ -252,7 +252,7 @@ class _Maker:
                 search = search_room(self.session, mapping)
         deferred = bool(indexes and indexes.deferred)
         columns = columns_of(mapping) if mapping is not None else ()
-        if plain.method.algorithm in {"instant", "inplace"} and not self.brief:
+        if plain.method.algorithm in {"instant", "inplace", "native"} and not self.brief:
             self.noted.warnings += [
                 Note(
                     cause=f"the values of column {one.old} are gone when it is done",

@@ -63,7 +63,9 @@ class Check:
             return False
         if self.run in _OF_ANY_CHANGE:
             return True
-        return made_by_server([context]) is None and not made_natively([context])
+        if made_natively([context]):
+            return self.run in {attached.foreign_keys, attached.triggers}
+        return made_by_server([context]) is None
 
 
 PRIVILEGES: Final = privileges.privileges.__name__
@@ -125,10 +127,8 @@ _OF_ANY_CHANGE: Final = frozenset({
 
 #: What these refuse is no hindrance to the server.
 _OF_A_COPY: Final = frozenset({
-    attached.foreign_key_actions, attached.foreign_keys, attached.triggers,
-    attached.triggers_kept, binary_log.binlog_filters, server_settings.json_doubles,
-    server_settings.server_settings, source_table.nullable_key, source_table.usable_key,
-    staging_room.staging_room,
+    binary_log.binlog_filters, server_settings.json_doubles, server_settings.server_settings,
+    source_table.nullable_key, source_table.usable_key, staging_room.staging_room,
 })  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def _with_native(finding: Finding, check: Check, context: PreflightContext) -> F
     """Add the way by which the server makes an ALTER that only a copy cannot."""
     if finding.severity is not Severity.REFUSAL or check.run not in _OF_A_COPY:
         return finding
-    if context.found is None or context.config.native:
+    if context.found is None:
         return finding
     size = sum(likely_sizes(context.found))
     asked = replace(context.config, native=max(size, _LEAST_NAMED))

@@ -15,7 +15,7 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.mysql.evaluation import DEPENDING_ON_MODES
+from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, connection_lost, disposition
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 Algorithm = Literal["instant", "inplace", "native"]
 
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
+#: Not with this algorithm, or not with this lock; with the third, too many changes for its log.
+_NOT_SO: Final = frozenset({1845, 1846})
+_LOG_TOO_BIG: Final = 1799
 _MODIFIERS: Final[dict[Algorithm, str]] = {
     "instant": "ALGORITHM=INSTANT",
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
@@ -325,7 +328,7 @@ class Shortcut:
         why = error.text if error else "it was not sent while other sessions used the table"
         who = self.turns.described()
         return MigrationFailure(
-            f"the server can change table {self.source.name} at once, but its metadata lock was"
+            f"the server can change table {self.source.name} itself, but its metadata lock was"
             f" not granted to {self._sends} requests: {why}{who and f'; in front: {who}'}",
             hint="end the long transactions that use the table, then run the same command again",
             error_code=ErrorCode.LOCK_NOT_GRANTED,
@@ -333,10 +336,12 @@ class Shortcut:
 
     def _judge(self, error: ServerFault, fence: str) -> str:
         fate = disposition(error, committing=True)
-        if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
+        not_so = error.code in _NOT_SO or (self.whole and error.code == _LOG_TOO_BIG)
+        if fate is Disposition.FATAL and (not_so or _IMPOSSIBLE.search(error.text)):
             return error.text
         if fate is Disposition.FATAL and not error.hint:
-            refusal = server_refusal(error, "the ALTER")
+            modes = copying_modes(error) if self.whole else ""
+            refusal = server_refusal(error, "the ALTER", modes)
             if error.code in REMEDIES:
                 refusal.hint = REMEDIES[error.code]
                 refusal.error_code = ErrorCode.FOREIGN_KEY
@@ -386,14 +391,20 @@ class Shortcut:
                 self.turns.stop.wait(1.0)
         except ServerFault as second:
             error = second
-        raise OutcomeUnknown(
+        raise self._lost(error) from error
+
+    def _lost(self, error: ServerFault) -> OutcomeUnknown:
+        return OutcomeUnknown(
             f"the answer to ALTER TABLE {self.source.name} was lost ({error.text})",
             hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
-        ) from error
+        )
 
     def _has_changed(self, error: ServerFault) -> bool:
         shape, same = self._look()
         if same and shape == shape_of(self.source):
+            if self.made == shape and self.statement.dropped:
+                # A column that is dropped and added again: made again, new values would go.
+                raise self._lost(error) from error
             return False
         if self._is_made(shape, same=same, answered=False):
             return True

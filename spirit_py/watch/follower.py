@@ -185,8 +185,9 @@ class Follower:
             real = _SHADOW.fullmatch(shadow[1])
             if real is None or not self.scope.covers(name.schema, real[1]):
                 continue
-            if statement.verb == "ALTER" or " INDEX " in sql[:_HEAD].upper():
-                self._shadows.setdefault(shadow, deque(maxlen=_MOST_KEPT)).append(sql)
+            if statement.verb == "ALTER" or _OF_INDEX.match(sql):
+                kept = self._shadows.setdefault(shadow, deque(maxlen=_MOST_KEPT))
+                kept.append(sql if len(sql) <= _LONGEST_KEPT else f"{sql[:_LONGEST_KEPT]}...")
             else:
                 self._shadows.pop(shadow, None)
             if len(self._shadows) > _MOST_KEPT:
@@ -228,7 +229,10 @@ class Follower:
 
 _MOST_READ_AHEAD: Final = 200
 _MOST_KEPT: Final = 100
-_HEAD: Final = 40
+_LONGEST_KEPT: Final = 1 << 16
+_OF_INDEX: Final = re.compile(
+    r"\s*(?:CREATE|DROP)\s+(?:(?:UNIQUE|FULLTEXT|SPATIAL)\s+)?INDEX\b", re.IGNORECASE
+)
 #: Names of new tables of this program, of pt-online-schema-change, and of gh-ost.
 _SHADOW: Final = re.compile(r"_(.+)_(?:new|gho)")
 

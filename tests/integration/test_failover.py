@@ -216,7 +216,7 @@ def test_a_replica_that_lacks_a_transaction_is_refused(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("couple", [7], indirect=True)
+@pytest.mark.parametrize("couple", [9], indirect=True)
 def test_numbers_of_another_server_prove_no_swap(
     couple: Couple, engine: GangEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,3 +169,34 @@ def test_a_stop_ends_the_servers_copy(keyless, engine):
         run.end()
     assert contents(db) == before
     assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "ADD COLUMN n BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY FIRST",
+        "ADD FULLTEXT (b)",
+    ],
+)
+def test_what_needs_a_lock_is_left_to_the_servers_copy(keyless, engine, alter):
+    """No LOCK=NONE, so writes wait; a run without the option refuses, and names it."""
+    report = change(keyless, engine, alter)
+    assert (report.outcome, report.algorithm) == ("done", "native")
+    assert len(keyless.query("SELECT * FROM t")) == ROWS
+
+
+def test_the_run_says_what_the_server_did(keyless, engine):
+    """To people and to programs."""
+    run = Migrating(engine, config_for(keyless, table="t", alter=COPIED, native=1 << 20))
+    assert run.end().algorithm == "native"
+    assert "a copy of its own, for which writes wait" in run.told.text
+
+
+def test_triggers_and_foreign_keys_are_checked_as_for_any_change(keyless, engine):
+    """A trigger that names a dropped column would break every INSERT."""
+    db = keyless
+    db.execute("CREATE TRIGGER one BEFORE INSERT ON t FOR EACH ROW SET NEW.a = NEW.id")
+    for alter, more in (("DROP COLUMN a", {}), ("ADD COLUMN z INT", {"triggers": "refuse"})):
+        with pytest.raises(Refusal, match="trigger") as refused:
+            change(db, engine, alter, **more)
+        assert "--native" not in refused.value.hint

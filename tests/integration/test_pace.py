@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.checkpoint.table import BEAT_ID, CheckpointTable
+from spirit_py.checkpoint.table import HEARTBEAT_ID, CheckpointTable
 from spirit_py.checksum import reading
 from spirit_py.copier import copier as copier_module
 from spirit_py.copier.crew import Crew
@@ -198,7 +198,7 @@ def test_a_build_of_indexes_waits_for_its_turn(filled, engine, monkeypatch):
 
 def test_the_heartbeat_is_written_while_a_run_works(filled, engine, monkeypatch):
     """The server's time is in a row of the checkpoint table, also in a dry run."""
-    sql = f"SELECT written_at FROM _t_chkpnt WHERE id = {BEAT_ID}"
+    sql = f"SELECT written_at FROM _t_chkpnt WHERE id = {HEARTBEAT_ID}"
     beats: list[object] = []
 
     def see_two() -> None:

@@ -22,7 +22,7 @@ FOUND = (
     "xa-rollback-is-applied",
     "another-table-is-accepted",
 )
-WORLDS = 150
+WORLDS = 250
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 
