@@ -15,11 +15,15 @@ class FeedBegun(Event):
 
 @event("feed.lost", "the change feed lost its connection and reconnects: {reason}", level="warning")
 class FeedLost(Event):
+    """The connection was lost."""
+
     reason: str
 
 
 @event("feed.reconnected", "the change feed is connected again after {seconds:time}")
 class FeedReconnected(Event):
+    """The connection is there again."""
+
     seconds: float
 
 
@@ -44,11 +48,15 @@ class FeedFlaps(Event):
     " until there is room",
 )
 class BackpressureBegun(Event):
+    """The buffers of changes are full."""
+
     buffered_bytes: int
 
 
 @event("backpressure.ended", "reading of the binlog resumed after {seconds:time}")
 class BackpressureEnded(Event):
+    """There is room again."""
+
     seconds: float
 
 
@@ -68,12 +76,16 @@ class BinlogExpires(Event):
 
 @event("copy.begun", "copying {table}: about {rows_estimated:count} rows", has_line=False)
 class CopyBegun(Event):
+    """The copy of a table begins, or goes on."""
+
     rows_estimated: int
     bytes: int
 
 
 @event("copy.done", "copied {rows:# row} of {table} in {chunks:# chunk} and {seconds:time}")
 class CopyDone(Event):
+    """Every row of a table is copied."""
+
     rows: int
     chunks: int
     seconds: float
@@ -81,18 +93,24 @@ class CopyDone(Event):
 
 @event("throttle.begun", "waiting for {reason}")
 class ThrottleBegun(Event):
+    """A throttler holds work back."""
+
     throttler: str
     reason: str
 
 
 @event("throttle.ended", "no longer waiting for: {throttler}, after {seconds:time}")
 class ThrottleEnded(Event):
+    """A throttler holds nothing back any more."""
+
     throttler: str
     seconds: float
 
 
 @event("checkpoint.written", "checkpoint written: {rows_copied:count} rows copied", has_line=False)
 class CheckpointWritten(Event):
+    """A stopped run would resume from there."""
+
     phase: str
     rows_copied: int
     position: str
@@ -103,11 +121,15 @@ class CheckpointWritten(Event):
     "the copy and its checkpoint are kept: the same command resumes from here ({checkpoints:list})",
 )
 class CheckpointKept(Event):
+    """The run ends, and what it copied stays."""
+
     checkpoints: list[str]
 
 
 @event("indexes.planned", "{said}: {reason}", detail=True)
 class IndexesPlanned(Event):
+    """What is done with the secondary indexes of a table."""
+
     indexes: list[str]
     plan: str
     reason: str
@@ -116,6 +138,8 @@ class IndexesPlanned(Event):
 
 @event("indexes.kept", "the indexes {listed} of {table} are not built after the copy: {reason}")
 class IndexesKept(Event):
+    """Something keeps large indexes from being built after the copy."""
+
     indexes: list[str]
     reason: str
     listed: str = aside()
@@ -126,6 +150,8 @@ class IndexesKept(Event):
     "rows of {table} are {why}: the indexes {listed} are dropped, and built after the copy",
 )
 class IndexesDropped(Event):
+    """The copy was slowed down by indexes."""
+
     indexes: list[str]
     reason: str
     why: str = aside()
@@ -152,6 +178,7 @@ class IndexesBuilt(Event):
 
     @property
     def sentence(self) -> str:
+        """Which, and how long that took."""
         if not self.tries:
             return f"indexes of {self.table} that are built already: {self.listed}"
         return (
@@ -184,6 +211,8 @@ class ChecksumResumed(Event):
 
 @event("checksum.restarted", "the checksum of {table} starts from the beginning: {reason}")
 class ChecksumRestarted(Event):
+    """An earlier run's comparison does not count."""
+
     reason: str
 
 
@@ -224,12 +253,15 @@ class RowsDiffer(Event):
 
     @property
     def sentence(self) -> str:
+        """How many, and the first of them."""
         first = f": {self.examples[0]}" if self.examples else ""
         return f"{human_count(self.rows)} rows of {self.table} differ in pass {self.passes}{first}"
 
 
 @event("differences.repaired", "{rows:# row} that differed from {table} repaired")
 class DifferencesRepaired(Event):
+    """The rows that differ were copied again, or deleted where the source has none."""
+
     rows: int
     passes: int
 
@@ -240,10 +272,13 @@ class DifferencesRepaired(Event):
     " differ",
 )
 class DoubtsCompared(Event):
+    """Rows in doubt were compared."""
+
     rows: int
     differences: int
     examples: list[str]
 
     @property
     def level(self) -> Level:
+        """A warning, where one differs."""
         return "warning" if self.differences else "info"

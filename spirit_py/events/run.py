@@ -34,10 +34,12 @@ class Ended(Event):
 
     @property
     def sentence(self) -> str:
+        """Outcome and cause."""
         return f"ended: {self.outcome}" + (f": {self.error}" if self.error else "")
 
     @property
     def level(self) -> Level:
+        """An error, where there is one."""
         return "error" if self.error else "info"
 
 
@@ -48,16 +50,22 @@ class RunEnded(Ended):
 
 @event("stop.requested", "stopping and cleaning up: {reason}")
 class StopRequested(Event):
+    """A signal, an operator or a fault has stopped the run."""
+
     reason: str
 
 
 @event("metrics.served", "metrics are at http://{address}/metrics")
 class MetricsServed(Event):
+    """Prometheus finds the figures there."""
+
     address: str
 
 
 @event("statement.read", "{statement} on {server}")
 class StatementRead(Event):
+    """The statement is read, and the server is known."""
+
     statement: str
     tables: list[str]
     server: str
@@ -68,11 +76,15 @@ class StatementRead(Event):
 
 @event("sessions.ended", "ended {sessions:# session} of an earlier run on the server")
 class SessionsEnded(Event):
+    """Sessions of a killed run were ended."""
+
     sessions: int
 
 
 @event("resume.decided")
 class ResumeDecided(Worded):
+    """There was an unfinished migration of the table."""
+
     decision: str
     reason: str
     number: int
@@ -91,6 +103,7 @@ class PlanMade(Worded):
 
     @property
     def screen(self) -> Sequence[tuple[str, str]]:
+        """The plan, line by line."""
         return () if self.prefix else self.shown
 
 
@@ -112,6 +125,7 @@ class AlgorithmChosen(Event):
 
     @property
     def sentence(self) -> str:
+        """The algorithm, and why it is a copy."""
         if self.algorithm == "copy":
             return f"copying, because {self.reason}"
         if self.reason == SAME_ALREADY:
@@ -154,12 +168,15 @@ class Warned(Worded):
 
 @event("log.written")
 class LogWritten(Worded):
+    """A log record of a part or a library."""
+
     weight: Level = aside()
     logger: str
     trace: str | None
 
     @property
     def level(self) -> Level:
+        """That of the record."""
         return self.weight
 
 
@@ -169,6 +186,8 @@ class LogWritten(Worded):
     level="warning",
 )
 class LogLost(Event):
+    """Lines of the log were passed over."""
+
     lines: int
 
 
@@ -189,12 +208,16 @@ class HookFailed(Event):
 
 @event("duplicates.searched", "searched about {rows} rows for duplicates of the new key {index}")
 class DuplicatesSearched(Event):
+    """The search for duplicates of a new unique key goes on."""
+
     index: str
     rows: int
 
 
 @event("batch.planned")
 class BatchPlanned(Worded):
+    """What is done with all tables is known."""
+
     tables: int
     refused: int
     left: int
@@ -202,12 +225,16 @@ class BatchPlanned(Worded):
 
 @event("table.planned")
 class TablePlanned(Worded):
+    """What is done with one table is known."""
+
     action: str
     refusals: list[str]
 
 
 @event("table.skipped", "{table}: {reason}")
 class TableSkipped(Event):
+    """Nothing is done with a table."""
+
     reason: str
 
 
@@ -219,11 +246,14 @@ class TableEnded(Ended):
 
     @property
     def sentence(self) -> str:
+        """The cause, or what was done."""
         return f"{self.table}: {self.outcome}: {self.error}" if self.error else self.summed_up
 
 
 @event("control.obeyed", "ctl {request}: {said}; asked by {client}")
 class ControlObeyed(Event):
+    """A request was carried out."""
+
     verb: str
     arguments: dict[str, Any]
     client: str | None
@@ -243,17 +273,23 @@ class ControlRefused(Worded):
 
 @event("settings.kept", "set by operators of the earlier run: {settings:pairs}")
 class SettingsKept(Event):
+    """What operators of an earlier run had set counts again."""
+
     settings: dict[str, str]
 
 
 @event("watch.begun", "following {scope} from {position}")
 class WatchBegun(Event):
+    """Records are written from that position on."""
+
     scope: str
     position: str
 
 
 @event("watch.empty", "there is no table in {scope} now")
 class WatchEmpty(Event):
+    """No table is followed yet."""
+
     scope: str
 
 
@@ -262,6 +298,8 @@ class WatchEmpty(Event):
     "XA transactions are prepared already; their rows are not in this stream: {transactions:list}",
 )
 class WatchXaPrepared(Event):
+    """Transactions that were prepared before are not in the stream."""
+
     transactions: list[str]
 
 

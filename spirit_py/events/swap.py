@@ -20,6 +20,8 @@ class LockBlocked(Event):
     " on any table, and no session is killed",
 )
 class LockUnseen(Event):
+    """The server does not show who is in front."""
+
     lock: str
     reason: str
 
@@ -40,16 +42,21 @@ class CutoverReleased(Event):
 
 @event("cutover.held_back", "{reason}: waiting again")
 class CutoverHeldBack(Event):
+    """Right before the swap something holds it back."""
+
     reason: str
 
 
 @event("cutover.locks_more")
 class CutoverLocksMore(Event):
+    """The swap locks other tables too, for foreign keys, views or triggers."""
+
     tables: list[str]
     implied: list[str]
 
     @property
     def sentence(self) -> str:
+        """Which tables, by whom."""
         tables, implied = ", ".join(self.tables), ", ".join(self.implied)
         asked = f"the swap locks {tables} too, for foreign keys" if tables else ""
         taken = f"the server locks {implied} with the tables" if implied else ""
@@ -79,6 +86,8 @@ class CutoverReady(Event):
     level="warning",
 )
 class CutoverVetoed(Event):
+    """The hook does not agree."""
+
     reason: str
     number: int
     seconds: float
@@ -101,6 +110,8 @@ class RenameUnanswered(Event):
     " {lock_held_ms:.1f} ms",
 )
 class SwapDone(Event):
+    """The tables are swapped."""
+
     tries: int
     lock_wait_ms: float
     lock_held_ms: float
@@ -109,18 +120,23 @@ class SwapDone(Event):
 
 @event("swap.incomplete", "{said}: {reason}", level="warning")
 class SwapIncomplete(Event):
+    """A statement after the RENAME failed, and is sent again."""
+
     reason: str
     said: str = aside()
 
 
 @event("snapshots.guarded")
 class SnapshotsGuarded(Event):
+    """Whether transactions with an older snapshot get an error instead of an empty table."""
+
     transactions: list[str]
     guarded: bool
     outcome: str = aside()
 
     @property
     def sentence(self) -> str:
+        """Which transactions there are, and what becomes of them."""
         who = "; ".join(self.transactions)
         if self.guarded:
             return f"older snapshots get error 1412 when they now read the swapped table: {who}"
@@ -132,6 +148,7 @@ class SnapshotsGuarded(Event):
 
     @property
     def level(self) -> Level:
+        """A warning, where they get none."""
         return "info" if self.guarded else "warning"
 
 
@@ -139,6 +156,8 @@ class SnapshotsGuarded(Event):
     "attachments.settled", "keys and triggers are in place, the lock waited {lock_wait_ms:.0f} ms"
 )
 class AttachmentsSettled(Event):
+    """Foreign keys and triggers are as they were before."""
+
     lock_wait_ms: float
 
 
@@ -146,21 +165,29 @@ class AttachmentsSettled(Event):
     "attachments.left", "foreign keys and triggers of the failed try are not undone yet: {reason}"
 )
 class AttachmentsLeft(Event):
+    """A try has changed foreign keys, and could not change them back."""
+
     reason: str
 
 
 @event("old_table.waits")
 class OldTableWaits(Worded):
+    """The old table is kept for a while."""
+
     seconds: float
 
 
 @event("old_table.dropped", "{dropped} is dropped", detail=True)
 class OldTableDropped(Event):
+    """The old table is gone."""
+
     dropped: str
 
 
 @event("old_table.kept", "{tables:list} stays: spirit-py cleanup --drop-old drops it")
 class OldTableKept(Event):
+    """The old tables stay, as the operator wants it."""
+
     tables: list[str]
 
 
@@ -175,12 +202,16 @@ class AuxiliaryDropped(Worded):
     " definition back",
 )
 class ReverseBegun(Event):
+    """The old tables are kept current."""
+
     tables: str
     seconds: float
 
 
 @event("reverse.ended", "reverse replication of {tables} ends: {reason}")
 class ReverseEnded(Event):
+    """A revert is possible no more."""
+
     tables: str
     reason: str
 
@@ -198,6 +229,7 @@ class RevertRequested(Event):
 
     @property
     def sentence(self) -> str:
+        """Who is asked, where somebody is."""
         if self.session is None:
             return "a revert was asked for"
         return f"asking the process that runs reverse replication (session {self.session})"
@@ -205,6 +237,8 @@ class RevertRequested(Event):
 
 @event("revert.tables_found", "these were changed together: {tables}")
 class RevertTablesFound(Event):
+    """The tables that are reverted together."""
+
     tables: str
 
 
@@ -227,9 +261,13 @@ class RevertAnswered(Worded):
 
 @event("revert.failed", level="warning")
 class RevertFailed(Worded):
+    """The tables stay as they are."""
+
     reason: str
 
 
 @event("revert.done")
 class RevertDone(Worded):
+    """The old definition is in place again."""
+
     tables: str

@@ -233,6 +233,8 @@ class PlanArguments(MigrationArguments, SampleOption, total=False):
 
 
 class MigrateCommand(MigrationArguments, BatchOptions, RunOutput, VetoOption, total=False):
+    """The options of ``spirit-py migrate``."""
+
     # Not by the environment, where it would answer a question that nobody has seen.
     yes: Annotated[
         bool,
@@ -252,6 +254,8 @@ class PlanCommand(PlanArguments, BatchOptions, RunOutput, VetoOption, total=Fals
 
 
 class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=False):
+    """The options of ``spirit-py checksum``, but those of its output."""
+
     database: Annotated[str, BEGIN(), "Schema of the source table."]
     table: Annotated[str, BEGIN(), "The source table, taken as correct."]
     threads: Annotated[
@@ -264,7 +268,9 @@ class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=
         " it. It is not requested while a writing transaction older than a second blocks it.",
     ]
     lock_timeout: Annotated[
-        Seconds, LOCKS(default="1h", unless="no_lock"), "How long to keep requesting that lock."
+        Seconds,
+        LOCKS(default="1h", unless="no_lock"),
+        "How long to keep requesting that lock.",
     ]
     no_lock: Annotated[
         bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
@@ -276,6 +282,8 @@ class ChecksumCommand(ChecksumArguments, RunOutput, total=False):
 
 
 class RevertArguments(_OnSpark, SwapOptions, _Comparing, PassableOption, _Schema, total=False):
+    """The options of ``spirit-py revert``, but those of its output."""
+
     table: Annotated[str, BEGIN(), "Table to revert."]
     threads: Annotated[int, SPEED(least=1, most=256), "Number of tasks that compare rows."]
     skip_drop: Annotated[bool, OLD_TABLE(), "Keep the table that is swapped out: _TABLE_undone."]
@@ -286,6 +294,8 @@ class RevertCommand(RevertArguments, RunOutput, total=False):
 
 
 class StatusArguments(ConnectionArguments, total=False):
+    """The options of ``spirit-py status``, but those of its output."""
+
     database: Annotated[str, BEGIN(), "Schema to look in. [default: all of them]"]
     table: Annotated[str, BEGIN(default=""), "Table in that schema. [default: all of them]"]
     checkpoint_max_age: Annotated[
@@ -294,6 +304,8 @@ class StatusArguments(ConnectionArguments, total=False):
 
 
 class StatusCommand(StatusArguments, DocsOption, TracebackOption, total=False):
+    """The options of ``spirit-py status``."""
+
     json: Annotated[
         bool,
         OUTPUT(first=True, parameter="as_json"),
@@ -314,10 +326,14 @@ class CleanupArguments(ConnectionArguments, _Schema, total=False):
 
 
 class CleanupCommand(CleanupArguments, DocsOption, TracebackOption, total=False):
+    """The options of ``spirit-py cleanup``."""
+
     yes: Annotated[bool, OUTPUT(), "Do not ask for confirmation; an old table is kept even so."]
 
 
 class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, total=False):
+    """The options of ``spirit-py ctl``."""
+
     table: Annotated[str, BEGIN(), "The table; any one of several that change together."]
     # Not by the environment, where it would drop what somebody else's abort means to keep.
     cleanup: Annotated[bool, OLD_TABLE(environment=False), "With abort: drop what was copied, too."]
@@ -329,6 +345,8 @@ class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, tota
 
 
 class ExplainCommand(DocsOption, total=False):
+    """The options of ``spirit-py explain``."""
+
     json: Annotated[
         bool,
         OUTPUT(first=True, parameter="as_json"),
@@ -339,6 +357,8 @@ class ExplainCommand(DocsOption, total=False):
 class WatchCommand(
     ConnectionArguments, PassableOption, LogOption, DocsOption, VerboseOption, total=False
 ):
+    """The options of ``spirit-py watch``."""
+
     database: Annotated[str, BEGIN(), "Schema to follow. [default: all of them]"]
     table: Annotated[str, BEGIN(), "Table in that schema to follow. [default: all of them]"]
     from_: Annotated[

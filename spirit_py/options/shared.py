@@ -82,6 +82,8 @@ class ConnectionArguments(TypedDict, total=False):
 
 
 class TargetOptions(TypedDict, total=False):
+    """How to reach the server that a table is compared on."""
+
     target_host: Annotated[
         str, TARGET(common=True), "Its server, as host or host:port. [default: --host]"
     ]
@@ -106,6 +108,8 @@ class TargetOptions(TypedDict, total=False):
 
 
 class BatchOptions(TypedDict, total=False):
+    """Which tables a batch changes, and how many at a time."""
+
     tables: Annotated[
         Names,
         MANY(metavar="SCHEMA.TABLE", common=True),
@@ -135,6 +139,8 @@ class BatchOptions(TypedDict, total=False):
 
 
 class WaitOptions(TypedDict, total=False):
+    """What the work of a migration waits for."""
+
     max_load: Annotated[
         Limits,
         WAIT(metavar="NAME=VALUE,...", live="max-load", common=True),
@@ -199,6 +205,8 @@ class WaitOptions(TypedDict, total=False):
 
 
 class ComparedOptions(TypedDict, total=False):
+    """What is compared, and what becomes of differences."""
+
     map: Annotated[
         Pairs,
         COMPARISON(metavar="OLD=NEW", common=True),
@@ -218,6 +226,8 @@ class ComparedOptions(TypedDict, total=False):
 
 
 class SwapOptions(TypedDict, total=False):
+    """Locks on the table: how they are requested, and whom they may end."""
+
     lock_wait_timeout: Annotated[
         Seconds,
         LOCKS(least=1, most=3600, default=2.5),
@@ -251,6 +261,8 @@ class SwapOptions(TypedDict, total=False):
 
 
 class PassableOption(TypedDict, total=False):
+    """Tables whose writes in STATEMENT format may be passed over."""
+
     pass_statement_writes: Annotated[
         TableNames,
         WRITERS(parameter="passable", metavar="SCHEMA.TABLE"),
@@ -260,6 +272,8 @@ class PassableOption(TypedDict, total=False):
 
 
 class SparkOptions(TypedDict, total=False):
+    """Spark."""
+
     spark_master: Annotated[
         str,
         SPARK(),
@@ -270,6 +284,8 @@ class SparkOptions(TypedDict, total=False):
 
 
 class SampleOption(TypedDict, total=False):
+    """Whether a plan measures."""
+
     sample: Annotated[
         bool,
         OUTPUT(default=True),
@@ -278,6 +294,8 @@ class SampleOption(TypedDict, total=False):
 
 
 class ReportOptions(TypedDict, total=False):
+    """What a run leaves, and what others may read of it meanwhile."""
+
     report_json: Annotated[FileWritten, OUTPUT(common=True), "Write the final report to this file."]
     report_html: Annotated[
         FileWritten,
@@ -319,6 +337,8 @@ class DocsOption(TypedDict, total=False):
 
 
 class VerboseOption(TypedDict, total=False):
+    """How much is kept for a search of errors."""
+
     verbose: Annotated[
         bool,
         OUTPUT(common=True),

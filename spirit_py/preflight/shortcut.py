@@ -152,9 +152,8 @@ def probe_shortcut(
             used = row_versions(session, source.schema, source.name) or 0
             if used >= most_row_versions(str(session.query("SELECT @@version")[0][0])):
                 return f"the table has {used} row versions already"
-        return probe_algorithm(
-            session, native, source, statement, _MODIFIERS[algorithm], building=building
-        )
+        modifiers = _modifiers(algorithm, statement)
+        return probe_algorithm(session, native, source, statement, modifiers, building=building)
 
     if whole:
         return _choose_whole(source, statement, refused)
@@ -169,11 +168,7 @@ def _choose(
 ) -> ShortcutResult:
     if by_server:
         if why := refused("inplace"):
-            raise Refusal(
-                f"the server does not make {statement.clauses!r} in place: {why}",
-                hint="correct the statement",
-                error_code=ErrorCode.DEFINITION_REFUSED,
-            )
+            raise _not_made(statement, "in place", why)
         return ShortcutResult(algorithm="inplace", reason="the server makes it itself")
     if statement.of_kind(*_WITHOUT_MODIFIERS):
         return ShortcutResult(reason="partitioning is changed: the table is rebuilt")
@@ -185,6 +180,19 @@ def _choose(
     if inplace := refused("inplace"):
         return ShortcutResult(reason=f"{instant} {inplace}")
     return ShortcutResult(algorithm="inplace", reason="it only touches metadata")
+
+
+def _not_made(statement: AlterStatement, how: str, why: str) -> Refusal:
+    return Refusal(
+        f"the server does not make {statement.clauses!r} {how}: {why}",
+        hint="correct the statement",
+        error_code=ErrorCode.DEFINITION_REFUSED,
+    )
+
+
+def _modifiers(algorithm: Algorithm, statement: AlterStatement) -> str:
+    """Return what is asked of the server; the grammar takes nothing beside partitions."""
+    return "" if statement.of_kind(*_WITHOUT_MODIFIERS) else _MODIFIERS[algorithm]
 
 
 def _choose_whole(
@@ -199,11 +207,7 @@ def _choose_whole(
             algorithm="inplace", reason="the server builds the table anew while writes go on"
         )
     if why := refused("native"):
-        raise Refusal(
-            f"the server does not make {statement.clauses!r} by a copy: {why}",
-            hint="correct the statement",
-            error_code=ErrorCode.DEFINITION_REFUSED,
-        )
+        raise _not_made(statement, "by a copy", why)
     return ShortcutResult(algorithm="native", reason="the server copies the rows, and writes wait")
 
 
@@ -307,10 +311,8 @@ class Shortcut:
                 self.proof.begin()
                 for setting in self.proof.settings:
                     self.native.execute(setting)
-            # The grammar takes no other clause beside partitions.
-            alone = self.statement.of_kind(*_WITHOUT_MODIFIERS)
-            how = "" if alone else f"{_MODIFIERS[algorithm]}, "
-            self.native.execute(f"ALTER TABLE {table} {how}{self.statement.clauses}")
+            how = filter(None, (_modifiers(algorithm, self.statement), self.statement.clauses))
+            self.native.execute(f"ALTER TABLE {table} {', '.join(how)}")
         except ServerFault as error:
             # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:

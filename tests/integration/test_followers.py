@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ CHANGES = {
     "converted": "CONVERT TO CHARACTER SET utf8mb3",
 }
 LAST = 900_001
-FOLLOWERS = [DataMigration, Tracking, FlinkCdc]
+FOLLOWERS: list[Any] = [DataMigration, Tracking, FlinkCdc]
 
 
 @pytest.fixture

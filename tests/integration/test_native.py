@@ -73,6 +73,7 @@ def test_the_server_makes_what_no_copy_can(keyless, engine, alter, algorithm):
     assert not plan.refused
     (planned,) = plan.tables
     assert planned.method.algorithm in {algorithm, "native"}
+    assert change(db, engine, alter, dry_run=True).algorithm == algorithm
     assert change(db, engine, alter).algorithm == algorithm
     assert contents(db) == contents(db, "other")
     assert tables(db) == ["other", "t"]

@@ -7,6 +7,7 @@ whose statements are not in the binlog.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -36,7 +37,7 @@ class NotFollowed(AssertionError):
     """The program would stop here, or have another table than the server."""
 
 
-class Follower:
+class Follower(abc.ABC):
     """What is the same in all: a schema for its definitions, and the rows that it was told."""
 
     def __init__(self, db: Database) -> None:
@@ -51,9 +52,9 @@ class Follower:
         """Drop the schema."""
         self._do(f"DROP DATABASE `{self.schema}`")
 
+    @abc.abstractmethod
     def statement(self, sql: str) -> None:
         """Take one statement of the source's schema, as the binlog has it."""
-        raise NotImplementedError
 
     def row(self, before: list[Any] | None, after: list[Any] | None) -> None:
         """Take one change of the table that is followed."""
