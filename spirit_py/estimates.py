@@ -141,14 +141,6 @@ class Outage:
         return now - self._moved_at
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangeCounts:
-    """The change feed's counters at one moment: received and not dropped or deduplicated."""
-
-    wanted: int
-    applied: int
-
-
 class ChangeBacklog:
     """What comes in against what is applied. Not thread-safe."""
 
@@ -158,13 +150,13 @@ class ChangeBacklog:
         #: Changes a second, at the most.
         self._capacity: float | None = None
 
-    def note(self, now: float, seen: ChangeCounts) -> None:
-        """Note the counters; more than four times a second does nothing."""
+    def note(self, now: float, *, wanted: int, applied: int) -> None:
+        """Note the changes wanted (received, not dropped or deduplicated), four times a second."""
         if self._last is not None and now - self._last < 0.25:
             return
         self._last = now
-        self.wanted.note(now, seen.wanted)
-        self.applied.note(now, seen.applied)
+        self.wanted.note(now, wanted)
+        self.applied.note(now, applied)
         rate = self.applied.recent(now)
         if rate:
             self._capacity = max(rate, self._capacity or 0.0)

@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections import deque
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from spirit_py.classes import dataclass, field
@@ -27,7 +26,7 @@ from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded,
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token
 from spirit_py.status.plain import json_line
-from spirit_py.threads import Background
+from spirit_py.threads import PROCESSES, Background, members_of_session
 from spirit_py.units import one_line
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ _CALL_LOOK_SECONDS: Final = 0.05
 #: Between the request to end and the end of a call whose time is over.
 _GRACE_SECONDS: Final = 1.0
 _NOT_FOUND: Final = 127
-_PROCESSES: Final = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
     """Signal all processes of the command's session; unreaped, its id names no other process."""
-    for member in _session(process.pid):
+    for member in members_of_session(process.pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(member, how)
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -173,21 +171,9 @@ def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 
 def _lives(process: subprocess.Popen[bytes]) -> bool:
-    if _PROCESSES.is_dir():
-        return bool(_session(process.pid))
+    if PROCESSES.is_dir():
+        return bool(members_of_session(process.pid))
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-
-
-def _session(leader: int) -> list[int]:
-    """Return the processes of a session that have not ended; none where there is no ``/proc``."""
-    found = []
-    for file in _PROCESSES.glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # "pid (name) state parent group session ...", and the name may hold anything.
-            state, _, _, session = file.read_bytes().rpartition(b")")[2].split()[:4]
-            if int(session) == leader and state != b"Z":
-                found.append(int(file.parent.name))
-    return found
 
 
 def _answer(code: int, kept: bytes, late: str) -> CallResult:

@@ -1,4 +1,4 @@
-"""Threads: started, joined, and asked to stop, which the first reason decides.
+"""Threads: started, joined, and asked to stop, which the first reason decides; and processes.
 
 Every thread is a :class:`Background`, a daemon with a name. What its body raises goes to
 ``failed``, which by default logs it. A fault in any thread calls :meth:`StopSwitch.request`; loops
@@ -7,8 +7,10 @@ poll :attr:`requested` or sleep in :meth:`wait`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakSet
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+PROCESSES: Final = Path("/proc")
 JOIN_SECONDS: Final = 15.0
 """Seconds for which a thread is waited for by default."""
 
@@ -159,3 +162,15 @@ class StopSwitch:
         if self.reason is None or isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal)):
             return error
         return self.reason
+
+
+def members_of_session(leader: int) -> list[int]:
+    """Return the processes of a session that have not ended; none where there is no ``/proc``."""
+    found = []
+    for file in PROCESSES.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # "pid (name) state parent group session ...", and the name may hold anything.
+            state, _, _, session = file.read_bytes().rpartition(b")")[2].split()[:4]
+            if int(session) == leader and state not in b"ZX":
+                found.append(int(file.parent.name))
+    return found

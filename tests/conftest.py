@@ -2,8 +2,6 @@
 
 import os
 
-# No test makes or uses an archive of Spark's classes, except those about it.
-os.environ["XDG_CACHE_HOME"] = "/dev/null/no-cache"
 # No test reads the option files of whoever runs it, except those about them.
 os.environ["SPIRIT_PY_NO_DEFAULTS"] = "1"
 os.environ["MYSQL_TEST_LOGIN_FILE"] = "/dev/null/no-login-path"

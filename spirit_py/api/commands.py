@@ -20,16 +20,7 @@ from spirit_py.cli.values import LIMITS, TABLE, Duration
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, UsageFault
 from spirit_py.events.event import teller
-from spirit_py.options import require_needed
-from spirit_py.options.commands import (
-    BatchArguments,
-    ChecksumArguments,
-    CleanupArguments,
-    MigrationArguments,
-    PlanArguments,
-    RevertArguments,
-    StatusArguments,
-)
+from spirit_py.options import commands, require_needed
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
@@ -148,7 +139,7 @@ R = TypeVar("R")
 
 
 def migrate(
-    *, handle_signals: bool = False, **options: Unpack[MigrationArguments]
+    *, handle_signals: bool = False, **options: Unpack[commands.MigrationArguments]
 ) -> MigrationReport:
     """Change a table online; return when it is changed.
 
@@ -167,7 +158,7 @@ def migrate(
 
 
 def start_migration(
-    *, handle_signals: bool = False, **options: Unpack[MigrationArguments]
+    *, handle_signals: bool = False, **options: Unpack[commands.MigrationArguments]
 ) -> Running[MigrationReport, MigrationStatus]:
     """Return a migration that runs while its context is open; arguments as of :func:`migrate`."""
     return run_of(migration_config_of(**options), handle_signals=handle_signals)
@@ -187,16 +178,16 @@ def run_of(
 
 
 def migration_config_of(
-    *, also: Collection[str] = (), **options: Unpack[MigrationArguments]
+    *, also: Collection[str] = (), **options: Unpack[commands.MigrationArguments]
 ) -> MigrationConfig:
     """Build the same configuration as the command line; raises UsageFault."""
     from spirit_py.cli.migrate import migrate as command
     from spirit_py.cli.migrate import migration_config
 
-    return migration_config(option_values(command, MigrationArguments, options, also=also))
+    return migration_config(option_values(command, commands.MigrationArguments, options, also=also))
 
 
-def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
+def plan_migration(**options: Unpack[commands.PlanArguments]) -> Plan:
     """Return what :func:`migrate` would do with the same arguments, and why; write nothing.
 
     A refusal of the change is part of the plan: ``plan.refused``. Raises UsageFault for a wrong
@@ -207,11 +198,11 @@ def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
     from spirit_py.plan import make_plan
 
     refuse_in_fork()
-    values = option_values(command, PlanArguments, options)
+    values = option_values(command, commands.PlanArguments, options)
     return make_plan(migration_config(values), sample=values["sample"])
 
 
-def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
+def checksum_tables(**options: Unpack[commands.ChecksumArguments]) -> CompareReport:
     """Compare two tables row by row; return the report when they are equal.
 
     Raises:
@@ -221,7 +212,7 @@ def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
     from spirit_py.cli.checksum import checksum as command
     from spirit_py.cli.checksum import compare_config
 
-    config = compare_config(option_values(command, ChecksumArguments, options))
+    config = compare_config(option_values(command, commands.ChecksumArguments, options))
 
     def work(reporter: Reporter, stop: StopSwitch) -> CompareReport:
         from spirit_py.compare import run
@@ -231,7 +222,7 @@ def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
     return _done(Running(work, records=config.records))
 
 
-def revert(**options: Unpack[RevertArguments]) -> None:
+def revert(**options: Unpack[commands.RevertArguments]) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 
     Raises SpiritError where it was not brought back.
@@ -239,7 +230,7 @@ def revert(**options: Unpack[RevertArguments]) -> None:
     from spirit_py.cli.unfinished import revert as command
     from spirit_py.cli.unfinished import revert_config
 
-    config = revert_config(option_values(command, RevertArguments, options))
+    config = revert_config(option_values(command, commands.RevertArguments, options))
 
     def work(reporter: Reporter, stop: StopSwitch) -> None:
         from spirit_py.migration.reverse.revert import revert as swap_back
@@ -249,7 +240,9 @@ def revert(**options: Unpack[RevertArguments]) -> None:
     _done(Running(work, records=config.records))
 
 
-def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | MigrationShown]:
+def migration_status(
+    **options: Unpack[commands.StatusArguments],
+) -> list[BatchShown | MigrationShown]:
     """Return the migrations that were stopped or are under way, and batches of them.
 
     Raises SpiritError where the server, or all that is there, cannot be seen.
@@ -258,10 +251,10 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
     from spirit_py.cli.unfinished import unfinished
 
     refuse_in_fork()
-    return unfinished(option_values(command, StatusArguments, options))
+    return unfinished(option_values(command, commands.StatusArguments, options))
 
 
-def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
+def cleanup(**options: Unpack[commands.CleanupArguments]) -> list[str]:
     """Drop what an abandoned migration of a table left, or forget an abandoned batch.
 
     Returns what was done, a line each. Raises Refusal where a process works on the table, or the
@@ -271,7 +264,7 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     from spirit_py.cli.unfinished import give_up
 
     refuse_in_fork()
-    values = option_values(command, CleanupArguments, options)
+    values = option_values(command, commands.CleanupArguments, options)
     lines: list[str] = []
     give_up(
         values, ask=lambda _: True, ask_old=lambda _: bool(values["drop_old"]), say=lines.append
@@ -302,7 +295,7 @@ class BatchFailed(MigrationFailure):
 
 
 def migrate_batch(
-    *, handle_signals: bool = False, **options: Unpack[BatchArguments]
+    *, handle_signals: bool = False, **options: Unpack[commands.BatchArguments]
 ) -> BatchReport:
     """Change many tables online; return when all are changed.
 
@@ -318,7 +311,7 @@ def migrate_batch(
 
 
 def start_batch(
-    *, handle_signals: bool = False, **options: Unpack[BatchArguments]
+    *, handle_signals: bool = False, **options: Unpack[commands.BatchArguments]
 ) -> Running[BatchReport, BatchStatus]:
     """Return a batch that runs while its context is open; arguments as of :func:`migrate_batch`."""
     config = batch_config_of(**options)
@@ -342,7 +335,7 @@ def start_batch(
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
-def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
+def batch_config_of(**options: Unpack[commands.BatchArguments]) -> BatchConfig:
     """Build the same configuration as the command line; raises UsageFault."""
     from spirit_py.cli.migrate import batch_config, settings
     from spirit_py.cli.migrate import migrate as command
@@ -352,7 +345,7 @@ def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
     also = () if listed is None else ("statements",)
     for name in also:
         del given[name]
-    values = option_values(command, BatchArguments, given, also=also)
+    values = option_values(command, commands.BatchArguments, given, also=also)
     return batch_config(values, settings(values), listed=listed or "")
 
 

@@ -18,12 +18,8 @@ from spirit_py.binlog.events import Doubt, RowsChanged
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, HandOverFailed, PreparedBefore
+from spirit_py.mysql import processlist
 from spirit_py.mysql.faults import excused, fatal
-from spirit_py.mysql.processlist import (
-    FRESH_SECONDS,
-    open_transactions,
-    performance_schema_shows_sessions,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -193,8 +189,8 @@ def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
     if rows is not None:
         return {Undecided(repr(row), row[3]) for row in rows}, True
     # The server repeats the answer that it gave to another reader a moment ago.
-    threading.Event().wait(FRESH_SECONDS)
-    found = open_transactions(session, _CHANGING, tries=_TRIES)
+    threading.Event().wait(processlist.FRESH_SECONDS)
+    found = processlist.open_transactions(session, _CHANGING, tries=_TRIES)
     if found is None:
         raise FeedFailure(
             "the server cannot show its transactions while a statement runs whose text has"
@@ -205,7 +201,7 @@ def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
         )
     changing = [(int(number), str(trx)) for trx, number in found]
     # After the transactions: a session that had one of them and has ended it counts as plain.
-    shown = performance_schema_shows_sessions(session)
+    shown = processlist.performance_schema_shows_sessions(session)
     plain = {int(row[0]) for row in session.query(_PLAIN)} if shown else set()
     return {_suspect(number, trx) for number, trx in changing if number not in plain}, False
 

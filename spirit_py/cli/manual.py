@@ -21,7 +21,6 @@ _FILES: Final = (
         "/etc/spirit-py/config.toml, ~/.config/spirit-py/config.toml",
         "defaults for options: before MySQL's files, and behind the environment",
     ),
-    ("~/.cache/spirit-py", "an archive of Spark's classes, which may be deleted"),
 )
 _ENVIRONMENT: Final = (
     ("SPIRIT_PY_OPTION", f"any option: {EXAMPLE}"),

@@ -21,14 +21,9 @@ from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.copier.meter import ChunkCopied, LostValue
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLost
+from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
-from spirit_py.mysql.faults import (
-    LOCK_WAIT_TIMEOUT,
-    PACKET_TOO_SMALL,
-    RAISE_PACKET,
-    connection_lost,
-)
 from spirit_py.mysql.grants import access_remedy
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.mysql.own_sessions import committing_as, take_slot
@@ -148,7 +143,7 @@ class ChunkWriter:
                 try:
                     return work(*given)
                 except ServerFault as fault:
-                    if connection_lost(fault):
+                    if faults.connection_lost(fault):
                         # Not tried again: the task ends with its session.
                         raise WorkersLost(fault.message) from fault
                     raise
@@ -188,7 +183,7 @@ class ChunkWriter:
         taken = self._own.value(_TAKE_LOCK, (lock, _FENCE_SECONDS, self._spec.licence))
         if taken == 0:
             raise ServerFault(
-                LOCK_WAIT_TIMEOUT,
+                faults.LOCK_WAIT_TIMEOUT,
                 f"an earlier attempt at {label} still runs on the server",
                 where=f"chunk session at {self._own.address}",
             )
@@ -227,9 +222,9 @@ class ChunkWriter:
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):
-            if code in PACKET_TOO_SMALL:
+            if code in faults.PACKET_TOO_SMALL:
                 message = f"{self._label(chunk)}: {text} (error {code})"
-                raise PacketTooSmall(message, hint=RAISE_PACKET)
+                raise PacketTooSmall(message, hint=faults.RAISE_PACKET)
             if code != DEPRECATED:
                 raise self._lost_value(chunk, part, code, text)
 

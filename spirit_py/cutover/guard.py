@@ -19,14 +19,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.processlist import open_transactions
-from spirit_py.mysql.tables.guard_column import (
-    add_column,
-    drop_column,
-    drop_guard_columns,
-    guard_columns,
-    why_no_version_left,
-    why_server_cannot,
-)
+from spirit_py.mysql.tables import guard_column
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -77,11 +70,11 @@ class SnapshotGuard:
         """
         columns = []
         for swap in self.swaps:
-            left, free = guard_columns(session, swap.schema, swap.new)
+            left, free = guard_column.guard_columns(session, swap.schema, swap.new)
             columns.append(free)
             if left:
                 with connect(connection, role="guard", lock_wait_timeout=5) as dropping:
-                    drop_guard_columns(dropping, swap.schema, swap.new)
+                    guard_column.drop_guard_columns(dropping, swap.schema, swap.new)
         self._columns = tuple(columns)
         if self.mode != "off":
             self._why_not = self._broken or why_not_now(session, self.swaps)
@@ -107,14 +100,14 @@ class SnapshotGuard:
 
     def _change(self, session: SqlSession, swap: Swap, name: str) -> None:
         try:
-            add_column(session, swap.schema, swap.new, name)
+            guard_column.add_column(session, swap.schema, swap.new, name)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 raise
             self._why_not = f"{quote_table(swap.schema, swap.new)}: {fault.text}"
             return
         try:
-            drop_column(session, swap.schema, swap.new, name)
+            guard_column.drop_column(session, swap.schema, swap.new, name)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 raise
@@ -150,9 +143,9 @@ def _old_transactions(session: SqlSession) -> tuple[str, ...]:
 
 def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
     """Return why there is no guard for these swaps; empty when there is."""
-    if why := why_server_cannot(str(session.query("SELECT @@version")[0][0])):
+    if why := guard_column.why_server_cannot(str(session.query("SELECT @@version")[0][0])):
         return why
-    whys = (why_no_version_left(session, swap.schema, swap.new) for swap in swaps)
+    whys = (guard_column.why_no_version_left(session, swap.schema, swap.new) for swap in swaps)
     return next(filter(None, whys), "")
 
 

@@ -12,15 +12,8 @@ import typing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
+from spirit_py import units
 from spirit_py.classes import dataclass, field, replace
-from spirit_py.units import (
-    counted,
-    duration,
-    human_bytes,
-    human_count,
-    human_percent,
-    human_seconds,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,13 +23,13 @@ Kind = TypeVar("Kind", bound="type[Event]")
 
 _ASIDE: Final = "aside"
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
-    "time": human_seconds,
-    "count": human_count,
-    "size": human_bytes,
+    "time": units.human_seconds,
+    "count": units.human_count,
+    "size": units.human_bytes,
     "list": ", ".join,
     "pairs": lambda given: ", ".join(f"{name}={value}" for name, value in given.items()),
-    "duration": duration,
-    "percent": human_percent,
+    "duration": units.duration,
+    "percent": units.human_percent,
 }
 
 
@@ -50,7 +43,7 @@ class _Line(string.Formatter):
         if word := _WORDS.get(format_spec):
             return word(value)
         if format_spec.startswith("# "):
-            return counted(value, format_spec.removeprefix("# "))
+            return units.counted(value, format_spec.removeprefix("# "))
         return str(super().format_field(value, format_spec))
 
 

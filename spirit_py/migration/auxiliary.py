@@ -6,19 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import errors
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
 from spirit_py.checkpoint.proofs import note_made, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import create_checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import (
-    MigrationFailure,
-    OutcomeUnknown,
-    Refusal,
-    SchemaChanged,
-    ServerFault,
-    SpiritError,
-)
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
 from spirit_py.migration.facts import PlainFact
@@ -82,7 +75,7 @@ def _earlier_mapping(session: SqlSession, context: PreflightContext) -> TableMap
     renew_proofs(session, context.schema, context.table)
     target = read_table(session, context.schema, context.names.new)
     if target is None:
-        raise SchemaChanged(
+        raise errors.SchemaChanged(
             f"another session dropped the new table {context.schema}.{context.names.new}",
             hint="start the migration again: it starts from the beginning",
         )
@@ -108,7 +101,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
             target = create_new_table(
                 session, native, context.source, context.statement, building=building, note=note
             )
-        except ServerFault:
+        except errors.ServerFault:
             # What a session sent before its connection was cut may come after the DROP (R18).
             lost = [one.id for one in (session, native) if not _answers(one)]
             end_sessions(run.config.connection, lost)
@@ -125,7 +118,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
 def _answers(session: Session) -> bool:
     try:
         session.execute("DO 0")
-    except ServerFault:
+    except errors.ServerFault:
         return False
     return True
 
@@ -146,7 +139,7 @@ def leave(
     """
     run.note(PlainFact.TEARDOWN_BEGUN)
     # After OutcomeUnknown, what a clause has done that cannot be made twice is looked at first.
-    kept = (OutcomeUnknown, Refusal) if taken_over else OutcomeUnknown
+    kept = (errors.OutcomeUnknown, errors.Refusal) if taken_over else errors.OutcomeUnknown
     if run.may_be_swapped or isinstance(error, kept):
         return
     if _to_be_resumed(run, error):
@@ -155,8 +148,8 @@ def leave(
         return
     run.await_readers()
     left = [table for table in tables if not _dropped(run, table, patiently=error is None)]
-    if left and isinstance(error, Refusal):
-        failure = MigrationFailure(
+    if left and isinstance(error, errors.Refusal):
+        failure = errors.MigrationFailure(
             error.message, hint=error.hint, details=error.details, error_code=error.error_code
         )
         failure.causes = error.causes
@@ -174,7 +167,7 @@ def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
     once_more = retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)
     try:
         (partial(once_more, drop) if patiently else drop)()
-    except MigrationFailure as fault:
+    except errors.MigrationFailure as fault:
         names = AuxiliaryNames.of(table[1])
         run.warn(
             f"the tables {names.new} and {names.checkpoint} could not be dropped:"
@@ -189,7 +182,7 @@ def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
     if error is None or run.config.dry_run or not run.state.resumable:
         return False
     cause = run.stop.cause_of(error)
-    return not isinstance(cause, SpiritError) or cause.resumable
+    return not isinstance(cause, errors.SpiritError) or cause.resumable
 
 
 def _drop(run: Run, session: SqlSession, table: Name) -> None:
@@ -211,7 +204,7 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
 
         try:
             retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)(drop)
-        except MigrationFailure as error:
+        except errors.MigrationFailure as error:
             run.remark(f"the checkpoint table {names.checkpoint}", error.message)
 
 
@@ -231,13 +224,13 @@ def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     if found is None:
         grants = read_grants(session)
         if missing := grants.missing(("SELECT",), source.schema, [source.name]):
-            raise MigrationFailure(
+            raise errors.MigrationFailure(
                 f"account {grants.account} may no longer read {source.full_name}",
                 hint=f"{grants.grant(missing, source.schema)} then run the same command again",
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             )
     if found is None or shape_of(found) != shape_of(source):
-        raise SchemaChanged(
+        raise errors.SchemaChanged(
             f"another session changed the definition of {source.full_name} while the"
             " migration was prepared",
             hint="see what was changed, then start the migration again",

@@ -12,13 +12,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
-from spirit_py.migration.auxiliary import (
-    clear_abandoned,
-    create_new_tables,
-    mark,
-    require_unchanged,
-    take_over,
-)
+from spirit_py.migration import auxiliary
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
@@ -114,8 +108,8 @@ def _begin(
     # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
         _begin_engines(run, contexts)
-    clear_abandoned(run, session, list(sources), abandoned)
-    marked = cache(partial(mark, run, session, record))
+    auxiliary.clear_abandoned(run, session, list(sources), abandoned)
+    marked = cache(partial(auxiliary.mark, run, session, record))
 
     @cache
     def listen() -> None:
@@ -132,7 +126,7 @@ def _begin(
     # Operators reach the run from now on; before, where a change in place has to wait.
     listen()
     contexts = _evaluated_at(contexts, record.started_at)
-    mappings = create_new_tables(run, session, contexts)
+    mappings = auxiliary.create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
     record = with_new_tables(record, targets)
@@ -144,7 +138,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     _begin_engines(run, contexts)
     traffic = traffic_now(session)
     contexts = _evaluated_at(contexts, record.started_at)
-    mappings = take_over(run, session, contexts)
+    mappings = auxiliary.take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
     reverse = plan_tables(run, contexts, mappings)
@@ -231,7 +225,7 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
         if feed.origin.started != record.origin.started:
             feed.distrust()
     for mapping in new.mappings:
-        run.step("definition", partial(require_unchanged, source=mapping.source))
+        run.step("definition", partial(auxiliary.require_unchanged, source=mapping.source))
         if may_be_null(mapping):
             run.step("null keys", partial(refuse_null_keys, mapping=mapping))
     for pair in pairs:

@@ -6,18 +6,11 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spirit_py import points
+from spirit_py import errors, points
 from spirit_py.attached.foreign_keys.added import OrphanSearch, index_for
 from spirit_py.attached.foreign_keys.catalogue import Trial
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import (
-    KeyNotProven,
-    MigrationFailure,
-    SchemaChanged,
-    ServerFault,
-    SpiritError,
-)
 from spirit_py.migration.facts import PlainFact
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession, patiently
@@ -74,7 +67,7 @@ def prove_key(
     def ask(sql: str) -> Sequence[tuple[Any, ...]]:
         try:
             return held.session().query(sql)
-        except ServerFault:
+        except errors.ServerFault:
             held.close()
             raise
 
@@ -87,7 +80,7 @@ def prove_key(
         if child is not None and index is not None:
             found = OrphanSearch(query, key, child, index).run(turn)
         if child is None or index is None or not proof.is_there(held.session()):
-            raise SchemaChanged(
+            raise errors.SchemaChanged(
                 f"{key} is not there any more: another session changed {'.'.join(key.child)} while"
                 " its rows were looked at",
                 hint="see what was changed, then run the same command again",
@@ -99,19 +92,19 @@ def prove_key(
     orphan += f" ({', '.join(key.columns)}) = ({', '.join(found)})"
     mend = "give it a parent, change it, or delete it"
     if drop is None:
-        raise KeyNotProven(
+        raise errors.KeyNotProven(
             f"{orphan}; {key} was there before this command, and stays",
             hint=f"{mend}: it was written with foreign_key_checks=0, or the key was added so",
         )
     points.reach("orphans.dropping")
     try:
         drop()
-    except SpiritError as error:
-        raise MigrationFailure(
+    except errors.SpiritError as error:
+        raise errors.MigrationFailure(
             f"{orphan}, and {key}, which is there, could not be dropped again: {error.message}",
             hint=f"{mend}; then run the same command again, which looks at all rows",
             error_code=ErrorCode.FOREIGN_KEY,
         ) from error
-    raise KeyNotProven(
+    raise errors.KeyNotProven(
         f"{key} was dropped again: {orphan}", hint=f"{mend}; then run the same command again"
     )

@@ -27,20 +27,7 @@ from spirit_py.mysql.tables.partitions import PartitionProof
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.clauses import (
-    certainly_copied,
-    made_by_server,
-    made_natively,
-    why_copied,
-)
-from spirit_py.preflight.shortcut import (
-    OtherModesAccept,
-    Sending,
-    Shortcut,
-    ShortcutResult,
-    WholeProof,
-    probe_shortcut,
-)
+from spirit_py.preflight import clauses, shortcut
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
 
@@ -75,9 +62,9 @@ def change_in_place(
     before the empty copy; ``listen`` lets operators reach the run while it waits. A clause that no
     copy makes is a MigrationFailure where it has to wait for the operator.
     """
-    by_server = made_by_server(contexts)
+    by_server = clauses.made_by_server(contexts)
     alone = by_server.text if by_server else ""
-    if made_natively(contexts):
+    if clauses.made_natively(contexts):
         alone = contexts[0].statement.clauses
     if reason := _against(run, session, contexts):
         return _left_to_copy(run, reason, alone)
@@ -94,7 +81,7 @@ def change_in_place(
     if key is not None and not there:
         try_key(session, context, key.wanted)
     with run.session("shortcut", native=True) as native:
-        found = ShortcutResult(algorithm="inplace", reason="the key is there already")
+        found = shortcut.ShortcutResult(algorithm="inplace", reason="the key is there already")
         if asks_first := not there and (run.config.dry_run or run.veto.asks):
             mark()
             found = _probed(run, native, session, context)
@@ -147,24 +134,24 @@ def require_not_begun(
 
 def _probed(
     run: Run, native: Session, session: Session, context: PreflightContext
-) -> ShortcutResult:
+) -> shortcut.ShortcutResult:
     building = read_proofs(session, context.schema, context.table).building
     source, statement = context.source, context.statement
-    by_server = made_by_server([context])
+    by_server = clauses.made_by_server([context])
     try:
-        return probe_shortcut(
+        return shortcut.probe_shortcut(
             native,
             session,
             source,
             statement,
             building=building,
             by_server=by_server,
-            whole=made_natively([context]),
+            whole=clauses.made_natively([context]),
         )
     except Refusal as refusal:
         if run.config.dry_run:
             raise
-        return ShortcutResult(reason=refusal.message)
+        return shortcut.ShortcutResult(reason=refusal.message)
 
 
 def _tried(
@@ -173,21 +160,21 @@ def _tried(
     session: Session,
     context: PreflightContext,
     listen: Callable[[], None],
-) -> ShortcutResult:
+) -> shortcut.ShortcutResult:
     """Change the table in place once nothing holds that back; other modes are left to the copy."""
     # A session of its own: its temporary table hides the table itself.
     with run.session("trial", native=True) as trial:
         made = shape_after(trial, context.source, context.statement)
     whole = None
-    if made_natively([context]):
-        whole = WholeProof(session=session, source=context.source, made=made)
+    if clauses.made_natively([context]):
+        whole = shortcut.WholeProof(session=session, source=context.source, made=made)
     with throttled(run, Work.SWAP):
         try:
             # Before the time begins in which the lock has to be had.
             if _await_pace(run, context, listen):
                 # It may have lasted longer than a session may idle.
                 _renew(run, native, session)
-            return Shortcut(
+            return shortcut.Shortcut(
                 native,
                 session,
                 context.source,
@@ -201,10 +188,10 @@ def _tried(
                 sending=partial(_sending, run),
                 refused=run.veto.try_ended,
             ).try_all()
-        except (OtherModesAccept, _Deferred) as reason:
-            if whole and isinstance(reason, OtherModesAccept):
+        except (shortcut.OtherModesAccept, _Deferred) as reason:
+            if whole and isinstance(reason, shortcut.OtherModesAccept):
                 raise
-            return ShortcutResult(reason=str(reason))
+            return shortcut.ShortcutResult(reason=str(reason))
 
 
 def _drop_key(
@@ -229,7 +216,7 @@ def _drop_key(
 
 
 def _proof_of(session: SqlSession, context: PreflightContext) -> OutcomeProof | None:
-    clause, table = made_by_server([context]), (context.schema, context.table)
+    clause, table = clauses.made_by_server([context]), (context.schema, context.table)
     if clause is None:
         return None
     if clause.kind is ClauseKind.ADD_FOREIGN_KEY:
@@ -284,12 +271,12 @@ def _reach(listen: Callable[[], None]) -> None:
 
 
 @contextlib.contextmanager
-def _sending(run: Run) -> Iterator[Sending]:
+def _sending(run: Run) -> Iterator[shortcut.Sending]:
     """Show operators that the ALTER is under way; in this order no pause request is lost."""
     postponed = run.state.postponements
     run.note(PlainFact.ALTER_SENT)
     held = run.giving_up or run.pace.reason(Work.SWAP)
-    sending = Sending(allowed=not held and run.state.postponements == postponed)
+    sending = shortcut.Sending(allowed=not held and run.state.postponements == postponed)
     try:
         yield sending
     finally:
@@ -320,7 +307,7 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
     """
     table = (context.schema, context.table)
     found = {table: None}
-    if (clause := made_by_server([context])) and clause.other[1]:
+    if (clause := clauses.made_by_server([context])) and clause.other[1]:
         found[clause.other] = None
     found.update((key.child, None) for key in keys_to(session, *table))
     if context.statement.of_kind(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT):
@@ -338,7 +325,7 @@ def _turns(
         "; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and the same"
         " command with --no-shortcut"
     )
-    if made_natively([context]) or made_by_server([context]):
+    if clauses.made_natively([context]) or clauses.made_by_server([context]):
         instead = ""
     return LockTurns(
         [(run.config.connection, Front(LockRequest(tables=tables, defines=True), policy.kills))],
@@ -354,10 +341,10 @@ def _turns(
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
-    if made_by_server(contexts) is None and not made_natively(contexts):
-        if reason := why_copied(contexts):
+    if clauses.made_by_server(contexts) is None and not clauses.made_natively(contexts):
+        if reason := clauses.why_copied(contexts):
             return reason
-        if clause := certainly_copied(contexts[0].statement):
+        if clause := clauses.certainly_copied(contexts[0].statement):
             return f"{clause!r} is neither INSTANT nor a change of metadata alone"
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):

@@ -150,7 +150,7 @@ class Snapshots:
             return {}
         seen = source.statistics()
         kept = seen.received - seen.deduplicated - seen.dropped_above_high_watermark
-        self._backlog.note(now, estimates.ChangeCounts(wanted=kept, applied=seen.applied))
+        self._backlog.note(now, wanted=kept, applied=seen.applied)
         return feed_figures(seen) | {
             "received_rate": self._backlog.wanted.recent(now),
             "applied_rate": self._backlog.applied.recent(now),

@@ -9,12 +9,7 @@ from spirit_py.feed.subscription import may_be_weighed
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.tables.guard_column import most_row_versions, row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
-from spirit_py.preflight.clauses import (
-    certainly_copied,
-    made_by_server,
-    made_natively,
-    why_copied,
-)
+from spirit_py.preflight import clauses
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
 from spirit_py.statement import ClauseKind
@@ -147,17 +142,17 @@ _WHOLE: Final = "--native, and the table is small enough: online where the serve
 
 def method_of(context: PreflightContext, target: TableSchema | None, tables: int) -> Method:
     """Return how a table will be changed, of ``tables`` together."""
-    if clause := made_by_server([context]):
+    if clause := clauses.made_by_server([context]):
         why = f"the server makes {clause.text!r} itself, and no row is copied"
         if clause.kind is ClauseKind.ADD_FOREIGN_KEY:
             why += "; then it is looked at each row whether it has a parent"
         return Method(algorithm="inplace", certain=True, why=why)
-    whole = tables == 1 and made_natively([context])
-    if reason := why_copied([context], tables):
+    whole = tables == 1 and clauses.made_natively([context])
+    if reason := clauses.why_copied([context], tables):
         return Method(algorithm="copy", certain=True, why=reason)
-    if whole and (target is None or certainly_copied(context.statement)):
+    if whole and (target is None or clauses.certainly_copied(context.statement)):
         return Method(algorithm="native", certain=True, why=_WHOLE)
-    if text := certainly_copied(context.statement):
+    if text := clauses.certainly_copied(context.statement):
         why = f"{text!r} is neither INSTANT nor a change of metadata alone"
         return Method(algorithm="copy", certain=True, why=why)
     if target is None:

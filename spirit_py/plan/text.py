@@ -11,17 +11,7 @@ from spirit_py.units import counted, diff_of, human_bytes, human_count, human_se
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.plan.model import (
-        ColumnPlan,
-        IndexesPlan,
-        Lock,
-        Method,
-        Note,
-        Plan,
-        SpacePlan,
-        TablePlan,
-        TimePlan,
-    )
+    from spirit_py.plan import model
 
 Style = Literal["", "heading", "removed", "added", "warning", "refusal", "dim"]
 STYLES: Final[dict[Style, str]] = {
@@ -46,7 +36,7 @@ class PlanLine(NamedTuple):
     style: Style = ""
 
 
-def text_of(plan: Plan) -> list[PlanLine]:
+def text_of(plan: model.Plan) -> list[PlanLine]:
     """Return the whole plan."""
     lines = [line for table in plan.tables for line in _table(table, refused=_refused(table, plan))]
     if len(plan.tables) > 1:
@@ -59,7 +49,7 @@ def text_of(plan: Plan) -> list[PlanLine]:
     return lines
 
 
-def brief_text(plan: Plan) -> str:
+def brief_text(plan: model.Plan) -> str:
     """Return the plan of a migration that begins in one line, for a log."""
     parts = [part for table in plan.tables for part in _brief(table)]
     if plan.earlier.action != "none":
@@ -69,7 +59,7 @@ def brief_text(plan: Plan) -> str:
     return f"plan: {'; '.join(parts)}"
 
 
-def _brief(table: TablePlan) -> Iterator[str]:
+def _brief(table: model.TablePlan) -> Iterator[str]:
     yield headline(table)
     yield _size_line(table)
     counts = Counter(one.kind for one in table.attached)
@@ -79,18 +69,18 @@ def _brief(table: TablePlan) -> Iterator[str]:
         yield f"disk: {_disk_line(table.space)}"
 
 
-def headline(table: TablePlan) -> str:
+def headline(table: model.TablePlan) -> str:
     """Return which table is changed, and how."""
     return f"{table.name}: {how_changed(table.method)}"
 
 
-def how_changed(method: Method) -> str:
+def how_changed(method: model.Method) -> str:
     """Return how a table is changed."""
     expected = "" if method.certain or method.algorithm == "unknown" else " (expected)"
     return f"{_METHODS[method.algorithm]}{expected}"
 
 
-def _refused(table: TablePlan, plan: Plan) -> str:
+def _refused(table: model.TablePlan, plan: model.Plan) -> str:
     """Return what refusals about this table do; a cause has the name with a space behind it."""
     found = [
         one
@@ -100,7 +90,9 @@ def _refused(table: TablePlan, plan: Plan) -> str:
     return "" if not found else "refused" if set(found) - set(plan.failures) else "would fail"
 
 
-def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iterator[PlanLine]:
+def _table(
+    table: model.TablePlan, *, screen: bool = False, refused: str = ""
+) -> Iterator[PlanLine]:
     if refused:
         yield PlanLine(f"{table.name}: {refused}, as said below", "heading")
     else:
@@ -141,13 +133,13 @@ def _table(table: TablePlan, *, screen: bool = False, refused: str = "") -> Iter
     yield from listed("differs", table.differs)
 
 
-def _columns(columns: Sequence[ColumnPlan]) -> Iterator[str]:
+def _columns(columns: Sequence[model.ColumnPlan]) -> Iterator[str]:
     if kept := sum(one.change == "kept" for one in columns):
         yield f"{kept} kept as {'it is' if kept == 1 else 'they are'}"
     yield from (_column_line(one) for one in columns if one.change != "kept")
 
 
-def _definition_lines(table: TablePlan) -> Iterator[PlanLine]:
+def _definition_lines(table: model.TablePlan) -> Iterator[PlanLine]:
     definition = table.definition
     if definition is None:
         return
@@ -162,7 +154,7 @@ def _definition_lines(table: TablePlan) -> Iterator[PlanLine]:
     yield from listed("not known", definition.unknown)
 
 
-def _column_line(column: ColumnPlan) -> str:
+def _column_line(column: model.ColumnPlan) -> str:
     names = column.new or column.old
     if column.old and column.new and column.old != column.new:
         names = f"{column.old} -> {column.new}"
@@ -173,7 +165,7 @@ def _column_line(column: ColumnPlan) -> str:
     return f"{column.change} {names}: {types}{note}"
 
 
-def _size_line(table: TablePlan) -> str:
+def _size_line(table: model.TablePlan) -> str:
     size = table.size
     computed = " (by its columns: the server has not measured it since a load)"
     return (
@@ -182,7 +174,7 @@ def _size_line(table: TablePlan) -> str:
     )
 
 
-def _indexes_line(plan: IndexesPlan) -> str:
+def _indexes_line(plan: model.IndexesPlan) -> str:
     if plan.deferred:
         return f"built after the copy: {', '.join(plan.deferred)} ({plan.why})"
     if plan.may_fall:
@@ -190,7 +182,7 @@ def _indexes_line(plan: IndexesPlan) -> str:
     return f"kept up to date by the copy ({plan.why})"
 
 
-def _time(time: TimePlan) -> Iterator[str]:
+def _time(time: model.TimePlan) -> Iterator[str]:
     if time.seconds is None:
         yield f"not known{f': {time.how}' if time.how else ''}"
         return
@@ -204,7 +196,7 @@ def _time(time: TimePlan) -> Iterator[str]:
         yield time.how
 
 
-def _disk_line(space: SpacePlan) -> str:
+def _disk_line(space: model.SpacePlan) -> str:
     free = "free space unknown from here"
     if space.free_bytes is not None:
         free = f"{human_bytes(space.free_bytes)} free"
@@ -215,7 +207,7 @@ def _disk_line(space: SpacePlan) -> str:
     return f"about {human_bytes(space.table_bytes)} for the new table{sort}{search}; {free}"
 
 
-def _totals(plan: Plan) -> Iterator[PlanLine]:
+def _totals(plan: model.Plan) -> Iterator[PlanLine]:
     totals = plan.totals
     how = "swapped at one moment" if plan.together else "one after the other"
     yield PlanLine(f"{totals.tables} tables, {how}", "heading")
@@ -229,7 +221,7 @@ def _totals(plan: Plan) -> Iterator[PlanLine]:
         yield from listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
 
 
-def _around(plan: Plan) -> Iterator[PlanLine]:
+def _around(plan: model.Plan) -> Iterator[PlanLine]:
     yield PlanLine(
         f"server {plan.server}{f', MySQL {plan.version}' if plan.version else ''}", "heading"
     )
@@ -241,7 +233,7 @@ def _around(plan: Plan) -> Iterator[PlanLine]:
     yield from listed("batch", plan.batch)
 
 
-def _earlier_line(plan: Plan) -> str:
+def _earlier_line(plan: model.Plan) -> str:
     earlier = plan.earlier
     rows = f" ({human_count(earlier.rows_copied)} rows are copied)" if earlier.rows_copied else ""
     return {
@@ -256,7 +248,7 @@ def _earlier_line(plan: Plan) -> str:
     }[earlier.action]
 
 
-def _note(note: Note, style: Style, word: str = "") -> Iterator[PlanLine]:
+def _note(note: model.Note, style: Style, word: str = "") -> Iterator[PlanLine]:
     where = f"{note.table}: " if note.table and note.table not in note.cause else ""
     yield PlanLine(f"{word or style}: {where}{note.cause}", style)
     yield from (PlanLine(f"  {detail}") for detail in note.details)
@@ -264,7 +256,7 @@ def _note(note: Note, style: Style, word: str = "") -> Iterator[PlanLine]:
         yield PlanLine(f"  remedy: {note.remedy}")
 
 
-def _verdict(plan: Plan) -> PlanLine:
+def _verdict(plan: model.Plan) -> PlanLine:
     if plan.refusals:
         count = len(plan.refusals)
         reasons = "the reason" if count == 1 else f"the {count} reasons"
@@ -287,7 +279,7 @@ _LONGEST: Final = 240
 _LONGEST_TYPE: Final = 60
 
 
-def screen_of(plan: Plan) -> list[PlanLine]:
+def screen_of(plan: model.Plan) -> list[PlanLine]:
     """Return the lines; warnings are not among them, because each is an event of its own."""
     lines = [line for table in plan.tables for line in _table(table, screen=True)]
     if plan.earlier.action != "none":
@@ -296,7 +288,7 @@ def screen_of(plan: Plan) -> list[PlanLine]:
     return [PlanLine(_cut(line.text), line.style) for line in lines]
 
 
-def _screen_columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:
+def _screen_columns(columns: Iterable[model.ColumnPlan]) -> Iterator[str]:
     for one in columns:
         if one.change in {"renamed", "converted", "dropped"} or (
             one.change == "changed" and (one.note or one.old != one.new)
@@ -305,7 +297,7 @@ def _screen_columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:
             yield _column_line(replace(one, old_type=types[0], new_type=types[1]))
 
 
-def _locks(locks: Iterable[Lock]) -> Iterator[str]:
+def _locks(locks: Iterable[model.Lock]) -> Iterator[str]:
     held = [f"{one.name}: {one.held.partition(':')[0]}" for one in locks]
     waits = [one.waits.partition(",")[0] for one in locks if one.waits]
     if held:

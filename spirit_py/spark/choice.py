@@ -108,7 +108,7 @@ class _Job(Generic[_R]):
         self._give_up("its tasks were cancelled")
 
     def _perform(self, rank: int) -> None:
-        outcome = guarded(rank, self._function, rank)
+        outcome = guarded(rank, self._function)
         with self._lock:
             self._outcomes.append(outcome)
             complete = len(self._outcomes) == len(self._tasks)

@@ -92,7 +92,7 @@ class SparkEngine:
         """Run ``function(rank)`` in ``size`` tasks of a barrier stage; return the outcomes."""
 
         def attempt(ranks: Iterator[int]) -> Iterator[Outcome[_R]]:
-            yield from (guarded(rank, function, rank) for rank in ranks)
+            yield from (guarded(rank, function) for rank in ranks)
 
         context = self.context()
         try:

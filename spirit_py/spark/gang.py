@@ -219,7 +219,7 @@ class Gang(Generic[_R]):
         if not self._job.wait(timeout):
             raise WorkersLost(f"a task did not end within {timeout:.0f} s")
         self._raise_failures()
-        results = {outcome.index: outcome.result for outcome in self._outcomes}
+        results = {outcome.rank: outcome.result for outcome in self._outcomes}
         if sorted(results) != list(range(self.size)):
             raise WorkersLost("the result of a task was lost")
         return [results[rank] for rank in range(self.size)]  # type: ignore[misc]

@@ -22,6 +22,7 @@ from spirit_py.config import is_secret_of_spark
 from spirit_py.errors import SparkFailure
 from spirit_py.spark.java import without_secrets
 from spirit_py.spark.settings import embedded, shows_ui, single_machine
+from spirit_py.threads import members_of_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +50,7 @@ _OPENED: Final = (
     *("java.base/sun.security.action", "java.base/sun.util.calendar"),
     "java.security.jgss/sun.security.krb5",
 )
-_LAUNCHER_OPTIONS: Final = (
+LAUNCHER_OPTIONS: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -58,7 +59,6 @@ _LAUNCHER_OPTIONS: Final = (
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
 )
-ARCHIVED_OPTIONS: Final = (*_JVM_OPTIONS, *_LAUNCHER_OPTIONS)
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
 
 
@@ -84,7 +84,6 @@ def launch(
     *,
     bundled: Path,
     scratch: Path,
-    more: tuple[str, ...] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Launch:
     """Return how the JVM is started with ``conf`` from ``bundled``, PySpark's own Spark."""
@@ -99,7 +98,7 @@ def launch(
         (code / package.name).symlink_to(package, target_is_directory=True)
         path = os.pathsep.join(filter(None, [str(code), kept.get("PYTHONPATH", "")]))
         kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": path}
-        options = (*own, f"-Djava.io.tmpdir={scratch}", *_LAUNCHER_OPTIONS, *more)
+        options = (*own, f"-Djava.io.tmpdir={scratch}", *LAUNCHER_OPTIONS)
         heap = f"-Xmx{conf['spark.driver.memory']}"
         properties = (f"-D{name}={value}" for name, value in conf.items())
         command = (java.program, "-cp", f"{bundled}/jars/*", heap, *options, *properties, _GATEWAY)
@@ -123,7 +122,7 @@ def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, st
 
 
 _START_SECONDS: Final = 60.0
-END_SECONDS: Final = 3.0
+_END_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 0.02
 #: Runs the command in "$@", then deletes the folder in $0.
 _THEN_DELETE: Final = '"$@"; code=$?; rm -rf -- "$0"; exit $code'
@@ -162,19 +161,17 @@ class JavaProcess:
         """Whether the JVM has not ended."""
         return self._popen.poll() is None
 
-    def end(self, seconds: float = END_SECONDS) -> int | None:
-        """Let the JVM and its children end, or kill them; return its exit code, None if killed."""
+    def end(self) -> None:
+        """Let the JVM and its children end, or kill them."""
         self._close_input()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(seconds)
-        code = self._popen.poll()
-        if not _wait(lambda: not self._members(), END_SECONDS):
+            self._popen.wait(_END_SECONDS)
+        if not _wait(lambda: not self._members(), _END_SECONDS):
             self.kill()
-        return code
 
     def kill(self) -> None:
         """Kill the JVM and everything below it."""
-        _wait(self._killed, END_SECONDS)
+        _wait(self._killed, _END_SECONDS)
         self._popen.wait()
         self._close_input()
 
@@ -193,14 +190,7 @@ class JavaProcess:
         return not alive
 
     def _members(self) -> set[int]:
-        found = set()
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                # pid (name) state ppid pgrp session: the name may hold spaces and brackets.
-                state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-                if int(session) == self._popen.pid and state not in "ZX":
-                    found.add(int(stat.parent.name))
-        return found
+        return set(members_of_session(self._popen.pid))
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:

@@ -90,28 +90,21 @@ class GangTask(Generic[_R]):
             answers = [*answers, (done, member.handle(order))][-_KEPT_ANSWERS:]
 
 
-_S = TypeVar("_S")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[_R]):
-    """A task's result or error, and its seconds; ``index`` is the rank, from 0."""
+    """A task's result or error."""
 
-    index: int
-    result: _R | None
-    error: SpiritError | None
-    seconds: float
-
-
-def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
-    """Run a task's function; return an error as a value, a foreign one as MigrationFailure."""
-    began = time.monotonic()
+    rank: int
     result: _R | None = None
-    failure: SpiritError | None = None
+    error: SpiritError | None = None
+
+
+def guarded(rank: int, function: Callable[[int], _R]) -> Outcome[_R]:
+    """Run a task's function; return an error as a value, a foreign one as MigrationFailure."""
     try:
-        result = function(spec)
+        return Outcome(rank=rank, result=function(rank))
     except SpiritError as error:
-        failure = error
+        return Outcome(rank=rank, error=error)
     except Exception as error:
         failure = MigrationFailure(
             f"a task failed unexpectedly: {type(error).__name__}: {error}",
@@ -119,7 +112,7 @@ def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
             details=tuple(traceback.format_exc().splitlines()[-12:]),
             error_code=ErrorCode.DEFECT,
         )
-    return Outcome(index=index, result=result, error=failure, seconds=time.monotonic() - began)
+        return Outcome(rank=rank, error=failure)
 
 
 Orders: TypeAlias = "list[tuple[int, str]]"

@@ -21,21 +21,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import MigrationFailure, SparkFailure
 from spirit_py.spark import settings as spark_settings
-from spirit_py.spark.java import archive_of, leave_making
-from spirit_py.spark.launch import ARCHIVED_OPTIONS, END_SECONDS, JavaProcess, launch, private
+from spirit_py.spark.launch import JavaProcess, launch, private
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spirit_py.config import SparkConfig
-    from spirit_py.spark.java import ClassArchive, Java
+    from spirit_py.spark.java import Java
 
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
-#: At the lowest priority on a busy machine.
-_DUMP_SECONDS: Final = 300.0
 _EXECUTORS_SECONDS: Final = 60.0
 _MORE_EXECUTORS_SECONDS: Final = 5.0
 #: A cluster's queue may take its time.
@@ -46,13 +43,11 @@ _IN_USE: Final = threading.Lock()
 
 
 class SparkRuntime:
-    """One JVM with its SparkContext, to be started and stopped once; ``dump``: for classes."""
+    """One JVM with its SparkContext, to be started and stopped once."""
 
-    def __init__(self, config: SparkConfig, java: Java, *, dump: Path | None = None) -> None:
+    def __init__(self, config: SparkConfig, java: Java) -> None:
         self._config = config
         self._java = java
-        self._dump = dump
-        self._archive: ClassArchive | None = None
         self._lock = threading.Lock()
         self._abandoned = False
         self._process: JavaProcess | None = None
@@ -105,17 +100,8 @@ class SparkRuntime:
             raise MigrationFailure("this process has a SparkContext of its own")
 
     def _launched(self, scratch: Path, conf: dict[str, str]) -> JavaProcess:
-        bundled = _bundled_spark()
-        more: tuple[str, ...] = ()
-        if self._dump is not None:
-            more = (f"-XX:ArchiveClassesAtExit={self._dump}",)
-        elif private(self._config):
-            self._archive = archive_of(self._java, bundled / "jars", ARCHIVED_OPTIONS)
-            if self._archive is not None and self._archive.exists:
-                self._archive.note_use()
-                more = (f"-XX:SharedArchiveFile={self._archive.path}",)
-        how = launch(self._config, conf, self._java, bundled=bundled, scratch=scratch, more=more)
-        _log.debug("Spark starts: %s %s", how.command[0], " ".join(more))
+        how = launch(self._config, conf, self._java, bundled=_bundled_spark(), scratch=scratch)
+        _log.debug("Spark starts: %s", how.command[0])
         return JavaProcess(how, scratch, scratch / "jvm.log")
 
     def _wait_for_executors(self) -> None:
@@ -178,29 +164,12 @@ class SparkRuntime:
 
     def stop(self) -> None:
         """Stop all processes and delete the files; a private Spark is killed, to save 1.3 s."""
-        started = self.context is not None
-        if not private(self._config):
-            self._stop_in_order(END_SECONDS)
-        else:
+        if private(self._config):
             self._forget_context()
-            if self._process is not None:
-                self._process.kill()
-        self._clean_up()
-        if started and self._archive is not None and self._archive.wanted:
-            leave_making(self._archive)
-
-    def stop_and_dump(self) -> None:
-        """Stop in order, so that the JVM dumps its classes; raise when it has not."""
-        code = self._stop_in_order(_DUMP_SECONDS)
-        self._clean_up()
-        if code != 0:
-            raise SparkFailure(f"the JVM did not dump its classes, and exited with code {code}")
-
-    def _stop_in_order(self, seconds: float) -> int | None:
-        self._stop_context()
-        return None if self._process is None else self._process.end(seconds)
-
-    def _clean_up(self) -> None:
+        else:
+            self._stop_context()
+        if self._process is not None:
+            (self._process.kill if private(self._config) else self._process.end)()
         self.context = None
         self._forget_gateway()
         if self._scratch is not None:

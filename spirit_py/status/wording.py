@@ -6,19 +6,12 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py import units
 from spirit_py.classes import dataclass, replace
 from spirit_py.events.event import LINE
 from spirit_py.events.run import ProgressMade
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationProgress, figures_of, under_way
-from spirit_py.units import (
-    duration,
-    human_bytes,
-    human_count,
-    human_percent,
-    human_seconds,
-    of_about,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,13 +80,13 @@ def in_one_line(seen: MigrationStatus, told: str = "") -> str:
     ``told``: the :func:`awaited` of the line before, of which there is nothing more to say.
     """
     table = f" {seen.table}" if seen.table else ""
-    parts = [f"[{seen.phase.shown}]{table} {human_seconds(seen.elapsed)}"]
+    parts = [f"[{seen.phase.shown}]{table} {units.human_seconds(seen.elapsed)}"]
     for row in rows_of(seen, seen.phase.value):
         facts = ", ".join(one.text for one in row.facts if one.brief)
         if row.label == "waiting":
             facts = f"waiting {facts}"
             if told == awaited(seen):
-                waited = "" if seen.waited is None else f", {duration(seen.waited)}"
+                waited = "" if seen.waited is None else f", {units.duration(seen.waited)}"
                 facts = f"still waiting for {told}{waited}"
         parts += [facts] if facts else []
     return "; ".join(parts)
@@ -119,26 +112,26 @@ def _declared(seen: MigrationProgress, row: str) -> Iterator[Said]:
 def _rows(seen: MigrationProgress) -> Iterator[Said]:
     if seen.rows is None:
         return
-    total = "" if seen.fraction == 1.0 else of_about(seen.rows_total)
-    yield Said(f"{human_count(seen.rows)}{total} rows", brief=True)
+    total = "" if seen.fraction == 1.0 else units.of_about(seen.rows_total)
+    yield Said(f"{units.human_count(seen.rows)}{total} rows", brief=True)
     if seen.fraction is not None:
-        yield Said(human_percent(seen.fraction), brief=True, drawn=True)
+        yield Said(units.human_percent(seen.fraction), brief=True, drawn=True)
     elif seen.rows_total is None:
         yield Said("their number is not known", "dim")
 
 
 def _speed(seen: MigrationProgress) -> Iterator[Said]:
     if seen.rate is not None:
-        yield Said(f"{human_count(seen.rate)} rows/s", brief=True)
+        yield Said(f"{units.human_count(seen.rate)} rows/s", brief=True)
     if seen.rate is not None and seen.byte_rate is not None:
-        yield Said(f"{human_bytes(seen.byte_rate)}/s")
+        yield Said(f"{units.human_bytes(seen.byte_rate)}/s")
     if seen.eta is not None:
-        yield Said(f"ETA {duration(seen.eta)}", brief=True, drawn=True)
+        yield Said(f"ETA {units.duration(seen.eta)}", brief=True, drawn=True)
     elif seen.rate is not None and not (seen.waiting_for or seen.throttled):
         yield Said("ETA unknown", brief=True, drawn=True)
     if seen.chunk_rows and seen.chunk_seconds is not None:
-        took = duration(seen.chunk_seconds)
-        yield Said(f"chunks of {human_count(seen.chunk_rows)} in {took}", brief=True)
+        took = units.duration(seen.chunk_seconds)
+        yield Said(f"chunks of {units.human_count(seen.chunk_rows)} in {took}", brief=True)
     if seen.tasks is not None:
         most = f" of {seen.tasks_most}" if seen.tasks_most is not None else ""
         named = seen.tasks if seen.tasks_most is None else seen.tasks_most
@@ -151,19 +144,19 @@ def _rest(seen: MigrationProgress, phase: str) -> Iterator[Said]:
     if seen.run_eta is None:
         yield Said(f"time until {seen.run_eta_until} not known", "dim")
     else:
-        yield Said(f"about {duration(seen.run_eta)} until {seen.run_eta_until}", brief=True)
+        yield Said(f"about {units.duration(seen.run_eta)} until {seen.run_eta_until}", brief=True)
     for one in Phase:
         if one.value in seen.run_eta_parts and one.value not in {phase, Phase.CUTOVER.value}:
             seconds = seen.run_eta_parts[one.value]
-            about = f"~{duration(seconds)}" if seconds is not None else "not known"
+            about = f"~{units.duration(seconds)}" if seconds is not None else "not known"
             yield Said(f"{one.value} {about}")
 
 
 def _changes(seen: MigrationProgress) -> Iterator[Said]:
     if seen.pending is None:
         return
-    size = "" if seen.buffered_bytes is None else f" ({human_bytes(seen.buffered_bytes)})"
-    yield Said(f"{human_count(seen.pending)} pending{size}", brief=True)
+    size = "" if seen.buffered_bytes is None else f" ({units.human_bytes(seen.buffered_bytes)})"
+    yield Said(f"{units.human_count(seen.pending)} pending{size}", brief=True)
     yield from _declared(seen, "changes")
     if seen.parked:
         yield Said(f"parked: {seen.parked}", "yellow")
@@ -174,11 +167,11 @@ def _changes(seen: MigrationProgress) -> Iterator[Said]:
 def _binlog(seen: MigrationProgress) -> Iterator[Said]:
     if seen.binlog_left is not None:
         soon: Tone = "yellow" if seen.binlog_left < _SOON else ""
-        yield Said(f"kept for {duration(seen.binlog_left)} more", soon)
+        yield Said(f"kept for {units.duration(seen.binlog_left)} more", soon)
     if seen.binlog_older is not None:
-        yield Said(f"{human_bytes(seen.binlog_older)} from the oldest file")
+        yield Said(f"{units.human_bytes(seen.binlog_older)} from the oldest file")
     if seen.binlog_unread:
-        yield Said(f"{human_bytes(seen.binlog_unread)} unread")
+        yield Said(f"{units.human_bytes(seen.binlog_unread)} unread")
 
 
 def _throttle(seen: MigrationProgress) -> Iterator[Said]:
@@ -197,7 +190,7 @@ def _now(seen: MigrationProgress, phase: str) -> Iterator[Said]:
     if not seen.waiting_for:
         yield Said(_WORKING.get(phase, phase))
         return
-    waited = "" if seen.waited is None else f" (for {duration(seen.waited)})"
+    waited = "" if seen.waited is None else f" (for {units.duration(seen.waited)})"
     yield Said(f"for {seen.waiting_for}{waited}", "yellow", brief=True)
 
 

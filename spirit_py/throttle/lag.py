@@ -13,13 +13,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import known_replicas
 from spirit_py.mysql.tls.modes import proves_servers
 from spirit_py.pace import Work
-from spirit_py.throttle.replica import (
-    LOOK_SECONDS,
-    NO_REPLICA,
-    MarkedSource,
-    ReplicaWatch,
-    options_of_replica,
-)
+from spirit_py.throttle import replica
 from spirit_py.throttle.throttler import WRITES
 from spirit_py.throttle.unapplied import part_bytes, pressure, why_behind
 from spirit_py.units import human_seconds
@@ -53,7 +47,7 @@ class LagThrottler:
     name = "replica lag"
     # A replica deletes the old table's file as well, and applies nothing else meanwhile.
     holds = WRITES | {Work.DROP}
-    every = LOOK_SECONDS
+    every = replica.LOOK_SECONDS
 
     replicas: Replicas
     settings: LiveSettings
@@ -109,7 +103,7 @@ class LagThrottler:
         states = (one.state for one in self.replicas.watched())
         return [state.behind for state in states if state.behind is not None]
 
-    def _why(self, one: ReplicaWatch, limit: float) -> str:
+    def _why(self, one: replica.ReplicaWatch, limit: float) -> str:
         state = one.state
         trouble, lasted = self._trouble(state)
         if trouble and (lasted >= GRACE or one.address not in self._known):
@@ -133,7 +127,7 @@ class LagThrottler:
 
     def _lost(self, state: ReplicaState) -> bool:
         silent = self.clock() - state.looked_at >= GRACE
-        return state.lost or silent or state.behind is None or state.trouble == NO_REPLICA
+        return state.lost or silent or state.behind is None or state.trouble == replica.NO_REPLICA
 
     def _tell_unwatched(self) -> None:
         replicas = self.replicas
@@ -185,7 +179,7 @@ def unnamed(connection: ConnectionOptions, host: str, port: int) -> ConnectionOp
     """Return the options for a replica that nobody named; None where it gets no password."""
     if not proves_servers(connection) or not _HOST.fullmatch(host):
         return None
-    return replace(options_of_replica(connection, host, port), ssl_mode="VERIFY_IDENTITY")
+    return replace(replica.options_of_replica(connection, host, port), ssl_mode="VERIFY_IDENTITY")
 
 
 class Replicas:
@@ -203,8 +197,8 @@ class Replicas:
         account: ConnectionOptions | None = None,
         also_known: bool = False,
         heartbeat: str = "",
-        interval: float = LOOK_SECONDS,
-        on_look: Callable[[ReplicaWatch], None] | None = None,
+        interval: float = replica.LOOK_SECONDS,
+        on_look: Callable[[replica.ReplicaWatch], None] | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._on_look = on_look
@@ -214,8 +208,8 @@ class Replicas:
         self._found_at = float("-inf")
         self._interval = interval
         self._clock = clock
-        self._source = MarkedSource(connection, heartbeat=heartbeat, clock=clock)
-        self._watches: dict[str, ReplicaWatch] = {}
+        self._source = replica.MarkedSource(connection, heartbeat=heartbeat, clock=clock)
+        self._watches: dict[str, replica.ReplicaWatch] = {}
         #: Replicas that report no usable address.
         self.silent: tuple[KnownReplica, ...] = ()
         #: Replicas that no verified TLS proves.
@@ -225,7 +219,7 @@ class Replicas:
         for text in named:
             host, port = host_and_port(text)
             port = port or connection.port
-            self._add(address_of(host, port), options_of_replica(self._account, host, port))
+            self._add(address_of(host, port), replica.options_of_replica(self._account, host, port))
 
     def look(self) -> None:
         """Take a mark of the source, and find new replicas; may raise `ServerFault`."""
@@ -242,9 +236,9 @@ class Replicas:
         for watch in self._watches.values():
             watch.looked.wait(max(0.0, until - self._clock()))
 
-    def watched(self) -> list[ReplicaWatch]:
+    def watched(self) -> list[replica.ReplicaWatch]:
         """Return the replicas that are watched, each server once. Any thread may ask."""
-        servers: dict[str, ReplicaWatch] = {}
+        servers: dict[str, replica.ReplicaWatch] = {}
         for watch in list(self._watches.values()):
             servers.setdefault(watch.uuid or watch.address, watch)
         return list(servers.values())
@@ -272,7 +266,7 @@ class Replicas:
         self.silent = tuple(one for one in found if not one.host)
 
     def _add(self, address: str, options: ConnectionOptions, *, named: bool = True) -> None:
-        self._watches[address] = ReplicaWatch(
+        self._watches[address] = replica.ReplicaWatch(
             options,
             address=address,
             source=self._source,

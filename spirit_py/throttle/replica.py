@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.errors import ServerFault
+from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import (
-    ABSENT_TABLE,
-    access_denied,
-    excused,
-    login_counted,
-    login_refused,
-)
 from spirit_py.mysql.replication import applier_lag, binlog_status, channels, executed_place
 from spirit_py.mysql.retry import RenewedSession, pause_after_refusals
 from spirit_py.threads import Background
@@ -82,7 +76,7 @@ class MarkedSource:
             try:
                 status = binlog_status(session)
             except ServerFault as fault:
-                if not (self.gtid and access_denied(fault)):
+                if not (self.gtid and faults.access_denied(fault)):
                     raise
                 self._counts = False
             else:
@@ -104,10 +98,10 @@ class MarkedSource:
 
 def heartbeat_read(session: Session, query: str) -> str | None:
     """Return the time of the newest heartbeat that a server has; None without any."""
-    found = excused(
+    found = faults.excused(
         lambda: session.value(query),
         None,
-        lambda fault: fault.code in ABSENT_TABLE or access_denied(fault),
+        lambda fault: fault.code in faults.ABSENT_TABLE or faults.access_denied(fault),
     )
     return None if found is None else str(found)
 
@@ -222,7 +216,7 @@ class ReplicaWatch:
                 except ServerFault as fault:
                     failed += 1
                     self._failed(fault)
-                    if login_refused(fault) and not self.named:
+                    if faults.login_refused(fault) and not self.named:
                         return
                     pause = max(pause, pause_after(fault, failed))
                 stopping.wait(pause)
@@ -262,7 +256,7 @@ class ReplicaWatch:
     def _health(self, session: Session) -> str:
         if self.way in {None, Way.TIMES}:
             self.way = self._choose(session)
-        found = excused(lambda: channels(session), None, access_denied)
+        found = faults.excused(lambda: channels(session), None, faults.access_denied)
         if found is None:
             return ""
         if not found:
@@ -304,7 +298,7 @@ class ReplicaWatch:
     def _failed(self, fault: ServerFault) -> None:
         self._close_session()
         with self._lock:
-            self._over = login_refused(fault) and not self.named
+            self._over = faults.login_refused(fault) and not self.named
             for mark in self._new:
                 self._unapplied.add(mark)
             self._new.clear()
@@ -327,7 +321,7 @@ class ReplicaWatch:
 
 def pause_after(fault: ServerFault, count: int) -> float:
     """Return the seconds until a replica is tried again, after so many failures in a row (pure)."""
-    if login_counted(fault):
+    if faults.login_counted(fault):
         return pause_after_refusals(count)
     return min(_LONGEST_SECONDS, _AGAIN_SECONDS * 2.0 ** min(count - 1, 10))
 

@@ -260,8 +260,6 @@ class Scene:
     def environ(self) -> dict[str, str]:
         """Return the environment of the command, by which its processes are found again."""
         own = {MARK: self.mark, "SPIRIT_PY_PASSWORD": PASSWORD, "PYTHONFAULTHANDLER": "1"}
-        # Nothing makes an archive of Spark's classes: that goes on for minutes after the command.
-        own["XDG_CACHE_HOME"] = "/dev/null/no-cache"
         return {**os.environ, **own}
 
     def start(self) -> Attempt:

@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from spirit_py.errors import CopyFailure, MigrationFailure
-from spirit_py.spark.launch import ARCHIVED_OPTIONS
+from spirit_py.spark.launch import LAUNCHER_OPTIONS
 from tests.fixtures.spark import SLOTS
 from tests.kits.background import BackgroundCall
 from tests.kits.spark_stranger import blocks, listening
@@ -247,57 +247,6 @@ for _ in range(2):
         assert len(said["members"]) >= 3
         assert (said["left"], said["scratch"]) == ([], False)
         assert alive(said["members"]) == []
-    assert running.end() == (0, "")
-
-
-@pytest.mark.draws(1)
-def test_an_archive_of_sparks_classes_is_made_once_and_used(script, tmp_path):
-    """The first run leaves a process behind that makes it; the next one starts from it.
-
-    The process has the lowest priority, with which a busy machine would not let it end in time.
-    """
-    body = """
-from spirit_py.spark import java as archive
-archive._IMPORT = "import os; os.nice = lambda _: 0; " + archive._IMPORT
-engine = SparkEngine(SparkConfig(threads=1))
-engine.start()
-got = run(engine, lambda n: n + 1)
-jvm = next(pid for pid in engine._spark._process._members()
-    if Path(f"/proc/{pid}/comm").read_text() == "java\\n")
-say(got=got, maps=Path(f"/proc/{jvm}/maps").read_text())
-engine.stop()
-"""
-    folder = tmp_path / "spirit-py"
-    first = script(body, XDG_CACHE_HOME=str(tmp_path))
-    said = first.line()
-    assert said["got"] == [1]
-    assert str(folder) not in said["maps"]
-    assert first.end() == (0, "")
-    until(lambda: list(folder.glob("*.jsa")), "the archive", seconds=200)
-    second = script(body, XDG_CACHE_HOME=str(tmp_path))
-    said = second.line()
-    assert said["got"] == [1]
-    assert str(folder) in said["maps"]
-    assert second.end() == (0, "")
-    assert sorted(path.suffix for path in folder.iterdir()) == [".jsa", ".lock"]
-
-
-@pytest.mark.draws(1)
-def test_an_archive_that_is_damaged_is_no_error(script, tmp_path):
-    """The JVM starts without it, and the run does not mention it."""
-    (tmp_path / "spirit-py").mkdir(mode=0o700)
-    running = script(
-        """
-from spirit_py.spark import java as archive
-archive.ClassArchive.exists = property(lambda self: self.path.write_bytes(b"x" * 10_000) > 0)
-engine = SparkEngine(SparkConfig(threads=1))
-engine.start()
-say(got=run(engine, lambda n: n + 1))
-engine.stop()
-""",
-        XDG_CACHE_HOME=str(tmp_path),
-    )
-    assert running.line() == {"got": [1]}
     assert running.end() == (0, "")
 
 
@@ -586,7 +535,7 @@ def test_java_is_started_with_the_options_of_sparks_own_launcher():
         env=os.environ | {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
     ).stdout
     words = {word.strip() for word in built.replace("\n", "\0").split("\0")}
-    ours = set(ARCHIVED_OPTIONS)
+    ours = set(LAUNCHER_OPTIONS)
     opened = {word for word in words if word.startswith("--add-opens")}
     assert opened
     assert opened - ours == set()

@@ -8,7 +8,6 @@ from spirit_py.estimates import (
     NEARLY_DONE,
     NOTHING_LEFT,
     ChangeBacklog,
-    ChangeCounts,
     RowsLeft,
     Speed,
     fraction_of,
@@ -77,7 +76,7 @@ def test_a_count_that_begins_again_is_no_work_undone():
 def _backlog(coming: int, going: int, seconds: int = 40) -> ChangeBacklog:
     backlog = ChangeBacklog()
     for second in range(seconds):
-        backlog.note(float(second), ChangeCounts(wanted=coming * second, applied=going * second))
+        backlog.note(float(second), wanted=coming * second, applied=going * second)
     return backlog
 
 

@@ -13,23 +13,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py import __version__
+from spirit_py import __version__, errors
 from spirit_py.checkpoint.live import FAILED
 from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import (
-    DuplicateForUnique,
-    HiddenChange,
-    Interrupted,
-    MigrationFailure,
-    OutcomeUnknown,
-    Refusal,
-    SchemaChanged,
-    SpiritError,
-    StatementWrite,
-    ValueLost,
-)
 from spirit_py.events.swap import (
     ReverseBegun,
     ReverseEnded,
@@ -66,7 +54,7 @@ _OF_THE_ACCOUNT: Final = frozenset({ErrorCode.ACCESS_DENIED, ErrorCode.MISSING_P
 _BACK: Final = "the old definition is in place again; spirit-py revert drops what is left"
 
 
-class ReverseReplicationLost(MigrationFailure):
+class ReverseReplicationLost(errors.MigrationFailure):
     """The old table can follow no more; the change itself is done and stays."""
 
     error_code = ErrorCode.REVERSE_REPLICATION_LOST
@@ -147,7 +135,7 @@ class Keeper:
         """Have the tables swapped back; all requests get one answer. Any thread; or Refusal."""
         with self._asking:
             if self._over:
-                raise Refusal(
+                raise errors.Refusal(
                     "reverse replication is over",
                     hint="see spirit-py status",
                     error_code=ErrorCode.NO_REVERSE_REPLICATION,
@@ -176,11 +164,14 @@ class Keeper:
         with contextlib.closing(self._record), self._following():
             try:
                 self._swap_back(skip_drop=skip_drop)
-            except SchemaChanged as error:
+            except errors.SchemaChanged as error:
                 raise self._lost(error) from error
-            except SpiritError as error:
+            except errors.SpiritError as error:
                 # Duplicates are the same to the operator when the change feed has met them first.
-                if not isinstance(error, DuplicateForUnique) or self._job.stop.reason is not None:
+                if (
+                    not isinstance(error, errors.DuplicateForUnique)
+                    or self._job.stop.reason is not None
+                ):
                     self._check()
                 self._record.save(self._position())
                 raise
@@ -197,7 +188,7 @@ class Keeper:
         with contextlib.ExitStack() as stack:
             try:
                 self._pairs = open_reverse_feed(self._job, self._record.record, self._stop, stack)
-            except SpiritError as error:
+            except errors.SpiritError as error:
                 if _is_final(error):
                     raise self._lost(error) from error
                 raise
@@ -213,7 +204,7 @@ class Keeper:
             left = until - time.monotonic()
             try:
                 kept.keep_up(self._position)
-            except SchemaChanged as error:
+            except errors.SchemaChanged as error:
                 raise self._lost(error) from error
             asked = self._asked
             if asked is not None and not asked.ended and self._answer(asked):
@@ -232,7 +223,7 @@ class Keeper:
         try:
             for pair in self._pairs:
                 pair.tables.take_over()
-        except SpiritError as error:
+        except errors.SpiritError as error:
             _LOG.info("a rebuilt table could not be recorded: %s", error)
             return ""
         return position
@@ -246,16 +237,16 @@ class Keeper:
             raise self._lost(fault)
         self._record.save(self._position())
         if asked is not None:
-            if isinstance(asked, Interrupted):
+            if isinstance(asked, errors.Interrupted):
                 asked.hint = _BACK if self._swap is not None and self._swap.swapped else _STILL
             raise asked
         raise self._stopped(fault) from fault
 
-    def _stopped(self, fault: SpiritError) -> MigrationFailure:
+    def _stopped(self, fault: errors.SpiritError) -> errors.MigrationFailure:
         """Return the error for a fault, with its code, after which a revert is still possible."""
         explain_access(fault)
-        says_more = isinstance(fault, StatementWrite) or fault.error_code in _OF_THE_ACCOUNT
-        return MigrationFailure(
+        says_more = isinstance(fault, errors.StatementWrite) or fault.error_code in _OF_THE_ACCOUNT
+        return errors.MigrationFailure(
             f"reverse replication of {self._record.record.names} has stopped: {fault.message}",
             hint=f"{fault.hint}; {_STILL}" if says_more else _STILL,
             details=fault.details,
@@ -270,7 +261,7 @@ class Keeper:
             self._job.tell(RevertRequested(session=None))
             try:
                 self._swap_back(skip_drop=skip_drop)
-            except SpiritError as error:
+            except errors.SpiritError as error:
                 self._answer_failure(asked, error)
                 return False
             keep = self._drop_undone(skip_drop=skip_drop)
@@ -281,19 +272,21 @@ class Keeper:
         self._record.forget(keep=keep)
         return True
 
-    def _answer_failure(self, asked: Conversation, error: SpiritError) -> None:
+    def _answer_failure(self, asked: Conversation, error: errors.SpiritError) -> None:
         cause = error
-        if not isinstance(error, OutcomeUnknown):
+        if not isinstance(error, errors.OutcomeUnknown):
             # What the parts report after a stop request only follows from it.
             cause = self._job.stop.reason or self._stop.reason or error
-        if isinstance(cause, Interrupted):
+        if isinstance(cause, errors.Interrupted):
             why = "the process that runs reverse replication was asked to end"
             self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
-        if (cause is self._stop.reason and _is_final(cause)) or isinstance(cause, SchemaChanged):
+        if (cause is self._stop.reason and _is_final(cause)) or isinstance(
+            cause, errors.SchemaChanged
+        ):
             cause = self._lost(cause)
         asked.fail(cause)
-        if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
+        if isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
         said = f"the revert failed: {error.message}; reverse replication still runs"
@@ -314,11 +307,11 @@ class Keeper:
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
 
-    def _lost(self, error: SpiritError) -> ReverseReplicationLost:
+    def _lost(self, error: errors.SpiritError) -> ReverseReplicationLost:
         self._record.note_end(error.message)
         return ReverseReplicationLost.of(self._record.record, error.message, error.details)
 
 
-def _is_final(error: SpiritError) -> bool:
+def _is_final(error: errors.SpiritError) -> bool:
     """Return whether a fault of its feed ends it: no copy is made that would bring hidden rows."""
-    return not error.resumable or isinstance(error, (ValueLost, HiddenChange))
+    return not error.resumable or isinstance(error, (errors.ValueLost, errors.HiddenChange))

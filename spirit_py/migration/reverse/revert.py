@@ -17,12 +17,7 @@ from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, Interrupted, OutcomeUnknown, Refusal, ServerFault
-from spirit_py.events.swap import (
-    RevertAnswered,
-    RevertRequested,
-    RevertTablesFound,
-    RevertTakenOver,
-)
+from spirit_py.events import swap
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.control import subject
 from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
@@ -243,10 +238,10 @@ class Revert(Job):
                 known = old_tables(session, found)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
-                    self.tell(RevertRequested(session=holder))
+                    self.tell(swap.RevertRequested(session=holder))
                     if self._ask(session, RequestQueue(*found.home)):
                         return
-            self.tell(RevertTakenOver())
+            self.tell(swap.RevertTakenOver())
             self._take_over(found, known)
 
     def _find(self, session: Session) -> ReverseRecord:
@@ -268,7 +263,7 @@ class Revert(Job):
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if len(record.tables) > 1:
-            self.tell(RevertTablesFound(tables=record.names))
+            self.tell(swap.RevertTablesFound(tables=record.names))
         return record
 
     def _ask(self, session: Session, queue: RequestQueue) -> bool:
@@ -287,7 +282,7 @@ class Revert(Job):
                 queue,
                 asked,
                 process_lock=self._lock_name,
-                said=lambda line: self.tell(RevertAnswered(said=line)),
+                said=lambda line: self.tell(swap.RevertAnswered(said=line)),
                 pause=self._pause,
                 within=_ANSWER_SECONDS,
             )

@@ -9,21 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py import errors
 from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.guard import require_guard
 from spirit_py.cutover.plan import SwapGate
 from spirit_py.cutover.rename import check_names
-from spirit_py.errors import (
-    DuplicateForUnique,
-    HeldBack,
-    OutcomeUnknown,
-    ServerFault,
-    SpiritError,
-    StillDifferent,
-    ValueLost,
-)
 from spirit_py.estimates import likely_sizes
 from spirit_py.events.swap import CutoverHeldBack, RevertLoses, RevertStepBegun
 from spirit_py.migration.doubts import relieved
@@ -48,10 +40,10 @@ if TYPE_CHECKING:
     from spirit_py.table.build import ReverseChanges
     from spirit_py.table.names import Name
 
-_HINTS: Final[dict[type[SpiritError], str]] = {
-    DuplicateForUnique: "remove the duplicates, then run spirit-py revert again",
-    StillDifferent: "run spirit-py revert again; it compares everything once more",
-    ValueLost: "make the rows fit into the old table, then run spirit-py revert again",
+_HINTS: Final[dict[type[errors.SpiritError], str]] = {
+    errors.DuplicateForUnique: "remove the duplicates, then run spirit-py revert again",
+    errors.StillDifferent: "run spirit-py revert again; it compares everything once more",
+    errors.ValueLost: "make the rows fit into the old table, then run spirit-py revert again",
 }
 
 
@@ -97,9 +89,9 @@ class SwapBack:
                 self.swap()
         except BaseException as error:
             # Interrupted after the RENAME: a later process sees by the tables that it was made.
-            if not (self.swapped or isinstance(error, OutcomeUnknown)):
+            if not (self.swapped or isinstance(error, errors.OutcomeUnknown)):
                 self._go_on()
-            if isinstance(error, SpiritError):
+            if isinstance(error, errors.SpiritError):
                 error.hint = _HINTS.get(type(error), error.hint)
             raise
 
@@ -138,7 +130,7 @@ class SwapBack:
         for pair in self._pairs:
             try:
                 sample = take_sample(options, pair.mapping, "", sessions=sessions, stop=pair.stop)
-            except ServerFault as fault:
+            except errors.ServerFault as fault:
                 return f"its time was not measured: {fault.message}"
             one = comparison_time(pair.mapping, sample)
             if one is None:
@@ -163,7 +155,7 @@ class SwapBack:
             job.tell(RevertStepBegun(step="swap", said="swapping back"))
             try:
                 swap.run()
-            except HeldBack as held:
+            except errors.HeldBack as held:
                 job.tell(CutoverHeldBack(reason=held.message))
 
     def _go_on(self) -> None:
@@ -171,7 +163,7 @@ class SwapBack:
         for pair in self._pairs:
             self._feed.write_over(pair.mapping)
         if self._kept.record.state == REVERTING:
-            with contextlib.suppress(ServerFault):
+            with contextlib.suppress(errors.ServerFault):
                 self._kept.write(state=FOLLOWING)
 
 
@@ -264,7 +256,7 @@ class KeptRecord:
         try:
             self.write(position=position())
             require_definitions(self._session.session(), self.record.tables)
-        except ServerFault as fault:
+        except errors.ServerFault as fault:
             self.close()
             if disposition(fault) is Disposition.FATAL:
                 raise
@@ -278,7 +270,7 @@ class KeptRecord:
             again = retrying(self._job.stop, attempts=tries, passing=takes_no_writes)
             done: T = again(self._session.ask, work)
             return done
-        except ServerFault as fault:
+        except errors.ServerFault as fault:
             self._job.warn(f"{failed}: {fault.message}")
             return None
 

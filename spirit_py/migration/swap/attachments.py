@@ -16,13 +16,7 @@ from spirit_py.attached.implied_locks import Implied, implied_locks, there
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import renaming, sequence_of
 from spirit_py.attached.settle import Settler, lost_keys, outstanding, settle_alone, settle_locked
-from spirit_py.attached.triggers.catalogue import (
-    keepable,
-    read_state,
-    require_same,
-    trigger_moves,
-    withdraw,
-)
+from spirit_py.attached.triggers import catalogue
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
@@ -100,12 +94,12 @@ class SwapAttachments(AttachedObjects):
         with self._session() as session:
             settle_left(self.job, session, self._names)
             self._keys = concerned(session, self._names)
-            self._triggers = read_state(session, self._incoming_and_outgoing)
+            self._triggers = catalogue.read_state(session, self._incoming_and_outgoing)
             token = secrets.token_hex(_TOKEN_BYTES)
             self._noted = Attachments(
                 swaps=self.swaps,
                 keys=moves(session, self._keys, Places(self.swaps), self.carried, token),
-                triggers=trigger_moves(session, self.swaps, f"{token}_t"),
+                triggers=catalogue.trigger_moves(session, self.swaps, f"{token}_t"),
             )
             hidden = [key.child for key in self._keys if not key.visible]
             require_sight(session, self._incoming_and_outgoing, hidden)
@@ -123,7 +117,7 @@ class SwapAttachments(AttachedObjects):
                 hint="drop it, then run the same command again; or leave the option out",
                 error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
-        keepable(self._noted.triggers, self.changed)
+        catalogue.keepable(self._noted.triggers, self.changed)
 
     def _lock(self, session: SqlSession) -> None:
         tables = there(session, self._noted.note.others) if self._noted else []
@@ -142,7 +136,7 @@ class SwapAttachments(AttachedObjects):
         if changed:
             names = ", ".join(sorted(map(str, changed)))
             raise TryFailed(f"foreign keys were added or dropped meanwhile: {names}")
-        others = read_state(session, self._incoming_and_outgoing) ^ self._triggers
+        others = catalogue.read_state(session, self._incoming_and_outgoing) ^ self._triggers
         if others:
             raise TryFailed(
                 f"triggers were created or dropped meanwhile: {'; '.join(sorted(others))}"
@@ -200,7 +194,7 @@ class SwapAttachments(AttachedObjects):
 def try_triggers(job: Job, swap: Swap) -> None:
     """Create a table's triggers on its empty new table, and drop them (R24); may raise Refusal."""
     with connect(job.config.connection, role="attached", read_timeout=60) as session:
-        moves = trigger_moves(session, (swap,), f"{secrets.token_hex(_TOKEN_BYTES)}_t")
+        moves = catalogue.trigger_moves(session, (swap,), f"{secrets.token_hex(_TOKEN_BYTES)}_t")
         if not moves:
             return
         beside = CheckpointTable(*swap.name)
@@ -208,11 +202,11 @@ def try_triggers(job: Job, swap: Swap) -> None:
         points.reach("create.triggers")
         try:
             for move in moves:
-                require_same(session, move, swap)
+                catalogue.require_same(session, move, swap)
         finally:
             # Where the session is lost, the next run drops what is noted.
             with contextlib.suppress(ServerFault):
-                withdraw(session, moves, swap)
+                catalogue.withdraw(session, moves, swap)
                 beside.forget(session, AttachmentsNote)
 
 

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.classes import dataclass
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
-from spirit_py.mysql.faults import (
-    LOCK_WAIT_TIMEOUT,
-    STATEMENT_TIMED_OUT,
-    connection_lost,
-    server_away,
-)
+from spirit_py.mysql import faults
 from spirit_py.sql import quote_identifier, quote_table
 
 if TYPE_CHECKING:
@@ -230,7 +225,7 @@ def doubtful(session: SqlSession) -> Iterator[None]:
 def holds_up(error: BaseException) -> bool:
     """Return whether a read ended because its table is locked, or computes for too long."""
     code = error.code if isinstance(error, ServerFault) else None
-    return code in {LOCK_WAIT_TIMEOUT, STATEMENT_TIMED_OUT}
+    return code in {faults.LOCK_WAIT_TIMEOUT, faults.STATEMENT_TIMED_OUT}
 
 
 def looked_at(
@@ -247,7 +242,7 @@ def looked_at(
                 raise MigrationFailure("another table of its schema cannot be read")
             found = look(name)
         except Exception as error:
-            if connection_lost(error) or server_away(error):
+            if faults.connection_lost(error) or faults.server_away(error):
                 raise
             if holds_up(error):
                 held_up.add(name[0])

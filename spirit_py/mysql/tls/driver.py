@@ -26,14 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.config import TlsMaterial
 from spirit_py.errors import ServerFault, UsageFault
-from spirit_py.mysql.tls.modes import (
-    TLS_FAULT,
-    WITHOUT_TLS,
-    CertificateCheck,
-    TlsAttempt,
-    certificate_host,
-    connecting_host,
-)
+from spirit_py.mysql.tls import modes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,11 +144,11 @@ def _remove(path: str) -> None:
         Path(path).unlink()
 
 
-def context_of(attempt: TlsAttempt, material: TlsMaterial) -> ssl.SSLContext:
+def context_of(attempt: modes.TlsAttempt, material: TlsMaterial) -> ssl.SSLContext:
     """Return an encrypted attempt's context; MySQL's certificates fail ``VERIFY_X509_STRICT``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = attempt.check is CertificateCheck.IDENTITY
-    if attempt.check is CertificateCheck.NOTHING:
+    context.check_hostname = attempt.check is modes.CertificateCheck.IDENTITY
+    if attempt.check is modes.CertificateCheck.NOTHING:
         context.verify_mode = ssl.CERT_NONE
     else:
         trust(context, material)
@@ -177,7 +170,7 @@ _ERROR: Final = 0xFF
 _known: dict[tuple[str, str, bytes], bytes] = {}
 
 
-def shown_certificate(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
+def shown_certificate(options: ConnectionOptions, attempt: modes.TlsAttempt) -> bytes:
     """Return the server's certificate, checked, cached in the process; ServerFault if not right."""
     key = _key(options, attempt)
     if key not in _known:
@@ -185,28 +178,30 @@ def shown_certificate(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
     return _known[key]
 
 
-def certificate_renewed(options: ConnectionOptions, attempt: TlsAttempt) -> bool:
+def certificate_renewed(options: ConnectionOptions, attempt: modes.TlsAttempt) -> bool:
     """Check the server's certificate again; return whether it is another one now."""
     key = _key(options, attempt)
     before, _known[key] = _known.get(key), _shown(options, attempt)
     return _known[key] != before
 
 
-def _key(options: ConnectionOptions, attempt: TlsAttempt) -> tuple[str, str, bytes]:
+def _key(options: ConnectionOptions, attempt: modes.TlsAttempt) -> tuple[str, str, bytes]:
     return options.address, attempt.check.value, options.tls.authorities
 
 
-def _shown(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
+def _shown(options: ConnectionOptions, attempt: modes.TlsAttempt) -> bytes:
     where = f"TLS handshake with {options.address}"
     context = context_of(attempt, TlsMaterial(authorities=options.tls.authorities))
     try:
         with _wire(options) as wire:
             _ask_for_tls(wire, where)
-            with context.wrap_socket(wire, server_hostname=certificate_host(options)) as secure:
+            with context.wrap_socket(
+                wire, server_hostname=modes.certificate_host(options)
+            ) as secure:
                 return secure.getpeercert(binary_form=True) or b""
     except ssl.SSLError as error:
         text = getattr(error, "verify_message", "") or error.reason or str(error)
-        raise ServerFault(TLS_FAULT, f"TLS: {text}", where=where) from error
+        raise ServerFault(modes.TLS_FAULT, f"TLS: {text}", where=where) from error
     except socket.gaierror as error:
         raise ServerFault(_UNKNOWN_HOST, f"{options.host}: {error}", where=where) from error
     except (OSError, EOFError) as error:
@@ -215,7 +210,7 @@ def _shown(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
 
 def _wire(options: ConnectionOptions) -> socket.socket:
     if not options.socket:
-        address = (connecting_host(options), options.port)
+        address = (modes.connecting_host(options), options.port)
         return socket.create_connection(address, timeout=options.connect_timeout)
     wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     wire.settimeout(options.connect_timeout)
@@ -237,8 +232,8 @@ def _ask_for_tls(wire: socket.socket, where: str) -> None:
     at = greeting.index(0, 1) + 1 + 4 + 8 + 1
     (offered,) = struct.unpack_from("<H", greeting, at)
     if not offered & _TLS:
-        text = f"{WITHOUT_TLS}, but the server does not support it"
-        raise ServerFault(TLS_FAULT, text, where=where)
+        text = f"{modes.WITHOUT_TLS}, but the server does not support it"
+        raise ServerFault(modes.TLS_FAULT, text, where=where)
     wanted = struct.pack("<IIB23x", _TLS | _PROTOCOL_41 | _SECURE, _PACKET, _UTF8MB4)
     wire.sendall(len(wanted).to_bytes(3, "little") + b"\x01" + wanted)
 
@@ -253,9 +248,9 @@ def _exactly(wire: socket.socket, size: int) -> bytes:
 
 
 _NATIVE: Final = {
-    CertificateCheck.NOTHING: "REQUIRED",
-    CertificateCheck.AUTHORITY: "VERIFY_CA",
-    CertificateCheck.IDENTITY: "VERIFY_IDENTITY",
+    modes.CertificateCheck.NOTHING: "REQUIRED",
+    modes.CertificateCheck.AUTHORITY: "VERIFY_CA",
+    modes.CertificateCheck.IDENTITY: "VERIFY_IDENTITY",
 }
 #: Plugins of the server's and of Connector/C that never send the password as it is without TLS.
 _SAFE_IN_THE_CLEAR: Final = (
@@ -269,7 +264,7 @@ _AUTHENTICATION: Final = 2
 _SHA256_SINCE: Final = {3: (3, 4), 11: (11, 4)}
 
 
-def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, Any]:
+def tls_arguments(options: ConnectionOptions, attempt: modes.TlsAttempt) -> dict[str, Any]:
     """Return the driver's arguments for an attempt, for which a certificate may be checked."""
     if not attempt.encrypted:
         return {"ssl_mode": "DISABLED"} | _without_clear_passwords(options)
@@ -277,7 +272,7 @@ def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, 
     files: dict[str, str] = {}
     if options.tls.certificate:
         files |= {"cert": file_of(options.tls.certificate), "key": file_of(options.tls.key)}
-    if attempt.check is not CertificateCheck.NOTHING:
+    if attempt.check is not modes.CertificateCheck.NOTHING:
         files["ca"] = file_of(options.tls.authorities)
     if pinning(attempt):
         arguments["ssl_mode"] = "REQUIRED"
@@ -289,7 +284,7 @@ def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, 
     return arguments
 
 
-def pinning(attempt: TlsAttempt) -> bool:
+def pinning(attempt: modes.TlsAttempt) -> bool:
     """Return whether the library is given a fingerprint."""
     return attempt.encrypted and _is_connector_c()
 

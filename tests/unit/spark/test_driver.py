@@ -17,7 +17,7 @@ DEADLINE = 60.0
 def run(engine, function, size, group="g"):
     """Run a gang; return its outcomes by rank."""
     outcomes = engine.run_gang(function, size=size, group=group, description="a gang")
-    return {outcome.index: outcome for outcome in outcomes}
+    return {outcome.rank: outcome for outcome in outcomes}
 
 
 def test_it_is_ready_from_the_beginning():

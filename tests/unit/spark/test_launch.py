@@ -19,11 +19,11 @@ JAVA = Java("/opt/java/bin/java", 17)
 HOST = ("spark.driver.host", "10.0.0.2")
 
 
-def launched(tmp_path, config, environ=None, more=()):
+def launched(tmp_path, config, environ=None):
     """Return how the JVM of a configuration is started."""
     conf = settings(config, tmp_path)
     given = {"PATH": "/bin"} if environ is None else environ
-    return launch(config, conf, JAVA, bundled=SPARK, scratch=tmp_path, more=more, environ=given)
+    return launch(config, conf, JAVA, bundled=SPARK, scratch=tmp_path, environ=given)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,11 @@ def test_options_for_spark_submit_reach_it(tmp_path):
 
 @pytest.mark.parametrize("master", ["", "local", "local[2,4]", "local[*]"])
 def test_a_local_run_starts_java_itself(tmp_path, master):
-    """No shell script, no second JVM, and no archive of PySpark's sources for the workers."""
+    """No shell script, no second JVM, and no zip file of PySpark's sources for the workers."""
     config = SparkConfig(spark_master=master)
     assert private(config, {})
-    how = launched(tmp_path, config, more=("-XX:SharedArchiveFile=/a",))
+    how = launched(tmp_path, config)
     assert how.command[0] == JAVA.program
-    assert "-XX:SharedArchiveFile=/a" in how.command
     assert "-Xmx512m" in how.command
     assert f"-Djava.io.tmpdir={tmp_path}" in how.command
     assert how.command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
