@@ -10,7 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, field, replace
-from spirit_py.events import copy, run
+from spirit_py.events.copy import (
+    BinlogExpires,
+    CheckpointWritten,
+    ChecksumDone,
+    FeedBegun,
+    IndexesBuilt,
+    IndexesDropped,
+)
+from spirit_py.events.run import (
+    AlgorithmChosen,
+    PhaseEntered,
+    PlanMade,
+    ResumeDecided,
+    StatementRead,
+    Warned,
+)
 from spirit_py.migration import facts
 from spirit_py.migration.facts import PlainFact
 from spirit_py.phases import Phase, PhaseLog, with_index_build
@@ -102,7 +117,7 @@ class State:
         return None if self.checkpoint_at is None else now - self.checkpoint_at
 
 
-def _resumed(decided: run.ResumeDecided, _report: MigrationReport) -> dict[str, Any]:
+def _resumed(decided: ResumeDecided, _report: MigrationReport) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "runs": decided.number,
         "rows_copied_before": decided.rows_copied,
@@ -113,7 +128,7 @@ def _resumed(decided: run.ResumeDecided, _report: MigrationReport) -> dict[str, 
     return changes
 
 
-def _warned(warned: run.Warned | copy.BinlogExpires, report: MigrationReport) -> dict[str, Any]:
+def _warned(warned: Warned | BinlogExpires, report: MigrationReport) -> dict[str, Any]:
     return {} if warned.text in report.warnings else {"warnings": [*report.warnings, warned.text]}
 
 
@@ -133,22 +148,22 @@ def _swapped(swapped: facts.Swapped, _report: MigrationReport) -> dict[str, Any]
 
 
 ENTERS: Final[Mapping[type | PlainFact, Callable[[Any, MigrationReport], dict[str, Any]]]] = {
-    run.StatementRead: lambda read, report: {
+    StatementRead: lambda read, report: {
         "schema": read.names[0][0],
         "table": read.names[0][1],
         "tables": list(read.tables),
         "statement": read.statement,
         "versions": {**report.versions, "mysql": read.mysql},
     },
-    run.ResumeDecided: _resumed,
-    run.AlgorithmChosen: lambda chosen, _: {"algorithm": chosen.algorithm, "reason": chosen.reason},
+    ResumeDecided: _resumed,
+    AlgorithmChosen: lambda chosen, _: {"algorithm": chosen.algorithm, "reason": chosen.reason},
     facts.IndexesLaidDown: lambda laid, report: {"indexes_plan": [*report.indexes_plan, laid.said]},
-    copy.FeedBegun: lambda begun, _: {"start_position": begun.position},
+    FeedBegun: lambda begun, _: {"start_position": begun.position},
     facts.IndexesTried: lambda tried, report: {
         "index_build_seconds": report.index_build_seconds + round(tried.seconds, 3),
         "index_build_tries": report.index_build_tries + tried.tries,
     },
-    copy.IndexesBuilt: lambda built, report: {
+    IndexesBuilt: lambda built, report: {
         "indexes_deferred": [
             *report.indexes_deferred,
             *(f"{built.table}.{name}" for name in built.indexes),
@@ -157,8 +172,8 @@ ENTERS: Final[Mapping[type | PlainFact, Callable[[Any, MigrationReport], dict[st
     facts.Swapped: _swapped,
     facts.OldTablesLeft: lambda left, _: {"old_table": ", ".join(left.tables)},
     PlainFact.REVERTED: lambda _, __: {"reverted": True},
-    run.Warned: _warned,
-    copy.BinlogExpires: _warned,
+    Warned: _warned,
+    BinlogExpires: _warned,
     facts.Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
     PlainFact.STAYS_RESUMABLE: lambda _, __: {"resumable": True},
     facts.Counted: lambda counted, _: counted.figures,
@@ -181,16 +196,16 @@ def _aged(_swapped: facts.Swapped, state: State, now: float) -> dict[str, Any]:
 
 
 KEEPS: Final[Mapping[type | PlainFact, Callable[[Any, State, float], dict[str, Any]]]] = {
-    run.StatementRead: lambda read, _, __: {"estimates": dict(read.estimates)},
-    run.PlanMade: lambda made, state, _: {
+    StatementRead: lambda read, _, __: {"estimates": dict(read.estimates)},
+    PlanMade: lambda made, state, _: {
         "planned": with_index_build(state.planned, built=made.builds_indexes)
     },
-    run.ResumeDecided: lambda decided, _, __: {"swapped_before": decided.swapped},
+    ResumeDecided: lambda decided, _, __: {"swapped_before": decided.swapped},
     facts.IndexBuildPlanned: lambda planned, state, _: {
         "planned": with_index_build(state.planned, built=planned.built)
     },
-    copy.IndexesDropped: lambda _, state, __: {"planned": with_index_build(state.planned)},
-    run.PhaseEntered: lambda entered, state, now: {
+    IndexesDropped: lambda _, state, __: {"planned": with_index_build(state.planned)},
+    PhaseEntered: lambda entered, state, now: {
         "phases": state.phases.entered(Phase(entered.phase), now),
         "waits": replace(state.waits, what="", ended=float("-inf")),
         "built": None,
@@ -205,8 +220,8 @@ KEEPS: Final[Mapping[type | PlainFact, Callable[[Any, State, float], dict[str, A
         "copied_before": {**state.copied_before, copied.table: (copied.rows, copied.chunks)}
     },
     facts.IndexesUnderWay: lambda under_way, _, __: {"built": under_way.built},
-    copy.ChecksumDone: lambda done, state, now: {"clean_at": {**state.clean_at, done.table: now}},
-    copy.CheckpointWritten: lambda _, __, now: {"checkpoint_at": now, "resumable": True},
+    ChecksumDone: lambda done, state, now: {"clean_at": {**state.clean_at, done.table: now}},
+    CheckpointWritten: lambda _, __, now: {"checkpoint_at": now, "resumable": True},
     PlainFact.RECORD_STAYS: lambda _, __, ___: {"resumable": True},
     PlainFact.ALTER_SENT: lambda _, __, ___: {"altering": True},
     facts.AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
