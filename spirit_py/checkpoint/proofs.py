@@ -79,6 +79,9 @@ def note_made(session: SqlSession, schema: str, table: str, making: Making) -> N
     """Note what proves the new table while it is made, and at the end of that."""
     digests = {digest_of(shape, AuxiliaryNames.of(table).new) for shape in making.shapes}
     note_proofs(session, schema, table, making=frozenset(digests), new=making.new)
+    if making.new:
+        # From now on it has rows, and nothing but this proves it.
+        CheckpointTable(schema, table).harden(session)
 
 
 def note_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:

@@ -134,6 +134,11 @@ class CheckpointTable(RecordTable):
         """Replace the row of that kind."""
         self.replace(session, _IDS[type(row)], row)
 
+    def harden(self, session: SqlSession) -> None:
+        """Have the rows reach the disk: DDL writes the redo log, also where commits do not (R25)."""
+        if int(session.query("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")[0][0]) != 1:
+            session.execute(f"ALTER TABLE {self.quoted} COMMENT={comment_literal(self.MARK)}")
+
     def beat(self, session: SqlSession) -> None:
         """Write the heartbeat, with the server's time, in a transaction of its own."""
         session.execute(f"REPLACE INTO {self.quoted} (id, record) VALUES ({HEARTBEAT_ID}, '')")

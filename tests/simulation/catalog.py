@@ -110,6 +110,7 @@ _constant(r"SHOW GRANTS", ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OP
 _constant(r"SELECT @@GLOBAL\.datadir, .*", (VARIABLES["datadir"], "another machine", "/var/lib/b"))
 _constant(r"SELECT @@server_uuid, @@GLOBAL\.gtid_mode", (UUID, "ON"))
 _constant(r"SELECT @@GLOBAL\.binlog_expire_logs_seconds", (2_592_000,))
+_constant(r"SELECT @@GLOBAL\.innodb_flush_log_at_trx_commit", (1,))
 _constant(r"SELECT @@SESSION\.lock_wait_timeout, @@max_execution_time", (50, 0))
 _constant(
     r"SELECT COLLATION_NAME, CHARACTER_SET_NAME, PAD_ATTRIBUTE FROM information_schema\.COLLATIONS",
