@@ -55,7 +55,7 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM}) | _AFTER_SWAP,
     # A revert leaves nothing to clean up.
     Phase.KEEP: frozenset({Phase.GRACE, Phase.CLEANUP, Phase.DONE}),
-    Phase.GRACE: frozenset({Phase.CLEANUP}),
+    Phase.GRACE: frozenset({Phase.CLEANUP, Phase.DONE}),
     Phase.CLEANUP: frozenset({Phase.DONE}),
     Phase.DONE: frozenset(),
 }

@@ -122,7 +122,7 @@ def decide(found: Found, wanted: Wanted) -> Decision:
 
 
 def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
-    record, reverse = found.record, found.reverse
+    record, reverse = found.record, found.followed
     for table in found.tables:
         if table.unreadable:
             reason, hint = earlier_run.cannot_be_read(*table.name, table.unreadable)
@@ -159,7 +159,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
 
 
 def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
-    reverse = found.reverse
+    reverse = found.followed
     if found.moved and not found.goes_on_here:
         # Perhaps a replica, that is not proven to have what the first had (R14).
         why = found.unreachable or "nothing shows which transactions of the first one it has"
@@ -242,9 +242,9 @@ def _swapped_already(found: Found) -> str:
     done = "the swap was done already"
     if found.old_tables:
         done = f"{done}; {found.old_tables}"
-    if found.reverse is None:
+    if found.followed is None:
         return done
-    return f"{done}; {found.reverse}, and {'ends' if found.reverse.over else 'goes on'}"
+    return f"{done}; {found.followed}, and {'ends' if found.followed.over else 'goes on'}"
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:

@@ -140,6 +140,8 @@ class ReverseState(enum.Enum):
 
     KEPT = "kept"
     """The old tables are there; a process may or may not keep them current."""
+    NOTED = "noted"
+    """The old tables are there, and the place is noted from which a revert lets them follow."""
     LOST = "lost"
     """The old tables are there, and can no longer take the tables' places."""
     REVERTED = "reverted"
@@ -188,6 +190,12 @@ class Found:
     unreachable: str = ""
     reverse: ReverseFound | None = None
     elsewhere: CheckpointRecord | None = None
+
+    @property
+    def followed(self) -> ReverseFound | None:
+        """Reverse replication, but for a place that is only noted: that holds up nothing."""
+        noted = self.reverse is not None and self.reverse.state is ReverseState.NOTED
+        return None if noted else self.reverse
 
     @property
     def kept(self) -> dict[str, OldTableRecord]:

@@ -272,6 +272,9 @@ def _left(session: SqlSession, record: ReverseRecord) -> ReverseFound | None:
         return ReverseFound(state=ReverseState.REVERTED, names=record.names, undone=undone)
     if not any_old_table(session, record):
         return None
+    if record.is_noted:
+        state = ReverseState.NOTED
+        return ReverseFound(state=state, names=record.names, reason=record.reason)
     if where is Where.FORWARD and record.state != ENDED:
         until = datetime.fromtimestamp(record.until, UTC).isoformat(" ", "seconds")
         over = record.until <= float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])

@@ -244,11 +244,12 @@ class ReverseRecord:
     """Reverse replication of tables that were swapped together; ``until`` is Unix time.
 
     ``position`` is opaque; ``state`` is :data:`FOLLOWING`, :data:`REVERTING` or :data:`ENDED`.
+    ``until`` is 0 where the place is only noted: the old tables follow once a revert asks for it.
     """
 
     tables: tuple[ReverseTable, ...]
-    position: str
-    until: float
+    position: str = ""
+    until: float = 0.0
     state: str = FOLLOWING
     reason: str = ""
     modes: SessionModes = field(default_factory=SessionModes)
@@ -263,6 +264,11 @@ class ReverseRecord:
     def home(self) -> tuple[str, str]:
         """The table whose checkpoint table holds this record."""
         return home_of(table.name for table in self.tables)
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether no process follows before a revert asks for it."""
+        return not self.until
 
     @property
     def names(self) -> str:

@@ -135,7 +135,7 @@ class CheckpointTable(RecordTable):
         self.replace(session, _IDS[type(row)], row)
 
     def harden(self, session: SqlSession) -> None:
-        """Have the rows reach the disk: DDL writes the redo log, also where commits do not (R25)."""
+        """Have the rows reach the disk: DDL writes the redo log, even if commits do not (R25)."""
         if int(session.query("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")[0][0]) != 1:
             session.execute(f"ALTER TABLE {self.quoted} COMMENT={comment_literal(self.MARK)}")
 

@@ -53,7 +53,7 @@ _MAY_HOLD: Final = (
     "After a swap the old table holds the rows from before, and a new one that was swapped back"
     " by hand those from between."
 )
-_ENDS_REVERSE: Final = "ends reverse replication: spirit-py revert will not be possible any more"
+_ENDS_REVERSE: Final = "ends the way back: spirit-py revert will not be possible any more"
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
@@ -250,7 +250,8 @@ def _leftovers(
     # The first table's has the record, by which the others are known.
     left.own += [(schema, AuxiliaryNames.of(name).checkpoint) for schema, name in reversed(tables)]
     reverse = reverse_left(session, tables)
-    left.revertible = reverse is not None and reverse.state is ReverseState.KEPT
+    kept = (ReverseState.KEPT, ReverseState.NOTED)
+    left.revertible = reverse is not None and reverse.state in kept and not reverse.reason
     return left
 
 

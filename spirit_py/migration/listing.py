@@ -15,7 +15,7 @@ from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
 from spirit_py.checkpoint.examination import examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is
-from spirit_py.checkpoint.record import ReverseRecord
+from spirit_py.checkpoint.record import FOLLOWING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
@@ -56,6 +56,7 @@ _OUTCOMES: Final[dict[type[Decision], str]] = {
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
+    ReverseState.NOTED: "done; the old table is kept",
     ReverseState.LOST: "done; reverse replication is lost",
     ReverseState.UNREADABLE: "done; the record of reverse replication cannot be read",
     ReverseState.REVERTED: UNDONE,
@@ -357,10 +358,12 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
     if record is None:
         return None
     now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    noted = record.is_noted and record.state == FOLLOWING
+    state = ReverseState.NOTED.value if noted else record.state
     return ReverseShown(
-        state=REVERTED if where_is(session, record) is Where.BACK else record.state,
+        state=REVERTED if where_is(session, record) is Where.BACK else state,
         reason=record.reason,
-        left=round(record.until - now, 3),
+        left=None if record.is_noted else round(record.until - now, 3),
         age=round(checkpoint.age(session, ReverseRecord), 3),
         losses=tuple(record.losses),
     )

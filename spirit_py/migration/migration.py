@@ -24,9 +24,10 @@ from spirit_py.migration.opening import open_migration, show_plan
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.rehearsal import Rehearsal
 from spirit_py.migration.reverse.phase import (
+    WayBack,
     begin_reverse,
     carry_on_reverse,
-    plan_tables,
+    plan_way_back,
     run_reverse,
 )
 from spirit_py.migration.shortcuts import change_in_place, require_not_begun
@@ -43,7 +44,7 @@ from spirit_py.preflight.clauses import copy_is_certain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checkpoint.record import CheckpointRecord, ReverseTable
+    from spirit_py.checkpoint.record import CheckpointRecord, ReverseRecord
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied_pair import CopiedPair
@@ -70,7 +71,7 @@ class NewTables:
     record: CheckpointRecord
     plans: tuple[IndexPlan, ...]
     traffic: SeenTraffic
-    reverse: tuple[ReverseTable, ...]
+    reverse: ReverseRecord | None
 
 
 def run_migration(run: Run) -> None:
@@ -130,7 +131,7 @@ def _begin(
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
     record = with_new_tables(record, targets)
-    reverse = plan_tables(run, contexts, mappings)
+    reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
@@ -141,7 +142,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     mappings = auxiliary.take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
-    reverse = plan_tables(run, contexts, mappings)
+    reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
@@ -192,18 +193,18 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)
     run.note(PlainFact.TABLES_CHANGED)
-    reverted = False
-    if new.reverse:
+    reverted, follows = False, run.config.keep_old_current > 0
+    if follows:
         run.go_on_to(Phase.KEEP)
+    if new.reverse is not None:
         record = begin_reverse(run, new.reverse, swapped)
         checkpoints.note()
-        checkpoints.end()
-        feed.close()
-        reverted = run_reverse(run, record)
     checkpoints.end()
+    feed.close()
+    if new.reverse is not None and follows:
+        reverted = run_reverse(run, record)
     if not reverted:
-        feed.close()
-        settle_old_tables(run, names)
+        settle_old_tables(run, names, partial(WayBack.of, run, names[0]))
 
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
@@ -292,4 +293,4 @@ def _finish(run: Run, record: CheckpointRecord) -> None:
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:
-        settle_old_tables(run, tables)
+        settle_old_tables(run, tables, partial(WayBack.of, run, tables[0]))

@@ -24,11 +24,14 @@ STOPPED: Final = "stopped"
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseShown:
-    """The reverse replication of one migration; ``left`` is in seconds, below 0 when overdue."""
+    """The reverse replication of one migration; ``left`` is in seconds, below 0 when overdue.
+
+    It is None where the old table only follows once a revert asks for it.
+    """
 
     state: str
     reason: str = ""
-    left: float = 0.0
+    left: float | None = 0.0
     age: float = 0.0
     losses: tuple[str, ...] = ()
 
@@ -36,11 +39,17 @@ class ReverseShown:
         """Return the same for people, a line each; ``followed``: a process works on it now."""
         if self.state == ReverseState.UNREADABLE.value:
             return [f"  reverse    its record cannot be read: {self.reason}"]
+        if self.reason and self.left is None:
+            return [f"  reverse    spirit-py revert is not possible: {self.reason}"]
         if self.reason:
             return [f"  reverse    reverse replication has ended: {self.reason}"]
         if self.state == REVERTED:
             return ["  reverse    reverted: the old definition is in place again"]
-        left, more = human_seconds(self.left), list(self.losses)
+        more = list(self.losses)
+        if self.left is None:
+            said = "spirit-py revert swaps back, as long as the binlog reaches to the swap"
+            return [f"  reverse    {said}", *(f"             {line}" for line in more)]
+        left = human_seconds(self.left)
         until = f"for {left} more" if self.left > 0 else "its time has passed"
         state = self.state
         if state == FOLLOWING and not followed:

@@ -148,9 +148,9 @@ class _EachOptions(
     drop_old_after: Annotated[
         SecondsOrNever,
         OLD_TABLE(default="0s", common=True),
-        "How long to keep the old table after the cut-over, such as 1h; never: leave it to"
-        " spirit-py cleanup --drop-old. A column that could be dropped instantly is then dropped"
-        " by a copy, so that there is an old table.",
+        "How long to keep the old table after the cut-over, such as 1h, for spirit-py revert;"
+        " never: leave it to spirit-py cleanup --drop-old. A column that could be dropped instantly"
+        " is then dropped by a copy, so that there is an old table.",
     ]
     no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
     recompute_generated: Annotated[

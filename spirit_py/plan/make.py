@@ -35,7 +35,7 @@ from spirit_py.spark.choice import engine_of
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import unprotected
 from spirit_py.statement.index_definitions import without_indexes
-from spirit_py.table.build import losses_of, way_back
+from spirit_py.table.build import losses_of, no_way_back, way_back
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import unwatched
 
@@ -300,12 +300,24 @@ class _Maker:
             if mapping is not None and not self.brief:
                 with self.noted.refusing(plain.name):
                     self._check(context, mapping, definition)
-        if copied and mapping is not None and self.config.keep_old_current and not self.brief:
+        if copied and mapping is not None and not self.brief:
             with self.noted.refusing(plain.name):
-                _, back = way_back(mapping, context.statement, context.facts.time_zone)
-                losses = losses_of(back, plain.name)
-                self.noted.warnings += [Note(cause=line, table=plain.name) for line in losses]
+                self._note_way_back(context, mapping, plain.name)
         return mapping
+
+    def _note_way_back(self, context: PreflightContext, mapping: TableMapping, name: str) -> None:
+        asked = self.config.keep_old_current > 0
+        if not (asked or self.config.drop_old_after):
+            return
+        try:
+            _, back = way_back(mapping, context.statement, context.facts.time_zone)
+        except Refusal as refusal:
+            if asked:
+                raise
+            self.noted.warnings.append(Note(cause=no_way_back(refusal), table=name))
+            return
+        losses = losses_of(back, name) if asked else ()
+        self.noted.warnings += [Note(cause=line, table=name) for line in losses]
 
     def _check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
         whole = replace(mapping, target=replace(mapping.target, create_sql=definition))

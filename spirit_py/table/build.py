@@ -8,7 +8,7 @@ key whose old type may merge two rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
@@ -272,9 +272,17 @@ def reverse_mapping(
     return replace(mapping, kept=kept, fills=())
 
 
+_NOT_POSSIBLE: Final = "reverse replication is not possible: "
+
+
+def no_way_back(refusal: Refusal) -> str:
+    """Return the same of a revert that nobody has asked for yet."""
+    return f"spirit-py revert will not be possible: {refusal.message.removeprefix(_NOT_POSSIBLE)}"
+
+
 def _impossible(reason: str, remedy: str = "") -> Refusal:
     return Refusal(
-        f"reverse replication is not possible: {reason}",
+        f"{_NOT_POSSIBLE}{reason}",
         hint=remedy + _REMEDY,
         error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
     )

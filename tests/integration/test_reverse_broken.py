@@ -15,7 +15,7 @@ from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
-from spirit_py.migration import migration
+from spirit_py.migration import auxiliary
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.entry import migrate
 from spirit_py.migration.listing import migrations
@@ -290,7 +290,7 @@ def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
     def create(*_: object) -> None:
         raise AssertionError("tables were created")
 
-    monkeypatch.setattr(migration, "mark", create)
+    monkeypatch.setattr(auxiliary, "mark", create)
     table.execute("CREATE TABLE _t_undone (id INT)")
     shared: Any = SharedEngine(engine)
     config = reverse_config(table, table="t", alter="ADD COLUMN extra INT")
@@ -344,7 +344,7 @@ def test_cleanup_drops_the_way_back_with_the_old_table(table, engine):
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     said = clean(table, old=True)
     question = next(line for line in said.splitlines() if line.startswith("Drop "))
-    assert "That ends reverse replication: spirit-py revert will not be" in question
+    assert "That ends the way back: spirit-py revert will not be" in question
     assert changed.tables() == {"t"}
 
 

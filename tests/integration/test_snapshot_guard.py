@@ -331,7 +331,7 @@ def test_a_column_that_cannot_be_dropped_is_not_swapped_in(db, monkeypatch):
         refused.append(given)
         raise ServerFault(4092, "Maximum row versions reached", where="test")
 
-    monkeypatch.setattr(guard, "drop_column", refuse)
+    monkeypatch.setattr(guard_column, "drop_column", refuse)
     number = number_of(db, "_t_new")
     result = cutover.run()
     assert (result.attempts, len(refused)) == (2, 1)

@@ -99,10 +99,9 @@ class SwappedTable:
         with connect(self.connection, role="test") as session:
             self.record = begin(
                 session,
-                [kept],
+                ReverseRecord(tables=(kept,), modes=modes or SessionModes()),
                 position=result.after_rename,
                 seconds=seconds,
-                modes=modes or SessionModes(),
             )
 
     def _mark(self, clauses: str) -> None:

@@ -35,17 +35,16 @@ def plan_reverse(
     migration: TableMapping, changes: ColumnChanges, server_time_zone: str
 ) -> ReverseTable:
     """Return, before the copy, how the old table would follow; Refusal where it could not."""
-    source = migration.source
-    names = AuxiliaryNames.of(source.name)
     reverse, mapping = way_back(migration, changes, server_time_zone)
-    return ReverseTable(
-        schema=source.schema,
-        table=source.name,
-        old=names.old,
-        undone=names.undone,
-        changes=reverse,
-        losses=tuple(losses_of(mapping, source.full_name)),
-    )
+    losses = tuple(losses_of(mapping, migration.source.full_name))
+    return replace(reverse_table(migration), changes=reverse, losses=losses)
+
+
+def reverse_table(migration: TableMapping) -> ReverseTable:
+    """Return a table whose old one would follow, without how."""
+    schema, table = migration.source.schema, migration.source.name
+    names = AuxiliaryNames.of(table)
+    return ReverseTable(schema=schema, table=table, old=names.old, undone=names.undone)
 
 
 def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:

@@ -11,11 +11,11 @@ import contextlib
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__, errors
 from spirit_py.checkpoint.live import FAILED
-from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.events.swap import (
@@ -34,10 +34,9 @@ from spirit_py.mysql.grants import explain_access
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from spirit_py.checkpoint.record import ReverseTable
-    from spirit_py.config import SessionModes
+    from spirit_py.checkpoint.record import ReverseRecord
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
@@ -76,20 +75,18 @@ class ReverseReplicationLost(errors.MigrationFailure):
 
 
 def begin(
-    session: Session,
-    tables: Sequence[ReverseTable],
-    *,
-    position: str,
-    seconds: float,
-    modes: SessionModes,
+    session: Session, planned: ReverseRecord, *, position: str, seconds: float
 ) -> ReverseRecord:
-    """Write the first record, from the position after the RENAME; its table exists."""
-    now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")
-    record = ReverseRecord(
-        tables=tuple(with_shapes(session, table) for table in tables),
+    """Write the first record, from the position after the RENAME; its table exists.
+
+    For so many ``seconds``; the place is only noted for 0.
+    """
+    now = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
+    record = replace(
+        planned,
+        tables=tuple(with_shapes(session, table) for table in planned.tables),
         position=position,
-        until=float(now) + seconds,
-        modes=modes,
+        until=now + seconds if seconds else 0.0,
         program=__version__,
     )
     CheckpointTable(*record.home).write(session, record)
@@ -100,12 +97,16 @@ class Keeper:
     """Runs reverse replication of one migration's tables: :meth:`run` or :meth:`revert`, once.
 
     The caller holds the named locks of the tables. A signal ends it, and the position is written.
-    ``back``: an earlier process has swapped the tables back already.
+    ``back``: an earlier process has swapped the tables back already. ``stays``: the old tables do,
+    when the time is over, and the place is noted then.
     """
 
-    def __init__(self, job: Job, record: ReverseRecord, *, back: bool = False) -> None:
+    def __init__(
+        self, job: Job, record: ReverseRecord, *, back: bool = False, stays: bool = False
+    ) -> None:
         self._job = job
         self._back = back
+        self._stays = stays
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
         self._stop = job.stop.linked()
         self._record = KeptRecord(job, record)
@@ -144,15 +145,33 @@ class Keeper:
                 self._asked, self._skip_drop = Conversation(), skip_drop
             return self._asked
 
-    def _is_over(self, left: float) -> bool:
+    @property
+    def record(self) -> ReverseRecord:
+        """The record as it was written last."""
+        return self._record.record
+
+    @property
+    def asked(self) -> bool:
+        """Whether a revert waits for an answer."""
+        return self._asked is not None and not self._asked.ended
+
+    def fail(self, error: errors.SpiritError) -> None:
+        """Answer a revert that waits."""
+        if self._asked is not None:
+            self._asked.fail(error)
+
+    def is_over(self, left: float = 0.0) -> bool:
+        """Take no more requests once no seconds are ``left``; False as long as one waits."""
         with self._asking:
-            self._over = left <= 0 and (self._asked is None or self._asked.ended)
+            self._over = left <= 0 and not self.asked
             return self._over
 
     def run(self) -> bool:
         """Let the old tables follow; True after a revert, False when the time is over.
 
-        After the time the old tables and the checkpoint tables are the caller's to drop.
+        Where the place was only noted, the time is over when a revert is answered.
+
+        After that the old tables and the checkpoint tables are the caller's to drop.
         ReverseReplicationLost where the old tables can follow no more, OutcomeUnknown where the
         answer to a swap back was lost; after another error another process may go on.
         """
@@ -196,9 +215,11 @@ class Keeper:
 
     def _keep(self) -> bool:
         kept, job = self._record, self._job
-        names = kept.record.names
+        names, noted = kept.record.names, kept.record.is_noted
         until = time.monotonic() + kept.seconds_left()
-        job.tell(ReverseBegun(tables=names, seconds=round(max(0.0, until - time.monotonic()), 1)))
+        if not noted:
+            left = max(0.0, until - time.monotonic())
+            job.tell(ReverseBegun(tables=names, seconds=round(left, 1)))
         while True:
             self._check()
             left = until - time.monotonic()
@@ -209,8 +230,11 @@ class Keeper:
             asked = self._asked
             if asked is not None and not asked.ended and self._answer(asked):
                 return True
-            if self._is_over(left):
-                job.tell(ReverseEnded(tables=names, reason="its time has passed"))
+            if self.is_over(left):
+                if self._stays:
+                    kept.write(position=self._position(), until=0.0)
+                if not noted:
+                    job.tell(ReverseEnded(tables=names, reason="its time has passed"))
                 return False
             job.show(
                 f"spirit-py revert; reverse replication ends in {human_seconds(max(0.0, left))}"

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import Where, any_old_table, find_reverse, where_is
-from spirit_py.checkpoint.record import ENDED, FOLLOWING
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, ReverseRecord
+from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
-from spirit_py.migration.reverse.feed import plan_reverse
+from spirit_py.migration.reverse.feed import plan_reverse, reverse_table
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
+from spirit_py.migration.swap.old_tables import after_change
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
+from spirit_py.table.build import no_way_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checkpoint.record import ReverseRecord, ReverseTable
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.run import Run
@@ -27,51 +30,59 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 
-def plan_tables(
+def plan_way_back(
     run: Run, contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]
-) -> tuple[ReverseTable, ...]:
-    """Plan how the old tables would follow, if asked for; Refusal where one could not."""
-    if not run.config.keep_old_current:
-        return ()
-    tables = tuple(
-        plan_reverse(mapping, context.statement, context.facts.time_zone)
-        for context, mapping in zip(contexts, mappings, strict=True)
-    )
-    for table in tables:
-        for line in table.losses:
-            run.warn(line)
-    return tables
+) -> ReverseRecord | None:
+    """Plan how the old tables would follow, if they are kept; None if they are not.
+
+    Where one could not follow, it is a Refusal if that was asked for; else a revert says why.
+    """
+    config = run.config
+    if not (config.keep_old_current or config.drop_old_after):
+        return None
+    try:
+        tables = tuple(
+            plan_reverse(mapping, context.statement, context.facts.time_zone)
+            for context, mapping in zip(contexts, mappings, strict=True)
+        )
+    except Refusal as refusal:
+        if config.keep_old_current:
+            raise
+        run.warn(no_way_back(refusal))
+        tables = tuple(map(reverse_table, mappings))
+        return ReverseRecord(tables=tables, state=ENDED, reason=refusal.message)
+    record = ReverseRecord(tables=tables, modes=config.modes)
+    for line in record.losses if config.keep_old_current else ():
+        run.warn(line)
+    return record
 
 
-def begin_reverse(
-    run: Run, tables: Sequence[ReverseTable], swapped: CutoverResult
-) -> ReverseRecord:
+def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> ReverseRecord:
     """Write the first record; ReverseReplicationLost where the place of the swap is not known."""
+    seconds = run.config.keep_old_current
     if not swapped.after_rename:
-        old = ", ".join(f"{table.schema}.{table.old}" for table in tables)
+        old = ", ".join(f"{table.schema}.{table.old}" for table in planned.tables)
         lost = "the answer to the RENAME was lost"
         why = lost if swapped.answer_lost else "what follows the RENAME was interrupted"
-        raise ReverseReplicationLost(
-            f"reverse replication cannot begin: {why}, so the binlog position right"
-            " after the swap is unknown",
-            hint=f"the change is done and stays; {old} is as it was at the swap: see whether it is"
-            " needed; the same command drops it, as spirit-py cleanup --drop-old does",
-        )
+        why = f"{why}, so the binlog position right after the swap is unknown"
+        if seconds:
+            raise ReverseReplicationLost(
+                f"reverse replication cannot begin: {why}",
+                hint=f"the change is done and stays; {old} is as it was at the swap: see whether it"
+                " is needed; the same command drops it, as spirit-py cleanup --drop-old does",
+            )
+        planned = replace(planned, state=ENDED, reason=planned.reason or why)
 
-    write_record = partial(
-        begin,
-        tables=tables,
-        position=swapped.after_rename,
-        seconds=run.config.keep_old_current,
-        modes=run.config.modes,
-    )
+    place = swapped.after_rename
+    write_record = partial(begin, planned=planned, position=place, seconds=seconds)
     # Without the record the way back is lost, and a server is read-only for a moment at times.
-    return run.step("keep", write_record, passing=takes_no_writes)
+    with contextlib.nullcontext() if seconds else after_change(" when it is due"):
+        return run.step("keep", write_record, passing=takes_no_writes)
 
 
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
     """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
-    keeper = Keeper(run, record)
+    keeper = Keeper(run, record, stays=run.config.drop_old_after > 0)
     run.keep_with(keeper)
     if reverted := keeper.run():
         run.note(PlainFact.REVERTED)
@@ -93,6 +104,8 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         Keeper(run, record).finish(skip_drop=False)
         run.note(PlainFact.REVERTED)
         return True
+    if record.is_noted:
+        return False
     if record.state == ENDED:
         if any_old_table(session, record):
             raise ReverseReplicationLost.of(record, record.reason)
@@ -103,3 +116,44 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
     require_passable(session, run.config.feed.passable, tables)
     run.go_on_to(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))
+
+
+class WayBack:
+    """Swaps back for a revert that asks while the old tables are kept, and nothing follows."""
+
+    def __init__(self, run: Run, record: ReverseRecord) -> None:
+        self._run = run
+        self._offer(record)
+
+    @classmethod
+    def of(cls, run: Run, table: tuple[str, str]) -> WayBack | None:
+        """Return the way back of a table; None where its place is not noted."""
+        record = run.step("keep", lambda session: find_reverse(session, *table))
+        noted = record is not None and record.is_noted and record.state != ENDED
+        return cls(run, record) if record is not None and noted else None
+
+    def _offer(self, record: ReverseRecord) -> None:
+        self._keeper = Keeper(self._run, record)
+        self._run.keep_with(self._keeper)
+
+    def taken(self) -> bool:
+        """Answer a revert that waits; True once it is made. OutcomeUnknown, or a stop."""
+        if not self._keeper.asked:
+            return False
+        try:
+            if self._keeper.run():
+                self._run.note(PlainFact.REVERTED)
+                return True
+        except SpiritError as error:
+            self._run.stop.check()
+            self._keeper.fail(error)
+            if isinstance(error, OutcomeUnknown):
+                raise
+            self._run.warn(f"the revert failed: {error.message}")
+        if self._keeper.record.state != ENDED:
+            self._offer(self._keeper.record)
+        return False
+
+    def closed(self) -> bool:
+        """Take no more requests; False as long as one waits."""
+        return self._keeper.is_over()

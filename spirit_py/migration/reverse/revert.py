@@ -241,7 +241,9 @@ class Revert(Job):
                     self.tell(swap.RevertRequested(session=holder))
                     if self._ask(session, RequestQueue(*found.home)):
                         return
-            self.tell(swap.RevertTakenOver())
+            noted = "the old table is as it was at the swap; reading the binlog since the swap"
+            said = swap.RevertStepBegun(step="drain", said=noted)
+            self.tell(said if found.is_noted else swap.RevertTakenOver())
             self._take_over(found, known)
 
     def _find(self, session: Session) -> ReverseRecord:
@@ -251,8 +253,17 @@ class Revert(Job):
             read_grants(session).require(("SELECT",), self.config.database, HIDDEN, names)
             require_name(session, self.config.database, self.config.table)
             raise Refusal(
-                f"there is no reverse replication of {self._name}",
-                hint="spirit-py migrate --keep-old-current begins one; see spirit-py status",
+                f"there is no reverse replication of {self._name}, and no old table is kept that"
+                " could follow it",
+                hint="spirit-py migrate --drop-old-after or --keep-old-current makes a revert"
+                " possible; see spirit-py status",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
+            )
+        if record.state == ENDED and record.is_noted:
+            raise Refusal(
+                f"{self._name} cannot be swapped back: {record.reason}",
+                hint="the table stays as it is; the old one is as it was at the swap, see what only"
+                " it holds",
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if record.state == ENDED:

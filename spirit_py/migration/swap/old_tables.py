@@ -12,7 +12,7 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from spirit_py import points
 from spirit_py.checkpoint.examination import old_table_of
@@ -196,12 +196,12 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _step(run: Run, work: Callable[[Session], T]) -> T:
-    with _after_change(" when it is due"):
+    with after_change(" when it is due"):
         return run.step("cleanup", work, passing=takes_no_writes)
 
 
 @contextlib.contextmanager
-def _after_change(when: str) -> Iterator[None]:
+def after_change(when: str) -> Iterator[None]:
     """Have what ends the run say that the change is done, and when its old table is dropped."""
     try:
         yield
@@ -216,14 +216,29 @@ def _after_change(when: str) -> Iterator[None]:
         ) from error
 
 
-def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
+class SwapsBackToo(Protocol):
+    """Swaps back for a revert that asks within the grace."""
+
+    def taken(self) -> bool:
+        """Answer a revert that waits; True once it is made."""
+
+    def closed(self) -> bool:
+        """Take no more requests; False as long as one waits."""
+
+
+def settle_old_tables(
+    run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo | None]
+) -> None:
     """Drop old tables and their checkpoints after the grace; on errors the change is done."""
     for_good = math.isinf(run.config.drop_old_after)
     if run.config.drop_old_after:
         _step(run, partial(_end_reverse, tables=tables))
-    if run.config.drop_old_after and not for_good:
-        _wait(run, tables)
+    if run.config.drop_old_after and not for_good and _wait(run, tables, way_back):
+        return
     run.go_on_to(Phase.CLEANUP)
+    if run.config.drop_old_after and not for_good:
+        # What is half emptied leads nowhere.
+        _step(run, partial(_end_reverse, tables=tables, noted=True))
     left = _names(tables) if for_good else _drop(run, tables)
     run.note(OldTablesLeft(left))
     kept = bool(left) and _step(run, partial(leave_to_operator, tables=tables))
@@ -235,7 +250,7 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
-    with _after_change(", as cleanup does"), throttled(run, Work.DROP):
+    with after_change(", as cleanup does"), throttled(run, Work.DROP):
         if left := drop_swapped_out(run, tables, FORWARD):
             run.stop.check()
         return left
@@ -245,10 +260,12 @@ def _names(tables: Sequence[Name]) -> list[str]:
     return [FORWARD.swapped_out(table) for _, table in tables]
 
 
-def _end_reverse(session: SqlSession, tables: Sequence[Name]) -> None:
+def _end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = False) -> None:
+    """Forget reverse replication; the place of a later revert stays, unless ``noted`` too."""
     for table in tables:
         checkpoint = CheckpointTable(*table)
-        if checkpoint.read(session, ReverseRecord) is not None:
+        record = checkpoint.read(session, ReverseRecord)
+        if record is not None and (noted or not record.is_noted):
             _note(session, table, followed=True)
             checkpoint.forget(session, ReverseRecord)
 
@@ -258,18 +275,20 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
     CheckpointTable(*table).write(session, replace(noted, **changes))
 
 
-def _wait(run: Run, tables: Sequence[Name]) -> None:
-    """Wait until the grace is over, or the old tables are gone."""
+def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo | None]) -> bool:
+    """Wait until the grace is over, or the old tables are gone; True after a revert."""
     run.go_on_to(Phase.GRACE)
+    with after_change(" when it is due"):
+        back = way_back()
     names, kept, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
     due = 0.0
-    while True:
+    while back is None or not back.taken():
         left, until = _step(run, partial(_seconds_left, tables=tables, grace=grace))
         if until and kept:
             # The server's clock may be set forward meanwhile; ours counts the seconds as well.
             left = max(left, due - time.monotonic())
-        if left <= 0:
-            return
+        if left <= 0 and (back is None or back.closed()):
+            return False
         if not kept:
             due = time.monotonic() + left
             kept = f"is {OldTableRecord(swapped_at=0.0, until=until)}"
@@ -279,6 +298,9 @@ def _wait(run: Run, tables: Sequence[Name]) -> None:
             run.show(f"the drop of {names}, which {kept}, {human_seconds(left - spent)} more")
             if run.stop.wait(min(_SHOW_SECONDS, left - spent)):
                 _stopped(run, f"{names} {kept}")
+            if back is not None and back.taken():
+                return True
+    return True
 
 
 def _stopped(run: Run, when: str) -> None:

@@ -208,7 +208,7 @@ def plan_swap(
         final_check=require_whole,
         counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
         gate=gate,
-        note_position=run.config.keep_old_current > 0,
+        note_position=run.config.keep_old_current + run.config.drop_old_after > 0,
         along=run.along,
         carried=partial(carried, altered=altered),
     )

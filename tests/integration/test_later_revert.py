@@ -1,0 +1,238 @@
+"""A revert that nobody has prepared: the old table is kept, and follows from the swap on (R15)."""
+
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.config import RevertConfig
+from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.migration.listing import migrations
+from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.migration.reverse.revert import Revert
+from spirit_py.phases import Phase
+from spirit_py.plan import make_plan
+from spirit_py.threads import StopSwitch
+from tests.kits.binlogs import purge_binlogs
+from tests.kits.cleanup import clean
+from tests.kits.connection import connection_options
+from tests.kits.draw import seed_of
+from tests.kits.engine import SharedEngine
+from tests.kits.migrate import config_for
+from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import start
+from tests.kits.reverse import QUICK, Client
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from spirit_py.migration.migration_status import MigrationShown
+    from tests.kits.migrate import Migrating
+
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
+ALTER = "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL"
+HOUR = 3600.0
+
+
+@dataclass(kw_only=True)
+class Kept:
+    """A table of a few rows, its migration, and what reverts that."""
+
+    db: Any
+    engine: Any
+
+    def migrate(self, *, alter: str = ALTER, **more: Any) -> Migrating:
+        """Begin to change the table; the old one is kept for an hour by default."""
+        given: dict[str, Any] = {"drop_old_after": HOUR, "no_shortcut": True, **more}
+        return start(self.engine, self.db, table="t", alter=alter, **given)
+
+    def in_grace(self, **more: Any) -> Migrating:
+        """Begin to change the table, and wait until the old one is only kept."""
+        running = self.migrate(**more)
+        running.wait_until(lambda: _phase(running) is Phase.GRACE, "the grace")
+        return running
+
+    def revert(self) -> RecordingReporter:
+        """Swap back as ``spirit-py revert`` does; return what it reported."""
+        notes, engine = RecordingReporter(), SharedEngine(self.engine)
+        config = RevertConfig(
+            connection=connection_options(self.db),
+            database=self.db.name,
+            table="t",
+            threads=2,
+            feed=QUICK,
+        )
+        made = Revert(config, notes, engine_factory=lambda _: engine, stop=StopSwitch())
+        made.run()
+        return notes
+
+    def shown(self) -> MigrationShown:
+        """Return what ``spirit-py status`` shows."""
+        given = {"database": self.db.name, "table": "t"}
+        (found,) = migrations(connection_options(self.db), **given, max_age=HOUR)
+        return found
+
+    def columns(self) -> list[str]:
+        """Return the table's columns."""
+        return [str(row[0]) for row in self.db.query("SHOW COLUMNS FROM t")]
+
+    def rows(self) -> dict[int, tuple[int, str]]:
+        """Return the table's rows by their keys."""
+        return {key: (v, u) for key, v, u in self.db.query("SELECT id, v, u FROM t")}
+
+
+def _phase(running: Migrating) -> Phase | None:
+    seen = running.told.snapshots
+    return seen[-1].phase if seen else None
+
+
+@pytest.fixture
+def kept(db, engine) -> Kept:
+    """Make the table."""
+    db.execute(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL,"
+        " u VARCHAR(40) NOT NULL UNIQUE)"
+    )
+    values = ", ".join(f"({n}, {n * 7}, 'first{n}')" for n in range(1, 301))
+    db.execute(f"INSERT INTO t (id, v, u) VALUES {values}")
+    return Kept(db=db, engine=engine)
+
+
+FIRST = {n: (n * 7, f"first{n}") for n in range(1, 301)}
+
+
+def test_no_write_since_the_swap_is_lost(kept):
+    """Clients write before, during and after the swap, with no process there, and meanwhile."""
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
+    clients = [Client(kept.db, "t", number, SEED) for number in range(3)]
+
+    def go_on(writes: int) -> None:
+        goals = [client.writes + writes for client in clients]
+        until(
+            lambda: all(one.writes >= goal for one, goal in zip(clients, goals, strict=True)),
+            "more writes",
+        )
+
+    go_on(30)
+    kept.migrate(drop_old_after=math.inf).end()
+    assert kept.columns() == ["id", "v", "u", "extra"]
+    go_on(100)
+    assert "spirit-py revert swaps back" in "\n".join(kept.shown().lines())
+    said = kept.revert()
+    go_on(30)
+    for client in clients:
+        client.stop()
+    assert [client.errors for client in clients] == [[]] * len(clients)
+    expected = {key: row for client in clients for key, row in client.rows.items()}
+    assert kept.columns() == ["id", "v", "u"]
+    assert kept.rows() == expected | FIRST
+    assert set(tables(kept.db)) == {"t"}
+    assert said.said(" 0 chunks repaired")
+    assert said.said("the binlog since the swap")
+
+
+def test_the_process_that_waits_to_drop_the_old_table_swaps_it_back(kept):
+    """It holds the table's lock, so it is asked; its run ends as reverted."""
+    running = kept.in_grace()
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    kept.db.execute("DELETE FROM t WHERE id = 8")
+    kept.db.execute("INSERT INTO t (id, v, u) VALUES (1000, 1, 'first8')")
+    said = kept.revert()
+    assert running.end().outcome == "reverted"
+    assert said.said("has its old definition again")
+    assert kept.columns() == ["id", "v", "u"]
+    expected = {**FIRST, 7: (-1, "first7"), 1000: (1, "first8")}
+    del expected[8]
+    assert kept.rows() == expected
+    assert set(tables(kept.db)) == {"t"}
+
+
+def test_a_revert_goes_on_where_the_waiting_process_was_stopped(kept):
+    """The place stays in the checkpoint table: the same command, and a revert, find it there."""
+    for _ in range(2):
+        running = kept.in_grace()
+        running.stop.request(Interrupted(signal.SIGTERM))
+        with pytest.raises(Interrupted):
+            running.end()
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    assert kept.revert().said("the binlog since the swap")
+    assert kept.rows() == {**FIRST, 7: (-1, "first7")}
+    assert set(tables(kept.db)) == {"t"}
+
+
+def test_a_revert_that_fails_leaves_the_grace_as_it_was(kept):
+    """Duplicates of an old unique key: nothing is lost, and the revert may be repeated."""
+    running = kept.in_grace(alter="ADD COLUMN extra INT, DROP INDEX u")
+    kept.db.execute("INSERT INTO t (id, v, u) VALUES (1000, 1, 'first8')")
+    with pytest.raises(SpiritError, match="are duplicates"):
+        kept.revert()
+    kept.db.execute("DELETE FROM t WHERE id = 1000")
+    kept.revert()
+    assert running.end().outcome == "reverted"
+    assert kept.rows() == FIRST
+    assert set(tables(kept.db)) == {"t"}
+
+
+@pytest.mark.parametrize("happens", ["a definition", "the binlog"])
+def test_what_makes_it_impossible_is_said_and_the_old_table_stays(kept, happens):
+    """DDL by others, or a binlog that was purged; cleanup drops the table when told to."""
+    kept.migrate(drop_old_after=math.inf).end()
+    kept.db.execute("INSERT INTO t (v, u) VALUES (1, 'more')")
+    if happens == "a definition":
+        kept.db.execute("ALTER TABLE t ADD COLUMN theirs INT")
+    else:
+        purge_binlogs(kept.db)
+    with pytest.raises(ReverseReplicationLost):
+        kept.revert()
+    with pytest.raises(Refusal, match="cannot be swapped back"):
+        kept.revert()
+    assert "extra" in kept.columns()
+    assert "_t_old" in tables(kept.db)
+    assert "spirit-py revert is not possible" in "\n".join(kept.shown().lines())
+    clean(kept.db, old=True)
+    assert set(tables(kept.db)) == {"t"}
+
+
+def test_what_could_never_be_swapped_back_is_said_beforehand(kept):
+    """A dropped NOT NULL column has no value in new rows: said by plan, migration and revert."""
+    why = "NOT NULL without a default"
+    alter = "DROP COLUMN v"
+    found = make_plan(
+        config_for(kept.db, table="t", alter=alter, drop_old_after=HOUR), sample=False
+    )
+    assert [note for note in found.warnings if why in note.cause]
+    assert not found.refusals
+    running = kept.migrate(alter=alter, drop_old_after=math.inf)
+    assert running.end().outcome == "done"
+    assert running.told.said(why)
+    with pytest.raises(Refusal, match=why):
+        kept.revert()
+
+
+def test_the_way_back_goes_on_when_reverse_replication_has_ended(kept):
+    """``--keep-old-current`` for a moment, then the grace: the place goes on from there."""
+    running = kept.in_grace(keep_old_current=0.5)
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    kept.revert()
+    assert running.end().outcome == "reverted"
+    assert kept.rows() == {**FIRST, 7: (-1, "first7")}
+
+
+def test_cleanup_says_that_it_ends_the_way_back(kept):
+    """The old table is dropped only when told to, and the way back with it."""
+    kept.migrate(drop_old_after=math.inf).end()
+    said = clean(kept.db, old=False)
+    assert "spirit-py revert still swaps back" in said
+    assert kept.revert().said("has its old definition again")
+    assert kept.rows() == FIRST
+
+
+def test_a_grace_that_is_over_ends_the_way_back(kept):
+    """The old table goes, and the revert says that nothing is kept."""
+    assert kept.migrate(drop_old_after=0.5).end().outcome == "done"
+    with pytest.raises(Refusal, match="no old table is kept"):
+        kept.revert()
