@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import HistoryLost, Refusal, ServerFault
+from spirit_py.mysql.capabilities import Capability
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
 
-_NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-# A TIMESTAMP can be written with its offset since then, whatever the session's time zone.
-OLDEST = (8, 0, 19)
 _ON = frozenset({"ON", "1", "YES", "TRUE"})
 
 
@@ -72,12 +70,6 @@ class ServerFacts:
         return self.text("sql_mode")
 
 
-def version_numbers(version: str) -> tuple[int, int, int]:
-    """Return the numbers of a version such as ``8.4.2-commercial``; zeros when it has none."""
-    found = _NUMBERS.match(version)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
-
-
 def read_facts(session: SqlSession) -> ServerFacts:
     """Read the facts; needs no privilege."""
     version = str(session.query("SELECT VERSION()")[0][0])
@@ -96,10 +88,10 @@ def require_mysql(facts: ServerFacts) -> None:
             hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL differ",
             error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )
-    if version_numbers(facts.version) < OLDEST:
-        wanted = ".".join(map(str, OLDEST))
+    if not Capability.OFFSETS.of(facts.version):
+        needed = f"MySQL {Capability.OFFSETS.since} or later is needed"
         raise Refusal(
-            f"the server is MySQL {facts.version}; MySQL {wanted} or later is needed",
+            f"the server is MySQL {facts.version}; {needed}",
             hint="upgrade the server, or use gh-ost or pt-online-schema-change",
             error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.feed.subscription import may_be_weighed
+from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.faults import access_denied, excused
-from spirit_py.mysql.tables.guard_column import most_row_versions, row_versions
+from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
 from spirit_py.preflight import clauses
 from spirit_py.preflight.index_deferral import deferral

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.codec.scalars import character_bytes
 from spirit_py.classes import dataclass, replace
-from spirit_py.mysql.facts import version_numbers
-from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
+from spirit_py.mysql.capabilities import Capability, most_row_versions
+from spirit_py.mysql.tables.guard_column import MOST_COLUMNS
 from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.statement import ClauseKind
 from spirit_py.table.build import following
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from spirit_py.statement import AlterStatement
     from spirit_py.table.schema import Column, Index, TableSchema
 
-_ADD_LAST: Final = (8, 0, 12)
-_ANYWHERE: Final = (8, 0, 29)
-_RENAMES: Final = (8, 0, 28)
 _REBUILDS: Final = frozenset({
     ClauseKind.OPTION, ClauseKind.CONVERT, ClauseKind.FORCE, ClauseKind.ADD_PRIMARY_KEY,
     ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.ADD_PARTITION,
@@ -117,7 +114,7 @@ def _reasons(altered: Altered) -> Iterator[str]:
         yield from _of_column(old, new)
     places = [old.ordinal for old, _ in altered.pairs]
     stored = [one for one in (*altered.added, *altered.dropped) if one.generated != "VIRTUAL"]
-    anywhere = stored and version_numbers(altered.version) >= _ANYWHERE
+    anywhere = stored and Capability.INSTANT_COLUMNS.of(altered.version)
     if places != sorted(places) and not anywhere:
         yield "the order of columns changes"
     names = {old.name.lower(): new.name.lower() for old, new in altered.pairs}
@@ -190,8 +187,8 @@ def _index(index: Index, names: dict[str, str]) -> Index:
 def _of_renames(altered: Altered) -> Iterator[str]:
     if not altered.renamed:
         return
-    if version_numbers(altered.version) < _RENAMES:
-        yield "the server renames no column instantly before 8.0.28"
+    if not (renames := Capability.INSTANT_RENAMES).of(altered.version):
+        yield f"the server renames no column instantly before {renames.since}"
     for column in altered.renamed:
         if column.name.lower() in altered.referenced:
             yield f"a foreign key of another table refers to {column.name}"
@@ -221,16 +218,16 @@ def _of_new_and_gone(altered: Altered) -> Iterator[str]:
 def _of_versions(
     altered: Altered, added: Sequence[Column], dropped: Sequence[Column]
 ) -> Iterator[str]:
-    source, version = altered.source, version_numbers(altered.version)
+    source, columns = altered.source, Capability.INSTANT_COLUMNS
     if "ROW_FORMAT=COMPRESSED" in source.create_sql.rpartition("\n)")[2].upper():
         yield "ROW_FORMAT=COMPRESSED"
     if any(index.kind.upper() == "FULLTEXT" for index in source.indexes):
         yield "the table has a FULLTEXT index"
-    if version < _ANYWHERE:
+    if not columns.of(altered.version):
         if dropped:
-            yield "the server drops no column instantly before 8.0.29"
-        if not _at_end(altered, added) or version < _ADD_LAST:
-            yield "the server adds columns instantly at the end only, before 8.0.29"
+            yield f"the server drops no column instantly before {columns.since}"
+        if not _at_end(altered, added):
+            yield f"the server adds columns instantly at the end only, before {columns.since}"
     elif altered.row_versions is not None:
         most = most_row_versions(altered.version)
         if altered.row_versions >= most:

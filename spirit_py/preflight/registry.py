@@ -86,7 +86,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (attached.foreign_key_actions, _NEW, ErrorCode.FOREIGN_KEY),
         (attached.foreign_key_privileges, _NEW, ErrorCode.MISSING_PRIVILEGES),
         (attached.foreign_keys, _SOURCE, ErrorCode.FOREIGN_KEY),
-        (server_settings.json_doubles, _SOURCE, ErrorCode.JSON_ROUNDED),
+        (server_settings.json_values, _SOURCE, ErrorCode.JSON_ROUNDED),
         (names.leftovers, _SOURCE, ErrorCode.NAME_TAKEN),
         (options.load_limits, _SERVER, ErrorCode.LIMIT_NOT_WATCHABLE),
         (server_settings.log_writer, _SOURCE, ErrorCode.LOG_WRITER_THREADS),
@@ -127,7 +127,7 @@ _OF_ANY_CHANGE: Final = frozenset({
 
 #: What these refuse is no hindrance to the server.
 _OF_A_COPY: Final = frozenset({
-    binary_log.binlog_filters, server_settings.json_doubles, server_settings.server_settings,
+    binary_log.binlog_filters, server_settings.json_values, server_settings.server_settings,
     source_table.nullable_key, source_table.usable_key, staging_room.staging_room,
 })  # fmt: skip
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import MySQLdb
 import pytest
 
-from spirit_py.attached.foreign_keys.rules import LOGGED_SINCE, cascades_unseen
+from spirit_py.attached.foreign_keys.rules import cascades_unseen
+from spirit_py.mysql.capabilities import Capability
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.facts import read_facts, version_numbers
+from spirit_py.mysql.facts import read_facts
 from tests.kits.connection import options_of
 from tests.kits.waiting import DEADLINE
 
@@ -148,7 +149,7 @@ def logged(db: Database) -> bool:
     """Return whether this server's binlog has what foreign keys do."""
     with connect(options_of(db.server), role="test") as session:
         facts = read_facts(session)
-    assert (version_numbers(facts.version) < LOGGED_SINCE) <= bool(cascades_unseen(facts))
+    assert (not Capability.LOGGED_CASCADES.of(facts.version)) <= bool(cascades_unseen(facts))
     return not cascades_unseen(facts)
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from mysql_server import ServerOptions, running
-from spirit_py.attached.foreign_keys import rules
-from spirit_py.mysql import facts
+from spirit_py.mysql.capabilities import Capability
 from spirit_py.preflight.checks import disk_space
 from spirit_py.table.names import lock_name
 from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits.capabilities import lack
 from tests.kits.command import codes_told, run_here
 from tests.kits.resume import Interruption
 
@@ -250,16 +250,16 @@ def test_a_full_disk_is_refused_by_both(table: Database, monkeypatch: pytest.Mon
 def test_a_server_that_is_too_old_is_refused_by_both(
     table: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is of today; the oldest version that is supported is raised above it."""
-    monkeypatch.setattr(facts, "OLDEST", (99, 0, 0))
+    """The server is of today, and is told to lack what is needed."""
+    lack(monkeypatch, Capability.OFFSETS)
     assert both(table, "--alter", ANY) == ({"server-not-supported"}, {"server-not-supported"})
 
 
 def test_cascades_that_the_server_does_not_log_are_refused_by_both(
     table: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server logs them; the version that began to is raised above it."""
-    monkeypatch.setattr(rules, "LOGGED_SINCE", (99, 0))
+    """The server logs them, and is told to lack that."""
+    lack(monkeypatch, Capability.LOGGED_CASCADES)
     table.execute("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON DELETE CASCADE")
     assert both(table, "--alter", ANY) == ({"foreign-key"}, {"foreign-key"})
 

@@ -11,6 +11,7 @@ from spirit_py import points
 from spirit_py.config import FeedOptions
 from spirit_py.cutover import guard
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables import guard_column
 from spirit_py.mysql.tables.definition import read_shape
@@ -285,7 +286,7 @@ def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
 
 def use_up(db, table: str, left: int) -> None:
     """Leave a table so many of its row versions."""
-    most = guard_column.most_row_versions(db.query("SELECT @@version")[0][0])
+    most = most_row_versions(db.query("SELECT @@version")[0][0])
     for number in range(most - left - versions(db, table)):
         what = "DROP COLUMN used" if number % 2 else "ADD COLUMN used INT"
         db.execute(f"ALTER TABLE {table} {what}, ALGORITHM=INSTANT")
@@ -372,8 +373,8 @@ def test_row_versions_are_found_by_any_name(db, monkeypatch):
 
 def test_how_many_row_versions_there_are():
     """64, and 255 from 9.1 on."""
-    assert guard_column.most_row_versions("8.4.6") == guard_column.most_row_versions("9.0.1") == 64
-    assert guard_column.most_row_versions("9.1.0-commercial") == 255
+    assert most_row_versions("8.4.6") == most_row_versions("9.0.1") == 64
+    assert most_row_versions("9.1.0-commercial") == 255
 
 
 def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spirit_py.attached.foreign_keys.model import carried, missing_column
 from spirit_py.attached.sequence import carried_name
 from spirit_py.classes import dataclass
-from spirit_py.mysql.facts import version_numbers
+from spirit_py.mysql.capabilities import Capability
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind
 from spirit_py.table.names import MAX_IDENTIFIER, AuxiliaryNames, Name
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column, TableSchema
 
 #: From here on the SQL layer changes the rows of children, and logs them (measured on 9.7).
-LOGGED_SINCE = (9, 6)
 _NATIVE_KEYS = "innodb_native_foreign_keys"
 #: Each child takes some milliseconds of the lock, and its lock is asked for with the others.
 MANY_CHILDREN = 20
@@ -106,7 +105,7 @@ def name_too_long(
 
 def cascades_unseen(facts: ServerFacts) -> str:
     """Return why the binlog lacks the rows that foreign keys change; empty where it has them."""
-    if version_numbers(facts.version) < LOGGED_SINCE:
+    if not Capability.LOGGED_CASCADES.of(facts.version):
         return f"MySQL {facts.version} does not log such changes: InnoDB makes them itself"
     if facts.is_on(_NATIVE_KEYS):
         return f"with {_NATIVE_KEYS}=ON the server does not log such changes"

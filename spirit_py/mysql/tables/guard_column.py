@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.capabilities import Capability, most_row_versions
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.faults import Disposition, access_denied, disposition, excused
 from spirit_py.mysql.tables.identity import stored_like
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
@@ -26,13 +26,10 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _DEFINITION: Final = re.compile(
     rf",\n  `{_NAME}[0-9]*` tinyint DEFAULT NULL COMMENT '{_MARK}'", re.IGNORECASE
 )
-#: INSTANT drops columns since then.
-_OLDEST: Final = (8, 0, 29)
 # A table that is partitioned has its versions in each partition.
 _VERSIONS: Final = """
 SELECT MAX(TOTAL_ROW_VERSIONS) FROM information_schema.INNODB_TABLES
 WHERE NAME LIKE %s ESCAPE '|' OR NAME LIKE %s ESCAPE '|'"""
-_MORE_VERSIONS: Final = (9, 1)
 #: A column that is added takes one, and one that is dropped another.
 _NEEDED_VERSIONS: Final = 2
 #: Measured on 9.7: INSTANT adds none to a table that has as many.
@@ -42,11 +39,6 @@ MOST_COLUMNS: Final = 1016
 def without_guard_column(create_sql: str) -> str:
     """Return a definition's text without the column of an interrupted guard."""
     return _DEFINITION.sub("", create_sql)
-
-
-def most_row_versions(version: str) -> int:
-    """Return how often columns of one table are added or dropped instantly (manual 17.12)."""
-    return 255 if version_numbers(version) >= _MORE_VERSIONS else 64
 
 
 def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
@@ -73,7 +65,7 @@ def why_no_version_left(session: SqlSession, schema: str, table: str) -> str:
 
 def why_server_cannot(version: str) -> str:
     """Return why a server, such as ``8.0.28``, drops no column instantly; empty when it does."""
-    if version_numbers(version) >= _OLDEST:
+    if Capability.INSTANT_COLUMNS.of(version):
         return ""
     return f"MySQL {version} drops no column with ALGORITHM=INSTANT"
 

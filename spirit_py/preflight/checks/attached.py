@@ -11,7 +11,7 @@ from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_
 from spirit_py.attached.triggers.model import changed_by, mentions
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.facts import version_numbers
+from spirit_py.mysql.capabilities import Capability
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.grants import scope_of
 from spirit_py.mysql.tables.definition import read_table
@@ -154,7 +154,7 @@ def _privileges(context: PreflightContext, found: tuple[Trigger, ...]) -> Findin
         )
     others = [one for one in found if f"{one.user}@{one.host}" != grants.account]
     if others and not any(grants.has_global(one) for one in _ANY_DEFINER):
-        privilege = _ANY_DEFINER[version_numbers(context.facts.version) < (8, 2)]
+        privilege = _ANY_DEFINER[not Capability.ANY_DEFINER.of(context.facts.version)]
         for one in others:
             yield refuse(
                 f"{one.label} has the definer {one.user}@{one.host}: account {grants.account}"

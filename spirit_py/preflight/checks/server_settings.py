@@ -128,15 +128,26 @@ def drop_of_old_table(context: PreflightContext) -> Findings:
         )
 
 
-_ROUNDED: Final = """
-SELECT JSON_EXTRACT(CAST('[14.809999999999999]' AS JSON), '$[0]') <> 14.809999999999999e0"""
+# The second is shown by 8.0 as -14:37:34, and stored as another value.
+_INEXACT: Final = """
+SELECT JSON_EXTRACT(CAST('[14.809999999999999]' AS JSON), '$[0]') <> 14.809999999999999e0,
+JSON_ARRAY(TIME'-366:37:34.000001') NOT LIKE '%366:37:34.000001%'"""
 
 
-def json_doubles(context: PreflightContext) -> Findings:
-    """Warn where JSON is stored and the server reads no double exactly in its text (MySQL 8.0)."""
+def json_values(context: PreflightContext) -> Findings:
+    """Warn where JSON is stored and the server keeps not each of its values (MySQL 8.0)."""
     source = context.source
-    stored = any(column.data_type == "json" for column in source.columns)
-    if stored and context.session.query(_ROUNDED)[0][0]:
+    if not any(column.data_type == "json" for column in source.columns):
+        return
+    ((rounds, changes_times),) = context.session.query(_INEXACT)
+    if changes_times:
+        yield warn(
+            f"this server ({context.facts.version}) changes a TIME of 32 hours or more within a"
+            f" JSON document when it is written: if {source.name} has one, the comparison finds it"
+            " and ends the migration",
+            "such values are made by JSON functions of a TIME, never from text; store them as text",
+        )
+    if rounds:
         yield warn(
             f"this server ({context.facts.version}) rounds numbers in JSON text in their last"
             f" digit; the documents of {source.name} are carried exactly all the same",
