@@ -47,6 +47,7 @@ class ConnectionOptions:
     options, on any machine, that it is ours before it is killed (R24). ``label``: see
     :mod:`spirit_py.mysql.own_sessions`. ``server_uuid``: the server that it must be (R14); empty
     for any. ``settings``: variables for expressions (:mod:`spirit_py.mysql.evaluation`).
+    ``unlogged``: nothing that these sessions write reaches the binlog: a rehearsal on a replica.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +61,7 @@ class ConnectionOptions:
     label: str = ""
     server_uuid: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    unlogged: bool = False
     origin: str = field(default_factory=lambda: os.urandom(8).hex(), repr=False, compare=False)
 
     @property

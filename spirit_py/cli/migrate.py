@@ -233,8 +233,16 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
     alike = named_alike(MigrationConfig, options)
     if alike.get("max_lag") == 0:
         alike["max_lag"] = None
+    connection = connection_of(options)
+    if options["on_replica"]:
+        host, port = host_and_port(options["on_replica"])
+        connection = replace(
+            connection, host=host, port=port or connection.port, socket="", unlogged=True
+        )
+        # What is written past the binary log reaches no replica, whose lag could be measured by it.
+        alike["max_lag"] = None
     return MigrationConfig(
-        connection=connection_of(options),
+        connection=connection,
         feed=_feed_options(options),
         modes=_modes(options),
         records=records_of(options),

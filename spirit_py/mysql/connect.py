@@ -172,6 +172,8 @@ def _prepare(
     server = session.value("SELECT @@GLOBAL.server_uuid")
     if options.server_uuid not in {"", server}:
         raise another_server(options.address, found=str(server), wanted=options.server_uuid)
+    if options.unlogged:
+        _write_no_log(session)
     claim(session.query, session.id, origin=options.origin, label=options.label)
     if native:
         return
@@ -179,6 +181,20 @@ def _prepare(
     # If the account may; a list of warnings that is cut short is detected (R10).
     sql = f"SET SESSION max_error_count={MOST_WARNINGS}"
     excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
+
+
+def _write_no_log(session: Session) -> None:
+    try:
+        session.execute("SET SESSION sql_log_bin=0")
+    except ServerFault as fault:
+        if fault.code != ACCESS_NEEDS_PRIVILEGE:
+            raise
+        raise Refusal(
+            "the account may not write past the binary log of the replica, as a rehearsal there"
+            " does",
+            hint="GRANT SESSION_VARIABLES_ADMIN, CONNECTION_ADMIN ON *.* to it there",
+            error_code=ErrorCode.MISSING_PRIVILEGES,
+        ) from fault
 
 
 def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:

@@ -80,6 +80,12 @@ class _EachOptions(
         BEGIN(),
         "Do everything but the cut-over, under the real load; report, and leave nothing behind.",
     ]
+    on_replica: Annotated[
+        str,
+        BEGIN(metavar="HOST[:PORT]", needs=("dry_run",)),
+        "Rehearse on this replica, by the same account, past its binary log; the server itself is"
+        " not touched.",
+    ]
     threads: Annotated[
         int,
         SPEED(least=1, most=256, live="threads", common=True),

@@ -65,7 +65,13 @@ def prepared_xa(context: PreflightContext) -> Findings:
 
 def replica(context: PreflightContext) -> Findings:
     """Refuse a replica whose replicated changes do not reach its own binary log."""
+    rehearses = context.config.connection.unlogged
     if not replica_status(context.session):
+        if rehearses:
+            yield refuse(
+                "the server of --on-replica is no replica",
+                "name a replica, or rehearse on the server itself: --dry-run alone",
+            )
         return
     logs = ("log_replica_updates", "log_slave_updates")
     if not any(context.facts.is_on(name) for name in logs):
@@ -74,7 +80,24 @@ def replica(context: PreflightContext) -> Findings:
             "migrate on the primary, or start the replica with --log-replica-updates",
         )
         return
+    if rehearses:
+        yield from _of_rehearsal(context)
+        return
     yield warn(
         "the server is a replica: the change is not made on its source",
         "migrate on the primary, unless this is what you want",
     )
+
+
+def _of_rehearsal(context: PreflightContext) -> Findings:
+    if not context.facts.is_on("read_only"):
+        yield warn(
+            "read_only is OFF on the replica: what others write there is taken for writes of its"
+            " source",
+            "SET GLOBAL read_only = ON",
+        )
+    elif missing := context.grants.missing(("CONNECTION_ADMIN",)):
+        yield refuse(
+            f"account {context.grants.account} may not write to the replica, which is read_only",
+            context.grants.grant(missing),
+        )

@@ -43,7 +43,8 @@ class Surroundings:
 
 def other_writers(context: PreflightContext) -> Findings:
     """Refuse a table that may be written through another server."""
-    if context.config.writes_only_here:
+    # On a replica the writes of its source are those that are to come, through its own binlog.
+    if context.config.writes_only_here or context.config.connection.unlogged:
         return
     for cause in causes(_look(context), context.schema, context.table):
         yield refuse(f"table {context.schema}.{context.table}: {cause}", _REMEDY)

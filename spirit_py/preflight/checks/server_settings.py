@@ -65,11 +65,14 @@ def server_settings(context: PreflightContext) -> Findings:
             f"performance_schema is OFF: {WITHOUT_PERFORMANCE_SCHEMA}",
             "start the server with --performance-schema=ON",
         )
+    rehearses = context.config.connection.unlogged
     for name in ("super_read_only", "read_only", "innodb_read_only"):
-        if facts.is_on(name):
+        if facts.is_on(name) and not (rehearses and name == "read_only"):
             yield refuse(
                 f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
-                "give the address of the primary",
+                "for a rehearsal there set it OFF meanwhile; read_only may stay ON"
+                if rehearses
+                else "give the address of the primary",
             )
             return
 

@@ -332,3 +332,15 @@ spirit_py.migrate(hosst="x")
 spirit_py.migrate(replica=[1])
 print(report.rows)
 """
+
+
+def test_a_rehearsal_on_a_replica_goes_there_past_its_log():
+    """Everything but the address is that of the server; without --dry-run it is refused."""
+    given: Any = {"host": "db1", "port": 3307, "user": "u", "database": "s", "table": "t"}
+    given |= {"alter": "ADD z INT", "on_replica": "db2"}
+    found = commands.migration_config_of(**given, dry_run=True)
+    assert (found.connection.address, found.connection.user) == ("db2:3307", "u")
+    assert found.connection.unlogged
+    assert found.max_lag is None
+    with pytest.raises(UsageFault, match="on-replica"):
+        commands.migration_config_of(**given)

@@ -1,0 +1,137 @@
+"""A rehearsal on a replica: it copies, follows and compares there, and leaves it as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spirit_py.config import MigrationConfig
+from spirit_py.errors import Refusal
+from tests.kits.connection import options_of
+from tests.kits.migrate import Migrating
+from tests.kits.replica import ACCOUNT, ReplicatedPair, replicated_pair
+from tests.kits.resume import once_at
+from tests.kits.waiting import until
+
+ROWS = 5000
+
+
+class Killed(BaseException):
+    """No program code handles it."""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Run a source and a replica, which takes no writes of others."""
+    with replicated_pair() as both:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
+        both.at.execute("SET SESSION cte_max_recursion_depth = 1000000")
+        both.at.execute(
+            "INSERT INTO r.t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+            f" WHERE i < {ROWS}) SELECT i, i * 3 FROM n"
+        )
+        until(lambda: both.rows() == ROWS, "the rows on the replica")
+        both.of.execute("SET GLOBAL read_only = ON")
+        yield both
+
+
+def config(pair: ReplicatedPair, **more: Any) -> MigrationConfig:
+    """Return the configuration of a rehearsal on the replica."""
+    there: dict[str, Any] = {"user": ACCOUNT, "password": pair.source.password, "unlogged": True}
+    connection = replace(options_of(pair.replica), **there)
+    given: dict[str, Any] = {"alter": "ADD COLUMN z INT NOT NULL DEFAULT 5", "no_shortcut": True}
+    return MigrationConfig(
+        connection=connection,
+        database="r",
+        table="t",
+        dry_run=True,
+        threads=2,
+        target_chunk_time=0.02,
+        max_lag=None,
+        **given | more,
+    )
+
+
+def values(pair: ReplicatedPair, sql: str) -> list[Any]:
+    """Return the first column of what the replica answers."""
+    pair.of.execute(sql)
+    return [row[0] for row in pair.of.fetchall()]
+
+
+def assert_as_it_was(pair: ReplicatedPair) -> None:
+    """Nothing is left on the replica, and its GTIDs are those of its source."""
+    assert values(pair, "SHOW TABLES IN r") == ["t"]
+    pair.at.execute("SELECT @@GLOBAL.gtid_executed")
+    executed = pair.at.fetchall()[0][0]
+    pair.of.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", [executed])
+    assert pair.of.fetchall()[0][0] == ""
+    pair.at.execute("REPLACE INTO r.t VALUES (1, -7)")
+    until(lambda: values(pair, "SELECT v FROM r.t WHERE id = 1") == [-7], "replication goes on")
+
+
+def test_the_writes_of_the_source_are_followed(pair, engine, monkeypatch):
+    """They arrive while rows are copied; the comparison finds no difference."""
+
+    def write() -> None:
+        pair.at.execute("UPDATE r.t SET v = v + 1 WHERE id <= 100")
+        pair.at.execute("DELETE FROM r.t WHERE id = 4999")
+        pair.at.execute("INSERT INTO r.t VALUES (9000, 1)")
+        until(lambda: 1 in values(pair, "SELECT v FROM r.t WHERE id = 9000"), "the writes")
+
+    once_at(monkeypatch, "chunk.committed", write)
+    running = Migrating(engine, config(pair))
+    report = running.end()
+    assert report.outcome == "rehearsed"
+    assert report.chunks_repaired == 0
+    assert report.rows_copied >= ROWS - 1
+    assert_as_it_was(pair)
+
+
+def test_what_a_killed_rehearsal_leaves_is_dropped_by_the_next(pair, engine, monkeypatch):
+    """Past the binary log, too."""
+
+    def kill() -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("spirit_py.migration.auxiliary.leave", lambda *_, **__: None)
+        once_at(patched, "checksum.begin", kill)
+        with pytest.raises(Killed):
+            Migrating(engine, config(pair)).end()
+    assert "_t_new" in values(pair, "SHOW TABLES IN r")
+    assert Migrating(engine, config(pair)).end().outcome == "rehearsed"
+    assert_as_it_was(pair)
+
+
+@pytest.mark.parametrize(
+    ("setting", "cause"),
+    [("super_read_only", r"takes no writes \(super_read_only=ON\)"), ("", "is no replica")],
+)
+def test_where_it_cannot_be_it_is_refused(pair, engine, setting, cause):
+    """A replica that takes no writes at all, and a server that is none."""
+    wanted = config(pair)
+    if setting:
+        pair.of.execute(f"SET GLOBAL {setting} = ON")
+    else:
+        wanted = replace(wanted, connection=replace(pair.options, unlogged=True))
+    try:
+        with pytest.raises(Refusal, match=cause):
+            Migrating(engine, wanted).end()
+    finally:
+        pair.of.execute("SET GLOBAL super_read_only = OFF")
+    assert_as_it_was(pair)
+
+
+def test_an_account_that_may_not_write_past_the_log_is_told_so(pair, engine):
+    """Before anything is written there."""
+    pair.at.execute("CREATE USER plain IDENTIFIED BY 'p'")
+    pair.at.execute("GRANT SELECT, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO plain")
+    until(lambda: "plain" in values(pair, "SELECT User FROM mysql.user"), "the account")
+    wanted = config(pair)
+    plain = replace(wanted.connection, user="plain", password="p")
+    with pytest.raises(Refusal, match="may not write past the binary log"):
+        Migrating(engine, replace(wanted, connection=plain)).end()
