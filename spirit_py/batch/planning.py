@@ -15,7 +15,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
-from spirit_py.estimates import likely_sizes
+from spirit_py.estimates import index_bytes, likely_sizes
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
@@ -30,7 +30,7 @@ from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.plan.text import how_changed
-from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
@@ -163,6 +163,8 @@ class _Planner:
             method = self._method(contexts[0])
             action, copied = how_changed(method), method.algorithm in {"copy", "unknown"}
         data, index = likely_sizes(source)
+        if copied and adds_indexes(contexts[0].statement):
+            index = self._with_new_indexes(contexts[0], index)
         return PlannedTable(
             change=change,
             action=action,
@@ -171,6 +173,16 @@ class _Planner:
             data_bytes=data,
             index_bytes=index,
         )
+
+    def _with_new_indexes(self, context: PreflightContext, known: int) -> int:
+        """Return the bytes of a table's indexes with those that its statement adds."""
+        table = context.source, context.statement
+        with tried_definition(self.session, self.trials, *table) as tried:
+            if (target := tried.target) is None:
+                return known
+            there = {one.name for one in context.source.indexes}
+            added = [one for one in target.indexes if one.name not in there]
+            return known + sum(index_bytes(target, one, context.source) for one in added)
 
     def _method(self, context: PreflightContext) -> Method:
         """Return how a table will be changed, by what its statement makes of an empty one."""

@@ -80,6 +80,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (swap.blockers, _SERVER, ErrorCode.LOCKS_UNSEEN),
         (names.check_constraints, _SOURCE, ErrorCode.CHECK_NAME),
         (as_native.clock_defaults, _NEW, ErrorCode.CLOCK_DEFAULT),
+        (disk_space.added_indexes, _NEW, ErrorCode.NO_DISK_SPACE),
         (disk_space.disk_space, _SOURCE, ErrorCode.NO_DISK_SPACE),
         (server_settings.drop_of_old_table, _SOURCE, ErrorCode.ADAPTIVE_HASH_INDEX),
         (duplicates.duplicates, _NEW, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY),

@@ -189,6 +189,11 @@ def test_the_plan_of_a_batch_knows_how_each_table_changes(two):
     assert [one.action for one in in_place.tables] == [instant, instant]
     assert [one.action for one in copied.tables] == [instant, copy]
     assert [bool(one.room) for one in (in_place, copied)] == [False, True]
+    indexed = batch_config(
+        two.db, statements=script.format("MODIFY a BIGINT, ADD INDEX (a)"), file="f.sql"
+    )
+    sizes = [one.tables[1].index_bytes for one in (copied, planned(indexed))]
+    assert sizes[0] < sizes[1]
     lines = [line.text for line in text_of(plan_of_batch(configs["ADD COLUMN n INTT"]))]
     assert any(f"refusal: {second}: the server cannot read" in line for line in lines)
     assert not any(line.startswith("  disk") for line in lines)

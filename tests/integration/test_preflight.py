@@ -13,6 +13,7 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Interrupted, Refusal, UsageFault
+from spirit_py.estimates import likely_sizes
 from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
@@ -360,6 +361,19 @@ def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatc
     monkeypatch.setattr(disk_space, "_SMALL", 1)
     (warning,) = desk.before("ADD c INT")
     assert "cannot be seen" in warning.cause
+
+
+def test_room_for_indexes_that_are_added_is_counted(db, desk, monkeypatch):
+    """The rows alone have room; with the new index it is refused, and without one it is not."""
+    db.execute(
+        "INSERT INTO t (id) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 900) SELECT i FROM n"
+    )
+    db.execute("ANALYZE TABLE t")
+    rows, indexes = likely_sizes(prepare(desk.session, desk.config("ADD c INT"))[0].source)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 2 * rows + indexes + 1)
+    assert desk.after("ADD c INT")[1] == ()
+    assert "with its new indexes" in after(desk, "ADD c INT, ADD INDEX (c)")[0]
 
 
 def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, monkeypatch):

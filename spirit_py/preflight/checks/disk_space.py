@@ -10,15 +10,19 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.names import is_ours
+from spirit_py.preflight.index_deferral import expected_bytes
+from spirit_py.statement import ClauseKind
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.statement import AlterStatement
 
 _SIZES = """
 SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _SMALL = 1 << 30
+_ADDING = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY}
 
 
 def disk_space(context: PreflightContext) -> Findings:
@@ -48,6 +52,29 @@ def disk_space(context: PreflightContext) -> Findings:
         )
     else:
         yield from _check_sort_files(context, room - table - binlog)
+
+
+def added_indexes(context: PreflightContext) -> Findings:
+    """Refuse a disk that is too small for the new table because of the indexes that it gets."""
+    rows, indexes = likely_sizes(context.source)
+    room = free_bytes(context.facts)
+    if room is None or is_ours(context) or not adds_indexes(context.statement):
+        return
+    names = [one.name for one in context.mapping.target.indexes if one.name != "PRIMARY"]
+    wanted = expected_bytes(context.session, context.mapping, names)
+    binlog = rows if context.facts.is_on("log_bin") else 0
+    if wanted > indexes and room < rows + wanted + binlog:
+        yield refuse(
+            f"the server has {human_bytes(room)} free where about"
+            f" {human_bytes(rows + wanted)} for the new table with its new indexes and"
+            f" {human_bytes(binlog)} for the binary log are needed",
+            "free disk space, or purge binary logs",
+        )
+
+
+def adds_indexes(statement: AlterStatement) -> bool:
+    """Return whether a statement adds an index or a key."""
+    return any(one.kind in _ADDING for one in statement.parsed)
 
 
 def _check_sort_files(context: PreflightContext, left: int) -> Findings:
