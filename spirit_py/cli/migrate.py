@@ -221,6 +221,15 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",
             hint="leave them out of the rehearsal",
         )
+    copying = [
+        name for name in ("no_shortcut", "keep_old_current", "defer_cutover") if options[name]
+    ]
+    if options["native"] and copying:
+        flag = f"--{copying[0].replace('_', '-')}"
+        raise UsageFault(
+            f"--native has no effect with {flag}, which has the rows copied",
+            hint="leave one of them out",
+        )
     if options["allow_zero_dates"] and options["sql_mode"] is not None:
         raise UsageFault(
             "--allow-zero-dates takes two modes from the server's sql_mode, and --sql-mode replaces"

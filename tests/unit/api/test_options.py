@@ -344,3 +344,13 @@ def test_a_rehearsal_on_a_replica_goes_there_past_its_log():
     assert found.max_lag is None
     with pytest.raises(UsageFault, match="on-replica"):
         commands.migration_config_of(**given)
+
+
+@pytest.mark.parametrize("other", ["no_shortcut", "keep_old_current", "defer_cutover"])
+def test_the_servers_own_copy_does_not_go_with_what_asks_for_ours(other):
+    """Such an option would do nothing, without a word."""
+    given: Any = {"database": "s", "table": "t", "alter": "ADD z INT", "native": "1M"}
+    value = "1h" if other == "keep_old_current" else True
+    with pytest.raises(UsageFault, match="--native has no effect with"):
+        commands.migration_config_of(**given, **{other: value})
+    assert commands.migration_config_of(**given).native == 1 << 20
