@@ -83,8 +83,7 @@ class _EachOptions(
     on_replica: Annotated[
         str,
         BEGIN(metavar="HOST[:PORT]", needs=("dry_run",)),
-        "Rehearse on this replica, by the same account, past its binary log; the server itself is"
-        " not touched.",
+        "Rehearse on this replica instead, with the same account, past its binary log.",
     ]
     threads: Annotated[
         int,
@@ -274,9 +273,7 @@ class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=
         " it. It is not requested while a writing transaction older than a second blocks it.",
     ]
     lock_timeout: Annotated[
-        Seconds,
-        LOCKS(default="1h", unless="no_lock"),
-        "How long to keep requesting that lock.",
+        Seconds, LOCKS(default="1h", unless="no_lock"), "How long to keep requesting that lock."
     ]
     no_lock: Annotated[
         bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
