@@ -236,7 +236,7 @@ def settle_old_tables(
     if run.config.drop_old_after and not for_good and _wait(run, tables, way_back):
         return
     run.go_on_to(Phase.CLEANUP)
-    if run.config.drop_old_after and not for_good:
+    if not for_good and (run.config.drop_old_after or run.state.swapped_before):
         # What is half emptied leads nowhere.
         _step(run, partial(_end_reverse, tables=tables, noted=True))
     left = _names(tables) if for_good else _drop(run, tables)
