@@ -139,7 +139,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if record is None:
         # A new table without a checkpoint is refused by a check of preflight (leftovers).
         return Afresh()
-    if found.kept_no_more:
+    if found.kept_no_more and reverse is None:
         return Afresh()
     if isinstance(record, Pointer):
         return Afresh(

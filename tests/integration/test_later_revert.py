@@ -17,6 +17,7 @@ from spirit_py.migration.reverse.revert import Revert
 from spirit_py.phases import Phase
 from spirit_py.plan import make_plan
 from spirit_py.threads import StopSwitch
+from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
@@ -24,7 +25,7 @@ from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter
-from tests.kits.resume import start
+from tests.kits.resume import once_at, start
 from tests.kits.reverse import QUICK, Client
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -56,13 +57,13 @@ class Kept:
         running.wait_until(lambda: _phase(running) is Phase.GRACE, "the grace")
         return running
 
-    def revert(self) -> RecordingReporter:
+    def revert(self, table: str = "t") -> RecordingReporter:
         """Swap back as ``spirit-py revert`` does; return what it reported."""
         notes, engine = RecordingReporter(), SharedEngine(self.engine)
         config = RevertConfig(
             connection=connection_options(self.db),
             database=self.db.name,
-            table="t",
+            table=table,
             threads=2,
             feed=QUICK,
         )
@@ -236,3 +237,83 @@ def test_a_grace_that_is_over_ends_the_way_back(kept):
     assert kept.migrate(drop_old_after=0.5).end().outcome == "done"
     with pytest.raises(Refusal, match="no old table is kept"):
         kept.revert()
+
+
+def test_tables_that_were_changed_together_go_back_together(kept):
+    """Whichever is named; a column with values only in the new definition is lost, as is said."""
+    kept.db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    kept.db.execute("INSERT INTO u VALUES (1, 1), (2, 2)")
+    statement = f"ALTER TABLE t {ALTER}; ALTER TABLE u ADD COLUMN e INT"
+    given: dict[str, Any] = {"table": "", "alter": "", "statement": statement}
+    start(kept.engine, kept.db, **given, no_shortcut=True, drop_old_after=math.inf).end()
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    kept.db.execute("INSERT INTO u VALUES (3, 3, 3)")
+    said = kept.revert(table="u")
+    assert said.said("a revert loses the values of column e")
+    assert kept.rows() == {**FIRST, 7: (-1, "first7")}
+    assert kept.db.query("SELECT * FROM u ORDER BY id") == [(1, 1), (2, 2), (3, 3)]
+    assert set(tables(kept.db)) == {"t", "u"}
+
+
+class Killed(BaseException):
+    """No program code handles it."""
+
+
+@pytest.mark.parametrize("then", ["revert", "migrate"])
+def test_a_revert_that_was_killed_after_its_swap_back_is_finished(kept, monkeypatch, then):
+    """What was swapped out is dropped by a revert, or by the migration's own command."""
+
+    def kill() -> None:
+        raise Killed
+
+    kept.migrate(drop_old_after=math.inf).end()
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    with monkeypatch.context() as patched:
+        once_at(patched, "cleanup.old_table", kill)
+        with pytest.raises(Killed):
+            kept.revert()
+    assert kept.columns() == ["id", "v", "u"]
+    assert "_t_undone" in tables(kept.db)
+    if then == "revert":
+        kept.revert()
+    else:
+        assert kept.migrate(drop_old_after=math.inf).end().outcome == "reverted"
+    assert kept.rows() == {**FIRST, 7: (-1, "first7")}
+    assert set(tables(kept.db)) == {"t"}
+
+
+def test_the_place_of_a_deferred_swap_is_noted_too(kept):
+    """It is that of the swap, whenever that is made."""
+    running = kept.migrate(drop_old_after=math.inf, defer_cutover=True)
+    running.wait_until(lambda: _phase(running) is Phase.SENTINEL, "the deferral")
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    kept.db.execute("DROP TABLE _t_snt")
+    assert running.end().outcome == "done"
+    kept.db.execute("UPDATE t SET v = -2 WHERE id = 9")
+    kept.revert()
+    assert kept.rows() == {**FIRST, 7: (-1, "first7"), 9: (-2, "first9")}
+
+
+def test_a_table_that_was_emptied_since_is_not_swapped_back(kept):
+    """TRUNCATE is DDL: what the old table holds is the operator's to see."""
+    kept.migrate(drop_old_after=math.inf).end()
+    kept.db.execute("TRUNCATE TABLE t")
+    with pytest.raises(ReverseReplicationLost):
+        kept.revert()
+    assert "_t_old" in tables(kept.db)
+
+
+def test_two_reverts_at_once_make_one(kept):
+    """The second is answered as the first, or finds that it was made."""
+    running = kept.in_grace()
+    calls = [BackgroundCall(kept.revert) for _ in range(2)]
+    ended = []
+    for call in calls:
+        try:
+            ended.append(call.result())
+        except Refusal as refusal:
+            ended.append(refusal)
+    assert any(not isinstance(one, Refusal) for one in ended)
+    assert running.end().outcome == "reverted"
+    assert kept.rows() == FIRST
+    assert set(tables(kept.db)) == {"t"}
