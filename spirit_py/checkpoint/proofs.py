@@ -245,6 +245,19 @@ def _where(session: SqlSession, table: ReverseTable, proof: Identity) -> Where:
     return Where.BACK if is_one_of(session, *table.name, proof) else Where.UNCLEAR
 
 
+def why_not_back(session: SqlSession, record: ReverseRecord) -> str:
+    """Return why a place that was noted leads nowhere any more, but for the binlog; or nothing."""
+    if record.reason:
+        return record.reason
+    for table in record.tables:
+        for name, noted in ((table.old, table.old_shape), (table.table, table.now_shape)):
+            found = shape_here(session, table.schema, name)
+            if found != noted:
+                what = f"the definition of {table.schema}.{name} was changed since the swap"
+                return what if found else f"{table.schema}.{name} is gone"
+    return ""
+
+
 def any_old_table(session: SqlSession, record: ReverseRecord) -> bool:
     """Return whether there is an old table left."""
     return any(shape_here(session, table.schema, table.old) for table in record.tables)
@@ -273,8 +286,8 @@ def _left(session: SqlSession, record: ReverseRecord) -> ReverseFound | None:
     if not any_old_table(session, record):
         return None
     if record.is_noted:
-        state = ReverseState.NOTED
-        return ReverseFound(state=state, names=record.names, reason=record.reason)
+        why = why_not_back(session, record)
+        return ReverseFound(state=ReverseState.NOTED, names=record.names, reason=why)
     if where is Where.FORWARD and record.state != ENDED:
         until = datetime.fromtimestamp(record.until, UTC).isoformat(" ", "seconds")
         over = record.until <= float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])

@@ -14,10 +14,11 @@ from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted
 from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
 from spirit_py.checkpoint.examination import examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
-from spirit_py.checkpoint.proofs import Where, shape_here, where_is
+from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
 from spirit_py.checkpoint.record import FOLLOWING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
+from spirit_py.contracts import Origin
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.look import global_read_lock
 from spirit_py.locks.named import named_lock_holder
@@ -36,13 +37,13 @@ from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Origin, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
 
@@ -241,7 +242,7 @@ class _Listing:
             again="fail" if resumes and back is ReverseState.LOST else again,
             reason=reason,
             binlog=unseen or found.unreachable,
-            reverse=_reverse(session, CheckpointTable(*home)),
+            reverse=_reverse(session, CheckpointTable(*home), reach),
         )
         if seen.state == HANGING:
             seen = replace(seen, held_up_by=global_read_lock(session))
@@ -350,7 +351,9 @@ def _built(session: SqlSession, target: Name, whole: str, run: str) -> str:
     return f"being built now (server session {builder}{how})"
 
 
-def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown | None:
+def _reverse(
+    session: SqlSession, checkpoint: CheckpointTable, reach: Callable[[str, float, Origin], str]
+) -> ReverseShown | None:
     try:
         record = checkpoint.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
@@ -358,15 +361,16 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
     if record is None:
         return None
     now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
-    noted = record.is_noted and record.state == FOLLOWING
-    state = ReverseState.NOTED.value if noted else record.state
-    return ReverseShown(
-        state=REVERTED if where_is(session, record) is Where.BACK else state,
-        reason=record.reason,
-        left=None if record.is_noted else round(record.until - now, 3),
-        age=round(checkpoint.age(session, ReverseRecord), 3),
-        losses=tuple(record.losses),
-    )
+    age = checkpoint.age(session, ReverseRecord)
+    state, reason = record.state, record.reason
+    if where_is(session, record) is Where.BACK:
+        state = REVERTED
+    elif record.is_noted:
+        reason = why_not_back(session, record) or reach(record.position, age, Origin())
+        state = ReverseState.NOTED.value if state == FOLLOWING else state
+    left = None if record.is_noted else round(record.until - now, 3)
+    losses, age = tuple(record.losses), round(age, 3)
+    return ReverseShown(state=state, reason=reason, left=left, age=age, losses=losses)
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:

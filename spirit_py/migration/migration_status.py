@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
-from spirit_py.checkpoint.record import FOLLOWING
+from spirit_py.checkpoint.record import FOLLOWING, REVERTING
 from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
@@ -48,6 +48,8 @@ class ReverseShown:
         more = list(self.losses)
         if self.left is None:
             said = "spirit-py revert swaps back, as long as the binlog reaches to the swap"
+            if self.state == REVERTING:
+                said = "a revert was begun; spirit-py revert finishes it"
             return [f"  reverse    {said}", *(f"             {line}" for line in more)]
         left = human_seconds(self.left)
         until = f"for {left} more" if self.left > 0 else "its time has passed"

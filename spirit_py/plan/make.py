@@ -35,7 +35,7 @@ from spirit_py.spark.choice import engine_of
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import unprotected
 from spirit_py.statement.index_definitions import without_indexes
-from spirit_py.table.build import losses_of, no_way_back, way_back
+from spirit_py.table.build import NO_REVERT, losses_of, no_way_back, way_back
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import unwatched
 
@@ -314,7 +314,9 @@ class _Maker:
         except Refusal as refusal:
             if asked:
                 raise
-            self.noted.warnings.append(Note(cause=no_way_back(refusal), table=name))
+            self.noted.warnings.append(
+                Note(cause=f"{NO_REVERT}: {no_way_back(refusal)}", table=name)
+            )
             return
         losses = losses_of(back, name) if asked else ()
         self.noted.warnings += [Note(cause=line, table=name) for line in losses]

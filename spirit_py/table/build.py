@@ -273,11 +273,12 @@ def reverse_mapping(
 
 
 _NOT_POSSIBLE: Final = "reverse replication is not possible: "
+NO_REVERT: Final = "spirit-py revert will not be possible"
 
 
 def no_way_back(refusal: Refusal) -> str:
-    """Return the same of a revert that nobody has asked for yet."""
-    return f"spirit-py revert will not be possible: {refusal.message.removeprefix(_NOT_POSSIBLE)}"
+    """Return why a revert, which nobody has asked for yet, would not be possible."""
+    return refusal.message.removeprefix(_NOT_POSSIBLE)
 
 
 def _impossible(reason: str, remedy: str = "") -> Refusal:

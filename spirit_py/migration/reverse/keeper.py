@@ -50,6 +50,7 @@ _STILL: Final = (
 )
 #: The server refused the account, and the hint says what has to be done about it.
 _OF_THE_ACCOUNT: Final = frozenset({ErrorCode.ACCESS_DENIED, ErrorCode.MISSING_PRIVILEGES})
+_STILL_RUNS: Final = "reverse replication still runs"
 _BACK: Final = "the old definition is in place again; spirit-py revert drops what is left"
 
 
@@ -95,6 +96,8 @@ def begin(
 
 class Keeper:
     """Runs reverse replication of one migration's tables: :meth:`run` or :meth:`revert`, once.
+
+    :meth:`run` may be repeated for a place that is only noted.
 
     The caller holds the named locks of the tables. A signal ends it, and the position is written.
     ``back``: an earlier process has swapped the tables back already. ``stays``: the old tables do,
@@ -143,12 +146,18 @@ class Keeper:
                 )
             if self._asked is None or self._asked.answer.state == FAILED:
                 self._asked, self._skip_drop = Conversation(), skip_drop
+            elif skip_drop != self._skip_drop:
+                raise errors.Refusal(
+                    "another revert is at work, with another choice of --skip-drop",
+                    hint="wait for its end; see spirit-py status",
+                    error_code=ErrorCode.REQUEST_REFUSED,
+                )
             return self._asked
 
     @property
-    def record(self) -> ReverseRecord:
-        """The record as it was written last."""
-        return self._record.record
+    def swapped(self) -> bool:
+        """Whether this process has swapped the tables back."""
+        return self._swap is not None and self._swap.swapped
 
     @property
     def asked(self) -> bool:
@@ -204,6 +213,8 @@ class Keeper:
 
     @contextlib.contextmanager
     def _following(self) -> Iterator[None]:
+        # What broke the feed of an earlier call is over.
+        self._stop = self._job.stop.linked()
         with contextlib.ExitStack() as stack:
             try:
                 self._pairs = open_reverse_feed(self._job, self._record.record, self._stop, stack)
@@ -230,11 +241,13 @@ class Keeper:
             asked = self._asked
             if asked is not None and not asked.ended and self._answer(asked):
                 return True
+            if noted and not self.asked:
+                kept.save(self._position())
+                return False
             if self.is_over(left):
                 if self._stays:
                     kept.write(position=self._position(), until=0.0)
-                if not noted:
-                    job.tell(ReverseEnded(tables=names, reason="its time has passed"))
+                job.tell(ReverseEnded(tables=names, reason="its time has passed"))
                 return False
             job.show(
                 f"spirit-py revert; reverse replication ends in {human_seconds(max(0.0, left))}"
@@ -313,7 +326,8 @@ class Keeper:
         if isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
-        said = f"the revert failed: {error.message}; reverse replication still runs"
+        goes_on = "the old table is kept" if self._record.record.is_noted else _STILL_RUNS
+        said = f"the revert failed: {error.message}; {goes_on}"
         self._job.tell(RevertFailed(said=said, reason=error.message))
 
     def _swap_back(self, *, skip_drop: bool) -> None:

@@ -18,7 +18,7 @@ from spirit_py.migration.swap.old_tables import after_change
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
-from spirit_py.table.build import no_way_back
+from spirit_py.table.build import NO_REVERT, no_way_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +48,9 @@ def plan_way_back(
     except Refusal as refusal:
         if config.keep_old_current:
             raise
-        run.warn(no_way_back(refusal))
-        tables = tuple(map(reverse_table, mappings))
-        return ReverseRecord(tables=tables, state=ENDED, reason=refusal.message)
+        why = no_way_back(refusal)
+        run.warn(f"{NO_REVERT}: {why}")
+        return ReverseRecord(tables=tuple(map(reverse_table, mappings)), state=ENDED, reason=why)
     record = ReverseRecord(tables=tables, modes=config.modes)
     for line in record.losses if config.keep_old_current else ():
         run.warn(line)
@@ -98,6 +98,8 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         noted = old_table_of(session, table)
         if wanted and not (noted and noted.followed):
             run.warn("no reverse replication: the earlier run ended before it began")
+        elif run.config.drop_old_after and not (noted and noted.followed):
+            run.warn(f"{NO_REVERT}: the earlier run ended before it noted the place of its swap")
         return False
     if where_is(session, record) is Where.BACK:
         run.go_on_to(Phase.KEEP)
@@ -123,7 +125,8 @@ class WayBack:
 
     def __init__(self, run: Run, record: ReverseRecord) -> None:
         self._run = run
-        self._offer(record)
+        self._keeper = Keeper(run, record)
+        run.keep_with(self._keeper)
 
     @classmethod
     def of(cls, run: Run, table: tuple[str, str]) -> WayBack | None:
@@ -132,27 +135,28 @@ class WayBack:
         noted = record is not None and record.is_noted and record.state != ENDED
         return cls(run, record) if record is not None and noted else None
 
-    def _offer(self, record: ReverseRecord) -> None:
-        self._keeper = Keeper(self._run, record)
-        self._run.keep_with(self._keeper)
-
     def taken(self) -> bool:
         """Answer a revert that waits; True once it is made. OutcomeUnknown, or a stop."""
-        if not self._keeper.asked:
+        keeper, why = self._keeper, ""
+        if not keeper.asked:
             return False
         try:
-            if self._keeper.run():
-                self._run.note(PlainFact.REVERTED)
-                return True
+            reverted = keeper.run()
+        except OutcomeUnknown as error:
+            keeper.fail(error)
+            raise
         except SpiritError as error:
             self._run.stop.check()
-            self._keeper.fail(error)
-            if isinstance(error, OutcomeUnknown):
-                raise
-            self._run.warn(f"the revert failed: {error.message}")
-        if self._keeper.record.state != ENDED:
-            self._offer(self._keeper.record)
-        return False
+            keeper.fail(error)
+            reverted, why = False, error.message
+        if not reverted and keeper.swapped:
+            keeper.finish(skip_drop=False)
+            reverted = True
+        if reverted:
+            self._run.note(PlainFact.REVERTED)
+        elif why:
+            self._run.warn(f"the revert failed: {why}; the old table is dropped when it is due")
+        return reverted
 
     def closed(self) -> bool:
         """Take no more requests; False as long as one waits."""

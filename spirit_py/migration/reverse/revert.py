@@ -9,12 +9,14 @@ from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint import live
 from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
-from spirit_py.checkpoint.proofs import Where, find_reverse, old_tables, where_is
+from spirit_py.checkpoint.proofs import Where, find_reverse, old_tables, where_is, why_not_back
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, Interrupted, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.events import swap
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spirit_py.checkpoint.live import LiveFigures
-    from spirit_py.checkpoint.record import ReverseRecord
     from spirit_py.config import RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
@@ -241,7 +242,7 @@ class Revert(Job):
                     self.tell(swap.RevertRequested(session=holder))
                     if self._ask(session, RequestQueue(*found.home)):
                         return
-            noted = "the old table is as it was at the swap; reading the binlog since the swap"
+            noted = "nothing has followed the swap until now: reading the binlog since the swap"
             said = swap.RevertStepBegun(step="drain", said=noted)
             self.tell(said if found.is_noted else swap.RevertTakenOver())
             self._take_over(found, known)
@@ -253,19 +254,24 @@ class Revert(Job):
             read_grants(session).require(("SELECT",), self.config.database, HIDDEN, names)
             require_name(session, self.config.database, self.config.table)
             raise Refusal(
-                f"there is no reverse replication of {self._name}, and no old table is kept that"
-                " could follow it",
+                f"{self._name} cannot be swapped back: no reverse replication of it runs, and the"
+                " place of a swap is not noted",
                 hint="spirit-py migrate --drop-old-after or --keep-old-current makes a revert"
                 " possible; see spirit-py status",
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
-        if record.state == ENDED and record.is_noted:
-            raise Refusal(
-                f"{self._name} cannot be swapped back: {record.reason}",
-                hint="the table stays as it is; the old one is as it was at the swap, see what only"
-                " it holds",
-                error_code=ErrorCode.NO_REVERSE_REPLICATION,
+        if record.is_noted and where_is(session, record) is not Where.BACK:
+            age = CheckpointTable(*record.home).age(session, ReverseRecord)
+            position = record.position
+            why = why_not_back(session, record) or why_unreachable(
+                self.config.connection, position, age=age
             )
+            if why:
+                raise Refusal(
+                    f"{self._name} cannot be swapped back: {why}",
+                    hint="the table stays as it is; see what only the old one holds",
+                    error_code=ErrorCode.NO_REVERSE_REPLICATION,
+                )
         if record.state == ENDED:
             raise Refusal(
                 f"reverse replication of {self._name} has ended: {record.reason}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from spirit_py.binlog.xa import recoverable
@@ -44,6 +45,13 @@ def binlog_retention(context: PreflightContext) -> Findings:
     seconds = context.facts.number("binlog_expire_logs_seconds")
     if not seconds and service is not Service.AZURE:
         return
+    grace = context.config.drop_old_after
+    if seconds < grace < math.inf:
+        yield warn(
+            f"the server keeps its binary log for {seconds} s: spirit-py revert is possible for"
+            " that long, not for as long as the old table is kept",
+            how_to_set(service, "binlog_expire_logs_seconds", str(int(grace))),
+        )
     if seconds < needed:
         kept_for = f"for {seconds} s" if seconds else "only until it is read"
         yield warn(
