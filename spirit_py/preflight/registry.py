@@ -74,13 +74,13 @@ _SERVER, _SOURCE, _NEW = CheckScope.SERVER, CheckScope.SOURCE, CheckScope.AFTER_
 CHECKS: tuple[Check, ...] = tuple(
     Check(run.__name__, scope, run, code)
     for run, scope, code in (
+        (disk_space.added_indexes, _NEW, ErrorCode.NO_DISK_SPACE),
         (as_native.auto_increment, _NEW, ErrorCode.AUTO_INCREMENT),
         (binary_log.binlog_filters, _SERVER, ErrorCode.BINLOG_FILTERED),
         (binary_log.binlog_retention, _SOURCE, ErrorCode.BINLOG_RETENTION),
         (swap.blockers, _SERVER, ErrorCode.LOCKS_UNSEEN),
         (names.check_constraints, _SOURCE, ErrorCode.CHECK_NAME),
         (as_native.clock_defaults, _NEW, ErrorCode.CLOCK_DEFAULT),
-        (disk_space.added_indexes, _NEW, ErrorCode.NO_DISK_SPACE),
         (disk_space.disk_space, _SOURCE, ErrorCode.NO_DISK_SPACE),
         (server_settings.drop_of_old_table, _SOURCE, ErrorCode.ADAPTIVE_HASH_INDEX),
         (duplicates.duplicates, _NEW, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY),

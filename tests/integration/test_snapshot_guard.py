@@ -326,9 +326,12 @@ def test_a_column_that_cannot_be_dropped_is_not_swapped_in(db, monkeypatch):
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     limits = looking()
     dump, (one,), cutover = swap(db, "auto", limits=limits)
-    refused = []
+    refused: list[object] = []
+    really = guard_column.drop_column
 
     def refuse(*given):
+        if refused:
+            return really(*given)
         refused.append(given)
         raise ServerFault(4092, "Maximum row versions reached", where="test")
 
