@@ -247,6 +247,24 @@ def test_a_full_disk_is_refused_by_both(table: Database, monkeypatch: pytest.Mon
     assert both(table, "--alter", ANY) == ({"no-disk-space"}, {"no-disk-space"})
 
 
+def test_a_disk_too_small_for_a_new_index_is_refused_by_both(
+    table: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows have room; only the new definition shows that its index has none."""
+    table.execute(
+        "INSERT INTO t (id, a, n) WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL"
+        " SELECT i + 1 FROM n WHERE i < 1900) SELECT i, i, i FROM n"
+    )
+    table.query("ANALYZE TABLE t")
+    ((rows,),) = table.query(
+        "SELECT DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_NAME = 't'"
+        " AND TABLE_SCHEMA = DATABASE()"
+    )
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 2 * rows + 1)
+    alter = ("--alter", "ADD INDEX (a)", "--no-shortcut")
+    assert both(table, *alter) == ({"no-disk-space"}, {"no-disk-space"})
+
+
 def test_a_server_that_is_too_old_is_refused_by_both(
     table: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
