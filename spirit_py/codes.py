@@ -47,6 +47,7 @@ class ErrorCode(enum.StrEnum):
     STATEMENT_NOT_UNDERSTOOD = "statement-not-understood"
     CLAUSE_NOT_SUPPORTED = "clause-not-supported"
     ROWS_WOULD_GO = "rows-would-go"
+    KEEP_REFUSED = "keep-refused"
     DEFINITION_REFUSED = "definition-refused"
     OTHER_MODES_ACCEPT = "other-modes-accept"
     OTHER_MODES_CHOSEN = "other-modes-chosen"

@@ -80,11 +80,15 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionModes:
-    """The modes of the session whose native ALTER a migration is like; unset: the server's."""
+    """The modes of the session whose native ALTER a migration is like; unset: the server's.
+
+    ``keep``: the expression of the rows that it keeps; empty for all.
+    """
 
     sql_mode: str | None = None
     allow_zero_dates: bool = False
     innodb_strict_mode: str = ""
+    keep: str = ""
 
     @property
     def options(self) -> str:
@@ -98,6 +102,8 @@ class SessionModes:
             chosen.append("--allow-zero-dates")
         if self.innodb_strict_mode:
             chosen.append(f"--innodb-strict-mode {shlex.quote(self.innodb_strict_mode)}")
+        if self.keep:
+            chosen.append(shlex.join(["--keep", self.keep]))
         return " ".join(chosen)
 
 

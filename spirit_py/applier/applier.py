@@ -16,6 +16,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import identifier_list, quote_identifier
+from spirit_py.table.values import KeyedChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.values import KeyedChange, RenderedRow
+    from spirit_py.table.values import RenderedRow
     from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
@@ -59,8 +60,12 @@ class SqlApplier:
         keys: Sequence[str] = (),
     ) -> int:
         """Write row images with multi-row REPLACE; ValueLost (R10), ServerFault after retries."""
-        if mapping.lookup.lingers and len(keys) != len(rows):
+        if mapping.deletes_first and len(keys) != len(rows):
             raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
+        if mapping.keep is not None:
+            changes = list(map(KeyedChange, keys, rows))
+            self.write_state(mapping, lambda: [changes], session, complete=False)
+            return len(rows)
         # If one row must be staged all are: several may be of one key, in order.
         if _through_stage(mapping, rows):
             for at in range(0, len(rows), self.batch_rows):
@@ -77,7 +82,7 @@ class SqlApplier:
         self, mapping: TableMapping, changes: Sequence[KeyedChange], session: SqlSession | None
     ) -> None:
         """Apply changes in their order, in one transaction; see the contract."""
-        if mapping.lookup.lingers:
+        if mapping.deletes_first:
             self.write_state(mapping, lambda: [changes], session, complete=False)
             return
         staged = _through_stage(mapping, (change.row for change in changes if change.row))
@@ -209,6 +214,7 @@ class SqlApplier:
             f"INSERT INTO {staged} ({stage.old_names(mapping)}) SELECT {stage.old_names(mapping)}"
             f" FROM {mapping.source.quoted} FORCE INDEX ({index})"
             f" WHERE ({names}) IN ({', '.join(keys)})"
+            + (f" AND {mapping.keep.condition()}" if mapping.keep is not None else "")
         )
         judge_warnings(session, mapping)
         if mapping.kept:

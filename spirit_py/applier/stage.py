@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def old_names(mapping: TableMapping) -> str:
-    """Return the quoted old columns in pair order."""
-    return identifier_list(pair.old.name for pair in mapping.pairs)
+    """Return the quoted columns of a row image, in order."""
+    return identifier_list(column.name for column in mapping.imaged)
 
 
 def stage_table(mapping: TableMapping, kind: str = "rows") -> str:

@@ -135,8 +135,14 @@ def _insert(mapping: TableMapping, verb: str) -> str:
     return (
         f"{verb} INTO {mapping.target.quoted} ({identifier_list(mapping.insert_names)})"
         f" SELECT {', '.join([*values, *(fill.sql for fill in mapping.fills)])}"
-        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
+        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}{_kept(mapping)}"
     )
+
+
+def _kept(mapping: TableMapping) -> str:
+    """Return the condition, to follow others, that a staged row is kept."""
+    rows = stage.stage_table(mapping, "rows")
+    return "" if mapping.keep is None else f" AND {mapping.keep.condition(rows)}"
 
 
 def _named(
@@ -167,7 +173,7 @@ def _left_over(mapping: TableMapping) -> str:
     new = f"{mapping.target.quoted}.{quote_identifier(mapping.new_key_columns[0])}"
     return (
         f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
-        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
+        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}{_kept(mapping)}"
         f" STRAIGHT_JOIN {converted} ON {converted}.{number} = {keys}.{number}"
         f" LEFT JOIN {mapping.target.quoted} ON {ordered.found(mapping, 'row_keys')}"
         f" WHERE {new} IS NULL) AS left_over"

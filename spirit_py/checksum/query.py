@@ -92,7 +92,7 @@ class ComparisonPlan:
         if not (self.aligned and same and walk_directions(index)[: len(names)] == directions):
             return None
         key = replace(index, parts=index.parts[: len(names)])
-        return replace(mapping, source=mapping.target, key=key)
+        return replace(mapping, source=mapping.target, key=key, keep=None)
 
     def staged_column(self, pair: ColumnPair) -> str:
         """Name the staging table's column of a staged pair, qualified."""
@@ -161,7 +161,14 @@ class ComparisonPlan:
         return f"{stage_table(self.mapping, 'new')} AS {_STAGE} STRAIGHT_JOIN {table} ON {on}"
 
     def where(self, side: Side, rows: Selection) -> str:
-        """Render which rows of a table are meant; the first chunk has those with a NULL key."""
+        """Render which rows of a table are meant; of the source only those that are kept."""
+        where, keep = self._of_range(side, rows), self.mapping.keep
+        if side == TARGET or keep is None:
+            return where
+        return f"({where}) AND {keep.condition(_ROW)}"
+
+    def _of_range(self, side: Side, rows: Selection) -> str:
+        """Render a range of the key; the first chunk has rows with a NULL key."""
         if side == TARGET and not self.aligned:
             return "TRUE"
         columns = self.key_columns(side)
@@ -255,6 +262,8 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None =
         for old, new in zip(mapping.key_columns, plan.mapping.new_key, strict=True)
         for condition in _leads_to(old, new)
     )
+    if mapping.keep is not None:
+        on += f" AND {mapping.keep.condition('`o`')}"
     source = f"{mapping.source.quoted} AS `o`"
     where = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
     if among is not None:

@@ -77,6 +77,8 @@ def _require_one_way(options: dict[str, Any]) -> None:
         raise UsageFault(
             "--tables and --statements do not go together", hint="use one command for each"
         )
+    if options["keep"] and options["alter"] is None and not options["statements"]:
+        options["alter"] = "FORCE"
     if options["tables"] and not options["alter"]:
         raise UsageFault("--tables and --alter go together", hint="add --alter")
     if options["statements"] and options["alter"]:
@@ -187,6 +189,8 @@ def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:
     """Build the configuration from the command line's values; raises UsageFault."""
+    if options["keep"] and options["alter"] is None and not options["statement"]:
+        options["alter"] = "FORCE"
     clauses = options["table"] or options["alter"]
     nothing = not options["statement"] and not options["table"] and options["alter"] is None
     if nothing or (options["statement"] and clauses):
@@ -268,6 +272,7 @@ def _modes(options: dict[str, Any]) -> SessionModes:
         sql_mode=given,
         allow_zero_dates=options["allow_zero_dates"],
         innodb_strict_mode=options["innodb_strict_mode"] or "",
+        keep=options["keep"] or "",
     )
 
 

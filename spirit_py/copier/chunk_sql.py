@@ -41,7 +41,8 @@ def row_lookup_sql(
 
 def _range(mapping: TableMapping, chunk: Chunk) -> str:
     where = chunk_predicate(mapping.key_columns, chunk, walk_directions(mapping.key))
-    return f"{forced_source(mapping)} WHERE {where}"
+    kept = "" if mapping.keep is None else f" AND {mapping.keep.condition()}"
+    return f"{forced_source(mapping)} WHERE {f'({where})' if kept else where}{kept}"
 
 
 def copying_slots(mapping: TableMapping, origin: str) -> str:

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkCopied:
-    """What a copied chunk cost; ``seconds`` of its statements alone. The crew sets ``on_spark``."""
+    """What a copied chunk cost; ``seconds`` of its statements alone. The crew sets ``on_spark``.
+
+    ``rows`` of the source were read, of which ``left_out`` were not kept.
+    """
 
     number: int
     rows: int
     seconds: float
+    left_out: int = 0
     retries: int = 0
     on_spark: bool = False
 
@@ -49,10 +53,11 @@ class CopyStatistics:
 
     ``rows_per_second`` is over ten seconds, ``steady_rows_per_second`` over a minute.
     ``replaced_chunks`` were repeated after a transient fault. ``rows_before`` (of earlier runs) and
-    ``spark_rows`` are parts of ``rows``.
+    ``spark_rows`` are parts of ``rows``, as are the ``left_out`` of ``--keep``.
     """
 
     rows: int = 0
+    left_out: int = 0
     rows_before: int = 0
     chunks: int = 0
     seconds: float = 0.0
@@ -154,6 +159,7 @@ class CopyMeter:
                 in_flight=seen.in_flight - 1,
                 rows_in_flight=seen.rows_in_flight - target_rows,
                 rows=seen.rows + rows,
+                left_out=seen.left_out + copied.left_out,
                 chunks=seen.chunks + 1,
                 chunk_seconds=seen.chunk_seconds + seconds,
                 replaced_chunks=seen.replaced_chunks + copied.retries,

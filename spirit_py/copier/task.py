@@ -54,6 +54,9 @@ _HINT: Final = (
     "change the row in the source, then run the same command again: it resumes; or change the"
     " ALTER, and begin again with --start-afresh"
 )
+_ROWS_READ: Final = (
+    "SHOW SESSION STATUS WHERE Variable_name IN ('Handler_read_next', 'Handler_read_prev')"
+)
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
 
@@ -157,13 +160,14 @@ class ChunkWriter:
             step(self._take_lock, lock, self._label(chunk))
             step(self._wait_until_visible, order)
             points.reach("chunk.executing")
-            rows, seconds = 0, 0.0
+            rows, left_out, seconds = 0, 0, 0.0
             for part, piece in enumerate(chunk.parts):
                 if part:
                     points.reach("chunk.part")
                 self._rest.take()
                 began = time.monotonic()
-                rows += step(self._write, order, part, piece)
+                read, written = step(self._write, order, part, piece)
+                rows, left_out = rows + read, left_out + read - written
                 spent = time.monotonic() - began
                 seconds += spent
                 self._rest.owe(spent, order.rest)
@@ -171,7 +175,9 @@ class ChunkWriter:
             step(self._release, lock)
         except ServerFault as fault:
             raise self._explained(chunk, part, fault) from fault
-        return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
+        return ChunkCopied(
+            number=chunk.number, rows=rows, left_out=left_out, seconds=seconds, retries=retries
+        )
 
     def _release(self, lock: str) -> None:
         """Release the chunk's lock as often as it was taken, by interrupted attempts too."""
@@ -211,14 +217,23 @@ class ChunkWriter:
                 error_code=ErrorCode.COMMITS_STALLED,
             )
 
-    def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> int:
+    def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
+        """Write a part; return how many rows of the source were read, and written."""
         sql = copy_sql(self._spec.mapping, piece)
+        before = self._rows_read()
         with committing_as(self._own, order.gtid_of(part)):
             affected = self._own.execute(sql)
             # As in "Records: 3  Duplicates: 1  Warnings: 0"; replaced ones count once.
             found = re.search(r"Records: (\d+)", self._own.info)
             self._refuse_warnings(order.chunk, part)
-        return int(found[1]) if found else affected
+        written = int(found[1]) if found else affected
+        return max(written, self._rows_read() - before), written
+
+    def _rows_read(self) -> int:
+        """Return how many rows the session has read by an index; only where some are left out."""
+        if self._spec.mapping.keep is None:
+            return 0
+        return sum(int(row[1]) for row in self._own.query(_ROWS_READ))
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):

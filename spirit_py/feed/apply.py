@@ -83,7 +83,7 @@ class BatchApplier:
             self._applier.delete_keys(mapping, keys, session)
         else:
             rows = [change.image.render() for change in changes]
-            if mapping.lookup.lingers:
+            if mapping.deletes_first:
                 keys = [change.image.key_sql for change in changes]
                 self._applier.upsert_rows(mapping, rows, session, keys)
             else:

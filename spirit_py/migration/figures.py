@@ -101,6 +101,7 @@ class Figures:
         counted: dict[str, Any] = {
             "rows_copied": sum(one.rows for one in copied) + sum(rows for rows, _ in before),
             "rows_copied_by_spark": sum(one.spark_rows for one in copied),
+            "rows_left_out": sum(one.left_out for one in copied),
             "chunks": sum(one.chunks for one in copied) + sum(chunks for _, chunks in before),
         }
         if waited := self.waited():

@@ -214,6 +214,9 @@ def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
         for column in mapping.target.columns
         if not column.generated
     ]
+    hint, _, where = of.partition(" WHERE ")
+    if mapping.keep is not None:
+        of = f"{hint} WHERE ({where or 'TRUE'}) AND {mapping.keep.condition()}"
     rows = f"(SELECT {', '.join([*columns, *more])} FROM {mapping.source.quoted}{of}) AS {_ROWS}"
     for column in mapping.target.columns:
         if column.generated:

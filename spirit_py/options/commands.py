@@ -75,6 +75,12 @@ class _Comparing(TypedDict, total=False):
 class _EachOptions(
     _OnSpark, _Alter, WaitOptions, SwapOptions, _Comparing, PassableOption, total=False
 ):
+    keep: Annotated[
+        str,
+        BEGIN(metavar="EXPRESSION"),
+        "Keep only rows for which this is true, such as \"created_at >= '2025-01-01'\"; all others"
+        " are not in the new table. May stand without --alter.",
+    ]
     dry_run: Annotated[
         bool,
         BEGIN(),

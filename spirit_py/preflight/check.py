@@ -147,6 +147,8 @@ def first_row(
 ) -> tuple[Any, ...] | None:
     """Return columns of some row that meets the condition; raise ServerFault if out of time."""
     table = quote_table(context.schema, context.table)
+    if context.made is not None and context.made.keep is not None:
+        condition = f"({condition}) AND {context.made.keep.condition()}"
     hint = f"/*+ MAX_EXECUTION_TIME({int((seconds or SECONDS) * 1000)}) */"
     rows = context.session.query(
         f"SELECT {hint} {identifier_list(columns)} FROM {table} WHERE {condition} LIMIT 1"

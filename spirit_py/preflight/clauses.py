@@ -121,6 +121,8 @@ def certainly_copied(statement: AlterStatement) -> str:
 def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
     """Return why the options have the rows copied (``tables``: 0 for all); empty if they do not."""
     config, tables = contexts[0].config, tables or len(contexts[0].altered)
+    if config.modes.keep:
+        return "--keep leaves rows out, which no change in place does"
     if config.no_shortcut:
         return "INSTANT and INPLACE were switched off"
     if config.keep_old_current:

@@ -23,6 +23,7 @@ from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
+from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.sql import binary_literal, string_literal
@@ -181,6 +182,7 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
         context.facts.time_zone,
         nullable_key=context.config.allow_nullable_unique_key,
     )
+    made = replace(made, keep=read_kept(context))
     if context.moment:
         made = at_one_moment(context.session, made, context.moment)
     return without_computed(made) if context.config.recompute_generated else made

@@ -17,6 +17,7 @@ from spirit_py.preflight.checks import (
     binary_log,
     disk_space,
     duplicates,
+    kept_rows,
     lost_values,
     names,
     options,
@@ -88,6 +89,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (attached.foreign_key_privileges, _NEW, ErrorCode.MISSING_PRIVILEGES),
         (attached.foreign_keys, _SOURCE, ErrorCode.FOREIGN_KEY),
         (server_settings.json_values, _SOURCE, ErrorCode.JSON_ROUNDED),
+        (kept_rows.kept_rows, _SOURCE, ErrorCode.KEEP_REFUSED),
         (names.leftovers, _SOURCE, ErrorCode.NAME_TAKEN),
         (options.load_limits, _SERVER, ErrorCode.LIMIT_NOT_WATCHABLE),
         (server_settings.log_writer, _SOURCE, ErrorCode.LOG_WRITER_THREADS),
@@ -145,7 +147,8 @@ def run_checks(
     findings = findings_of(contexts, *scopes)
     refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
     if refusals:
-        raise refusal_of([*refusals, *further()])
+        known = {one.cause for one in refusals}
+        raise refusal_of([*refusals, *(one for one in further() if one.cause not in known)])
     return findings
 
 

@@ -92,7 +92,8 @@ class MigrationReport(OutcomeReport):
     ``copy``, or empty when undecided; ``reason`` also says why it failed.
     ``checksum_age_seconds`` are from the earliest of the last clean comparisons to the swap.
     ``snapshot_guard``: ``done``, ``off``, or why not. Rows copied, and chunks, are of all runs,
-    those by Spark of this one. ``least_tasks`` counts rests; None where other users of the
+    those by Spark of this one, and of ``rows_left_out``, which ``--keep`` did not keep.
+    ``least_tasks`` counts rests; None where other users of the
     server were not spared.
     """
 
@@ -105,6 +106,7 @@ class MigrationReport(OutcomeReport):
     threads: int = 0
     rows_copied: int = 0
     rows_copied_by_spark: int = 0
+    rows_left_out: int = 0
     chunks: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     changes_received: int = 0
@@ -208,6 +210,8 @@ class MigrationReport(OutcomeReport):
         copied = f"{counted(self.rows_copied, 'row')} in {counted(self.chunks, 'chunk')}"
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"
+        if self.rows_left_out:
+            copied += f"; {human_count(self.rows_left_out)} of them left out by --keep"
         return [
             f"  copied    {copied}",
             *([f"  changes   {changes}"] if self.changes_received else []),

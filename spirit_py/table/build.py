@@ -224,6 +224,8 @@ def way_back(
 ) -> tuple[ReverseChanges, TableMapping]:
     """Return how an old table would follow, named as after the swap; Refusal where it could not."""
     source, target = migration.source, migration.target
+    if migration.keep is not None:
+        raise _impossible("the old table has rows that --keep left out of the new one")
     reverse = ReverseChanges.of(source, target, changes)
     mapping = reverse_mapping(
         replace(target, name=source.name),

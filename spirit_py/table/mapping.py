@@ -23,6 +23,7 @@ from spirit_py.table.keys import TEMPORALS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from spirit_py.table.kept import KeptRows
     from spirit_py.table.schema import Column, Index, TableSchema
 
 
@@ -171,6 +172,7 @@ class TableMapping:
         computed: stored generated columns that must be the same in both tables; never written.
         fills: new columns that every write must name a constant for.
         kept: columns of the target that no write may change (:mod:`spirit_py.table.build`).
+        keep: which rows of the source the target has; None for all.
     """
 
     source: TableSchema
@@ -183,6 +185,19 @@ class TableMapping:
     computed: tuple[ColumnPair, ...] = ()
     fills: tuple[Fill, ...] = ()
     kept: tuple[Column, ...] = ()
+    keep: KeptRows | None = None
+
+    @cached_property
+    def imaged(self) -> tuple[Column, ...]:
+        """Columns of the source that a row image must have, in order: the pairs', the judged."""
+        carried = [pair.old for pair in self.pairs]
+        judged = self.keep.columns if self.keep is not None else ()
+        return (*carried, *(column for column in judged if column not in carried))
+
+    @cached_property
+    def deletes_first(self) -> bool:
+        """Whether a write deletes the row's key before: an older version may stay otherwise."""
+        return self.lookup.lingers or self.keep is not None
 
     @cached_property
     def compared(self) -> tuple[ColumnPair, ...]:

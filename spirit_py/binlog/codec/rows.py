@@ -191,7 +191,7 @@ class RowCodec:
     def compile(cls, table_map: TableMap, mapping: TableMapping) -> RowCodec:
         """Make the codec of a migration's source; SchemaChanged for another table's map (R14)."""
         check_table_map(table_map, mapping.source)
-        return cls(mapping.source, mapping.key_columns, [pair.old for pair in mapping.pairs])
+        return cls(mapping.source, mapping.key_columns, mapping.imaged)
 
     @classmethod
     def for_schema(cls, table_map: TableMap, schema: TableSchema) -> RowCodec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spirit_py.classes import replace
 from spirit_py.mysql.facts import unknown_counters
 from spirit_py.mysql.replication import in_replication_group
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
@@ -31,8 +32,8 @@ def modes(context: PreflightContext) -> Findings:
         chosen = "; ".join(f"{name} is {value!r}" for name, value in context.facts.chosen)
         yield warn(
             f"the table is changed as by an ALTER in a session whose {chosen}, because of"
-            f" {context.config.modes_from or context.config.modes.options}, not under the server's"
-            " own",
+            f" {context.config.modes_from or replace(context.config.modes, keep='').options}, not"
+            " under the server's own",
             "a value that would be shortened or replaced still ends the migration",
         )
 

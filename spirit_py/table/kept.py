@@ -1,0 +1,52 @@
+"""Which rows a migration keeps: ``--keep``, as the server writes the expression (pure).
+
+The server judges every row, in the statement that reads it: the copy and the comparison in the
+source, the applier among staged row images. What is not true, NULL too, is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.classes import dataclass
+from spirit_py.sql import string_literal
+from spirit_py.table.conversions import is_timestamp
+
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Column
+
+#: A string, whose content is nobody's name, or a quoted name; as SHOW CREATE TABLE has them.
+_TEXT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?P<name>(?:[^`]|``)+)`", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRows:
+    """An expression over ``columns`` of the source, whose names it has in backquotes.
+
+    A TIMESTAMP is compared as the server's ``time_zone`` shows it, whatever the session's is.
+    """
+
+    expression: str
+    columns: tuple[Column, ...]
+    time_zone: str
+
+    def condition(self, table: str = "") -> str:
+        """Render whether a row is kept, which is never NULL; ``table``, quoted, has the columns."""
+        zoned = {column.name.lower() for column in self.columns if is_timestamp(column)}
+        zone = string_literal(self.time_zone)
+
+        def qualified(found: re.Match[str]) -> str:
+            if found["name"] is None:
+                return found[0]
+            name = f"{table}.{found[0]}" if table else found[0]
+            moved = found["name"].replace("``", "`").lower() in zoned
+            return f"CONVERT_TZ({name}, @@SESSION.time_zone, {zone})" if moved else name
+
+        return f"(({_TEXT.sub(qualified, self.expression)}) IS TRUE)"
+
+
+def names_in(expression: str) -> frozenset[str]:
+    """Return the names in backquotes of an expression, in lower case; not those within strings."""
+    found = (one["name"] for one in _TEXT.finditer(expression))
+    return frozenset(name.replace("``", "`").lower() for name in found if name)

@@ -1,0 +1,346 @@
+"""Migrations that keep some of the rows (--keep): the server judges each of them (R27)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import MySQLdb
+import pytest
+
+from spirit_py.config import SessionModes
+from spirit_py.errors import Refusal
+from spirit_py.plan import make_plan
+from spirit_py.threads import StopSwitch
+from tests.kits.draw import seed_of
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.resume import Interruption, assert_nothing_left, once_at, start
+from tests.kits.tables import tables
+
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
+ROWS = 1500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A table, what is kept of it, and how a random row and a change of one are written."""
+
+    columns: str
+    row: str
+    """After ``id``; ``{v}`` is a number, ``{w}`` another."""
+    changes: tuple[str, ...]
+    keep: str
+    alter: str
+    compared: str
+    key: str = "id"
+    more: str = ""
+
+
+DAYS = "'2026-01-01' + INTERVAL {v} DAY"
+SCENES = {
+    "dates": Scene(
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, at DATETIME, v INT",
+        row="IF({v} % 11, " + DAYS + ", NULL), {w}",
+        changes=("at = " + DAYS, "at = NULL", "v = {w}", "id = id + 100000"),
+        keep="at >= '2026-02-01'",
+        alter="MODIFY v BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5",
+        compared="id, at, v",
+    ),
+    "dropped column": Scene(
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, state ENUM('new', 'old', 'gone'), v INT",
+        row="1 + {v} % 3, {w}",
+        changes=("state = 1 + {v} % 3", "v = {w}", "id = id + 100000"),
+        keep="state <> 'gone' AND v IS NOT NULL",
+        alter="DROP COLUMN state",
+        compared="id, v",
+    ),
+    "time zone": Scene(
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, at TIMESTAMP NULL, v INT",
+        row="'2026-01-31 18:00:00' + INTERVAL {v} * 20 MINUTE, {w}",
+        changes=("at = '2026-01-31 18:00:00' + INTERVAL {v} * 20 MINUTE", "at = NULL"),
+        keep="at >= '2026-02-01' AND at < '2026-02-01 06:30:00'",
+        alter="ADD COLUMN z INT",
+        compared="id, at, v",
+    ),
+    "converted": Scene(
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20), w INT",
+        row="CONCAT({v}), {w}",
+        changes=("v = CONCAT({v})", "w = {w}", "id = id + 100000"),
+        keep="w % 3 <> 0 AND LENGTH(v) > 1",
+        alter="MODIFY v INT",
+        compared="id, v + 0, w",
+    ),
+    "text key": Scene(
+        columns="id INT, name VARCHAR(30) COLLATE utf8mb4_0900_ai_ci NOT NULL, v INT,"
+        " PRIMARY KEY (name)",
+        row="CONCAT('Name', {n}), {v}",
+        changes=("v = {v}", "name = CONCAT('moved', id)", "name = UPPER(name)"),
+        keep="v > 40 OR name LIKE 'MOVED%'",
+        alter="ADD INDEX (v)",
+        compared="id, name, v",
+    ),
+    "queue": Scene(
+        columns="id INT, f DOUBLE NOT NULL, v INT, PRIMARY KEY (f)",
+        row="{n} + 0.5, {v}",
+        changes=("v = {v}", "f = -f", "v = NULL"),
+        keep="v BETWEEN 30 AND 90 AND f > 0",
+        alter="ADD COLUMN z INT",
+        compared="id, f, v",
+    ),
+    "unique": Scene(
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, u INT UNIQUE, v INT",
+        row="{n} * 3, {v}",
+        changes=("v = {v}", "u = u + 1", "u = NULL"),
+        keep="v > 50 OR u IS NULL",
+        alter="MODIFY u BIGINT",
+        compared="id, u, v",
+    ),
+    "new unique": Scene(
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, u INT, v INT",
+        row="IF({v} > 50, {n}, 7), {v}",
+        changes=("v = 10", "v = v"),
+        keep="v > 50",
+        alter="ADD UNIQUE (u)",
+        compared="id, u, v",
+    ),
+    "another key": Scene(
+        columns="id INT, name VARCHAR(20) COLLATE utf8mb4_bin, v INT, PRIMARY KEY (id, name)",
+        row="CONCAT('n', {v}), {w}",
+        changes=("v = {w}", "name = CONCAT('x', {v})", "id = id + 100000"),
+        keep="v < 60",
+        alter="MODIFY name VARCHAR(20) COLLATE utf8mb4_0900_ai_ci",
+        compared="id, name, v",
+    ),
+}
+
+
+class Writers:
+    """Writes random changes until it is stopped; some move rows across the line."""
+
+    def __init__(self, db: Any, scene: Scene, seed: int) -> None:
+        self._db, self._scene = db, scene
+        self._random = random.Random(seed)
+        self._connection = db.connect()
+        self._next = ROWS + 1
+        self._stopping = threading.Event()
+        self.errors: list[str] = []
+        self._thread = threading.Thread(target=self._run, name="writers", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; may be called again."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(0.002):
+                self.write()
+        except MySQLdb.Error as error:
+            self.errors.append(str(error))
+
+    def write(self) -> None:
+        """Make one change, or several in one transaction, or in XA."""
+        draw = self._random
+        kind = draw.choice(("plain", "plain", "several", "xa", "undone"))
+        statements = [self._statement() for _ in range(1 if kind == "plain" else 4)]
+        xid = f"'keep{draw.randrange(1 << 40)}'"
+        begin = {"plain": [], "xa": [f"XA START {xid}"]}.get(kind, ["START TRANSACTION"])
+        end = {
+            "plain": [],
+            "several": ["COMMIT"],
+            "undone": ["ROLLBACK"],
+            "xa": [f"XA END {xid}", f"XA PREPARE {xid}", f"XA COMMIT {xid}"],
+        }[kind]
+        with contextlib.closing(self._connection.cursor()) as cursor:
+            for sql in (*begin, *statements, *end):
+                try:
+                    cursor.execute(sql)
+                except MySQLdb.IntegrityError:
+                    continue  # A key that is there already.
+
+    def _statement(self) -> str:
+        draw, scene = self._random, self._scene
+        number = draw.randrange(1, self._next)
+        given = {"v": draw.randrange(100), "w": draw.randrange(100), "n": number}
+        kind = draw.choice(("insert", "delete", "update", "update", "update"))
+        if kind == "insert":
+            self._next += 1
+            given["n"] = self._next
+            return f"INSERT INTO t VALUES ({self._next}, {scene.row.format(**given)})"
+        if kind == "delete":
+            return f"DELETE FROM t WHERE id = {number}"
+        return f"UPDATE t SET {draw.choice(scene.changes).format(**given)} WHERE id = {number}"
+
+
+def make(db: Any, scene: Scene) -> None:
+    """Make the table with its rows."""
+    db.execute(f"CREATE TABLE t ({scene.columns})")
+    rows = (
+        f"({n}, {scene.row.format(n=n, v=n * 37 % 100, w=n * 91 % 100)})"
+        for n in range(1, ROWS + 1)
+    )
+    db.execute(f"INSERT INTO t VALUES {', '.join(rows)}")
+    db.execute("ANALYZE TABLE t")
+
+
+def rows_of(db: Any, table: str, scene: Scene, where: str = "TRUE") -> list[tuple[Any, ...]]:
+    """Return what is compared, in order."""
+    sql = f"SELECT {scene.compared} FROM {table} WHERE {where} ORDER BY id, 2"
+    return list(db.query(sql))
+
+
+def keeping(scene: Scene, **more: Any) -> dict[str, Any]:
+    """Return what a migration of the scene is asked for."""
+    return {
+        "table": "t",
+        "alter": scene.alter,
+        "modes": SessionModes(keep=scene.keep),
+        "drop_old_after": math.inf,
+        **more,
+    }
+
+
+def assert_kept(db: Any, scene: Scene) -> int:
+    """Each kept row is there, and no other: the frozen old table judges; return how many."""
+    kept = rows_of(db, "_t_old", scene, scene.keep)
+    assert rows_of(db, "t", scene) == kept
+    everything = rows_of(db, "_t_old", scene)
+    assert 0 < len(kept) < len(everything)
+    return len(kept)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_each_kept_row_is_there_and_no_other(name, db, engine, monkeypatch):
+    """Rows move across the line during the copy, after the last comparison, and before the lock."""
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
+    scene = SCENES[name]
+    db.set_global("time_zone", "+05:30")
+    db.reconnect()
+    make(db, scene)
+    writers = Writers(db, scene, SEED)
+    late = []
+
+    def write_late() -> None:
+        writers.stop()
+        for _ in range(60):
+            writers.write()
+        late.append(True)
+
+    once_at(monkeypatch, "cutover.begin", write_late)
+    writers.start()
+    report, told = migrate_here(engine, config_for(db, **keeping(scene)))
+    assert (writers.errors, late) == ([], [True])
+    assert_kept(db, scene)
+    assert (report.differences_found, report.chunks_repaired) == (0, 0), told.text
+    assert report.rows_left_out > 0
+    assert "left out by --keep" in "\n".join(report.summary())
+
+
+@pytest.mark.parametrize("point", ["chunk.committed", "checksum.chunk", "cutover.lock"])
+@pytest.mark.parametrize("name", ["dates", "text key", "unique"])
+def test_it_resumes(name, point, db, engine, monkeypatch):
+    """Rows that leave the line while no process is there do not stay in the new table (R17)."""
+    scene = SCENES[name]
+    make(db, scene)
+    writers = Writers(db, scene, SEED)
+    asked = keeping(scene, checkpoint_max_age=3600.0)
+    nth = 2 if point == "chunk.committed" else 1
+    Interruption(monkeypatch).at(engine, db, point, nth, **asked)
+    for _ in range(200):
+        writers.write()
+    with pytest.raises(Refusal, match="--keep"):
+        start(engine, db, **{**asked, "modes": SessionModes()}).end()
+    report = start(engine, db, **asked).end()
+    assert report.runs == 2
+    assert_kept(db, scene)
+    assert report.chunks_repaired == 0
+
+
+def test_without_an_alter_the_table_is_purged(db, engine):
+    """A dry run tells what stays; the run leaves nothing but the table."""
+    scene = SCENES["dates"]
+    make(db, scene)
+    wanted = rows_of(db, "t", scene, scene.keep)
+    asked = keeping(scene, alter="FORCE", drop_old_after=0.0)
+    report = start(engine, db, **{**asked, "dry_run": True}).end()
+    assert report.rows_left_out == ROWS - len(wanted)
+    assert report.checksum_rows == len(wanted)
+    start(engine, db, **asked).end()
+    assert rows_of(db, "t", scene) == wanted
+    assert_nothing_left(db)
+
+
+def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
+    """NOW() is when the migration began, also for rows that come later and after a resume."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, until DATETIME(6))")
+    db.execute(
+        "INSERT INTO t SELECT 1, NOW() - INTERVAL 1 DAY UNION SELECT 2, NOW() + INTERVAL 1 DAY"
+    )
+    asked: dict[str, Any] = {
+        "table": "t", "alter": "FORCE", "drop_old_after": math.inf,
+        "modes": SessionModes(keep="until > NOW(6) AND until > CURDATE()"),
+    }  # fmt: skip
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 1, **asked)
+    db.execute("INSERT INTO t VALUES (3, NOW(6))")
+    start(engine, db, **asked).end()
+    assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("keep", "cause"),
+    [
+        ("id IN (SELECT 1)", "only the row's own columns"),
+        ("RAND() > 0.5", "only the row's own columns"),
+        ("id > @x", "only the row's own columns"),
+        ("other.id > 1", "another table"),
+        ("id >", "cannot read it"),
+        ("nothing = 3", "Unknown column"),
+        ("TRUE", "reads no column"),
+        ("g > 3", "VIRTUAL"),
+        ("FROM_UNIXTIME(id) > '2026-01-01'", "from_unixtime"),
+        ("id > 1) VIRTUAL, ADD COLUMN y INT AS (1", "not opened"),
+    ],
+)
+def test_what_cannot_judge_rows_is_refused(keep, cause, db, engine):
+    """By name, before anything is written, and in plan alike."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT, g INT AS (v + 1) VIRTUAL)")
+    db.execute("INSERT INTO t (id, v) VALUES (1, 1)")
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=keep))
+    with pytest.raises(Refusal) as refused:
+        migrate_here(engine, config)
+    assert cause in refused.value.message, refused.value.message
+    assert refused.value.error_code == "keep-refused"
+    plan = make_plan(config, stop=StopSwitch())
+    assert refused.value.message in str(plan.refusals)
+    assert tables(db) == ["t"]
+
+
+def test_children_keep_their_parents(db, engine):
+    """A parent's rows are not left out."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.execute("CREATE TABLE child (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES t (id))")
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="id > 1"))
+    with pytest.raises(Refusal, match="would lose their parents"):
+        migrate_here(engine, config)
+
+
+def test_a_constant_of_the_clock_is_the_servers(db, engine):
+    """UNIX_TIMESTAMP of a date is computed in the server's time zone."""
+    db.set_global("time_zone", "+05:30")
+    db.reconnect()
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at INT)")
+    first = "UNIX_TIMESTAMP('2026-01-01')"
+    db.execute(f"INSERT INTO t VALUES (1, {first} - 1), (2, {first})")
+    keep = "at >= UNIX_TIMESTAMP('2026-01-01')"
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=keep))
+    migrate_here(engine, config)
+    assert db.query("SELECT id FROM t") == [(2,)]
