@@ -24,6 +24,7 @@ from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLo
 from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
+from spirit_py.mysql.facts import rows_read
 from spirit_py.mysql.grants import access_remedy
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.mysql.own_sessions import committing_as, take_slot
@@ -53,9 +54,6 @@ _RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s)
 _HINT: Final = (
     "change the row in the source, then run the same command again: it resumes; or change the"
     " ALTER, and begin again with --start-afresh"
-)
-_ROWS_READ: Final = (
-    "SHOW SESSION STATUS WHERE Variable_name IN ('Handler_read_next', 'Handler_read_prev')"
 )
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
@@ -220,20 +218,15 @@ class ChunkWriter:
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
         """Write a part; return how many rows of the source were read, and written."""
         sql = copy_sql(self._spec.mapping, piece)
-        before = self._rows_read()
+        counted = self._spec.mapping.keep is not None
+        before = rows_read(self._own) if counted else 0
         with committing_as(self._own, order.gtid_of(part)):
             affected = self._own.execute(sql)
             # As in "Records: 3  Duplicates: 1  Warnings: 0"; replaced ones count once.
             found = re.search(r"Records: (\d+)", self._own.info)
             self._refuse_warnings(order.chunk, part)
         written = int(found[1]) if found else affected
-        return max(written, self._rows_read() - before), written
-
-    def _rows_read(self) -> int:
-        """Return how many rows the session has read by an index; only where some are left out."""
-        if self._spec.mapping.keep is None:
-            return 0
-        return sum(int(row[1]) for row in self._own.query(_ROWS_READ))
+        return max(written, rows_read(self._own) - before if counted else 0), written
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):

@@ -97,6 +97,14 @@ def require_mysql(facts: ServerFacts) -> None:
         )
 
 
+def rows_read(session: SqlSession) -> int:
+    """Return how many rows the session has read by ranges of an index."""
+    found = session.query(
+        "SHOW SESSION STATUS WHERE Variable_name IN ('Handler_read_next', 'Handler_read_prev')"
+    )
+    return sum(int(value) for _, value in found)
+
+
 def read_status(session: SqlSession, names: Iterable[str]) -> dict[str, float]:
     """Return the values of these variables that are numbers, by their names in lower case."""
     listed = ", ".join(string_literal(name) for name in names)

@@ -39,8 +39,9 @@ def space_of(
     indexes: IndexesPlan | None,
     *,
     search: int,
+    share: float,
 ) -> SpacePlan:
-    """Return what a copy writes, by the sizes of the source; a search for duplicates is given."""
+    """Return what a copy of a ``share`` of the rows writes; a search for duplicates is given."""
     data, index = likely_sizes(source)
     sort = 0
     if mapping is not None:
@@ -48,10 +49,10 @@ def space_of(
         index = expected_bytes(session, mapping, secondary)
         sort = expected_bytes(session, mapping, indexes.deferred) if indexes is not None else 0
     return SpacePlan(
-        table_bytes=data + index,
-        sort_bytes=sort,
+        table_bytes=int(share * (data + index)),
+        sort_bytes=int(share * sort),
         search_bytes=search,
-        binlog_bytes=data if facts.is_on("log_bin") else 0,
+        binlog_bytes=int(share * data) if facts.is_on("log_bin") else 0,
         free_bytes=free_bytes(facts),
     )
 

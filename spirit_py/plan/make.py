@@ -26,6 +26,7 @@ from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import native_time, take_sample
 from spirit_py.preflight.check import refuse
+from spirit_py.preflight.checks.kept_rows import kept_share, share_written
 from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.clauses import as_begun, made_by_server
@@ -266,6 +267,9 @@ class _Maker:
             time = native_time(self.session, context.source)
         else:
             time = self._time(plain, mapping, indexes, tried.create)
+        if mapping is not None and mapping.keep is not None:
+            share = kept_share(context)
+            plain = replace(plain, keeps=self.config.modes.keep, kept_share=share)
         return replace(
             plain,
             columns=columns,
@@ -276,7 +280,13 @@ class _Maker:
                 context, mapping, copied=copied, known=plain.method.certain, deferred=deferred
             ),
             space=space_of(
-                self.session, context.source, mapping, self._facts, indexes, search=search
+                self.session,
+                context.source,
+                mapping,
+                self._facts,
+                indexes,
+                search=search,
+                share=share_written(context) if mapping is not None else 1.0,
             )
             if copied
             else None,

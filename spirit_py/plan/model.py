@@ -177,7 +177,10 @@ class EarlierRun:
 
 @dataclass(frozen=True, kw_only=True)
 class TablePlan:
-    """What happens to one table; parts that do not apply are None or empty."""
+    """What happens to one table; parts that do not apply are None or empty.
+
+    ``keeps``: which rows; ``kept_share``: the part of them in a sample.
+    """
 
     schema: str
     table: str
@@ -193,6 +196,8 @@ class TablePlan:
     time: TimePlan = TimePlan()
     space: SpacePlan | None = None
     differs: tuple[str, ...] = ()
+    keeps: str = ""
+    kept_share: float | None = None
 
     @property
     def name(self) -> str:

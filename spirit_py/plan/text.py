@@ -6,7 +6,14 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from spirit_py.units import counted, diff_of, human_bytes, human_count, human_seconds
+from spirit_py.units import (
+    counted,
+    diff_of,
+    human_bytes,
+    human_count,
+    human_percent,
+    human_seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -111,6 +118,8 @@ def _table(
         columns = "" if screen and why else f" ({', '.join(key.columns)})"
         yield from listed("key", [f"{key.name}{columns}{why}"])
     yield from listed("size", [_size_line(table)])
+    if table.keeps:
+        yield from listed("keeps", [_kept_line(table)])
     indexes = table.indexes
     if indexes is not None and not (screen and not indexes.deferred and not indexes.may_fall):
         yield from listed("indexes", [_indexes_line(indexes)])
@@ -172,6 +181,12 @@ def _size_line(table: model.TablePlan) -> str:
         f"~{human_count(size.rows)} rows, {human_bytes(size.data_bytes)} of rows,"
         f" {human_bytes(size.index_bytes)} of secondary indexes{computed if size.computed else ''}"
     )
+
+
+def _kept_line(table: model.TablePlan) -> str:
+    share = table.kept_share
+    about = "" if share is None else f"about {human_percent(share)} of them, "
+    return f"{about}where {table.keeps}; all others are not in the new table"
 
 
 def _indexes_line(plan: model.IndexesPlan) -> str:

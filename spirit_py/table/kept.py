@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _TEXT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?P<name>(?:[^`]|``)+)`", re.DOTALL)
 
 
+_OFFSET: Final = re.compile(r":\d\d(?:\.\d+)?[+-]\d\d?:\d\d'$")
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeptRows:
     """An expression over ``columns`` of the source, whose names it has in backquotes.
@@ -50,3 +53,12 @@ def names_in(expression: str) -> frozenset[str]:
     """Return the names in backquotes of an expression, in lower case; not those within strings."""
     found = (one["name"] for one in _TEXT.finditer(expression))
     return frozenset(name.replace("``", "`").lower() for name in found if name)
+
+
+def why_zoned(expression: str) -> str:
+    """Return what of an expression another session's time zone would change; empty for nothing."""
+    if re.search(r"\bfrom_unixtime\(", _TEXT.sub(" ", expression), re.IGNORECASE):
+        return "FROM_UNIXTIME depends on the session's time zone"
+    strings = (one[0] for one in _TEXT.finditer(expression) if one["name"] is None)
+    offset = next(filter(_OFFSET.search, strings), "")
+    return f"the offset of {offset} depends on the session's time zone" if offset else ""

@@ -164,6 +164,8 @@ class Fill:
 class TableMapping:
     """Source table, new table, the columns carried over and the key that identifies a row.
 
+    One class because copy, feed, applier and comparison share what follows from its fields.
+
     Attributes:
         pairs: carried columns, in the order of the new table.
         key: the chunk key; its columns are among the pairs, or computed.

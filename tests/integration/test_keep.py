@@ -14,7 +14,7 @@ import pytest
 
 from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
-from spirit_py.plan import make_plan
+from spirit_py.plan import make_plan, text_of
 from spirit_py.threads import StopSwitch
 from tests.kits.draw import seed_of
 from tests.kits.migrate import config_for, migrate_here
@@ -271,6 +271,10 @@ def test_without_an_alter_the_table_is_purged(db, engine):
     make(db, scene)
     wanted = rows_of(db, "t", scene, scene.keep)
     asked = keeping(scene, alter="FORCE", drop_old_after=0.0)
+    plan = make_plan(config_for(db, **asked), stop=StopSwitch())
+    (table,) = plan.tables
+    assert table.kept_share == pytest.approx(len(wanted) / ROWS, abs=0.1)
+    assert "at >= '2026-02-01'; all others are not in the new table" in str(list(text_of(plan)))
     report = start(engine, db, **{**asked, "dry_run": True}).end()
     assert report.rows_left_out == ROWS - len(wanted)
     assert report.checksum_rows == len(wanted)
@@ -306,7 +310,9 @@ def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
         ("nothing = 3", "Unknown column"),
         ("TRUE", "reads no column"),
         ("g > 3", "VIRTUAL"),
-        ("FROM_UNIXTIME(id) > '2026-01-01'", "from_unixtime"),
+        ("FROM_UNIXTIME(id) > '2026-01-01'", "FROM_UNIXTIME depends"),
+        ("v > '2026-01-01 00:00:00+02:00'", "the offset of"),
+        ("UNIX_TIMESTAMP(v) > 5", "only the row's own columns"),
         ("id > 1) VIRTUAL, ADD COLUMN y INT AS (1", "not opened"),
     ],
 )
@@ -320,8 +326,25 @@ def test_what_cannot_judge_rows_is_refused(keep, cause, db, engine):
     assert cause in refused.value.message, refused.value.message
     assert refused.value.error_code == "keep-refused"
     plan = make_plan(config, stop=StopSwitch())
-    assert refused.value.message in str(plan.refusals)
+    assert refused.value.message in [note.cause for note in plan.refusals]
     assert tables(db) == ["t"]
+
+
+def test_what_the_server_makes_without_a_copy_takes_no_keep(db, engine):
+    """The rotation of a partition would pass over it."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
+        " (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20))"
+    )
+    config = config_for(
+        db,
+        table="t",
+        alter="DROP PARTITION a",
+        allow_data_loss=True,
+        modes=SessionModes(keep="id > 1"),
+    )
+    with pytest.raises(Refusal, match="--keep leaves rows out, which no change in place does"):
+        migrate_here(engine, config)
 
 
 def test_children_keep_their_parents(db, engine):

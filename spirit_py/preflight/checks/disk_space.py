@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.names import is_ours
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.statement import ClauseKind
@@ -34,7 +35,8 @@ def disk_space(context: PreflightContext) -> Findings:
         context.session.execute("SET SESSION information_schema_stats_expiry = 0")
         for written in context.session.query(_SIZES, (context.schema, context.names.new)):
             data, index = (int(size or 0) for size in written)
-    rows, indexes = likely_sizes(source)
+    share = share_written(context)
+    rows, indexes = (int(size * share) for size in likely_sizes(source))
     table = max(0, rows - data) + max(0, indexes - index)
     binlog = max(0, rows - data) if context.facts.is_on("log_bin") else 0
     needed = f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
@@ -56,13 +58,14 @@ def disk_space(context: PreflightContext) -> Findings:
 
 def added_indexes(context: PreflightContext) -> Findings:
     """Refuse a disk that is too small for the new table because of the indexes that it gets."""
-    rows, indexes = likely_sizes(context.source)
+    share = share_written(context)
+    rows, indexes = (int(size * share) for size in likely_sizes(context.source))
     room = free_bytes(context.facts)
     # Of a run that begins: nothing is written yet.
     if room is None or not adds_indexes(context.statement):
         return
     names = [one.name for one in context.mapping.target.indexes if one.name != "PRIMARY"]
-    wanted = expected_bytes(context.session, context.mapping, names)
+    wanted = int(share * expected_bytes(context.session, context.mapping, names))
     binlog = rows if context.facts.is_on("log_bin") else 0
     if wanted > indexes and room < rows + wanted + binlog:
         yield refuse(

@@ -17,9 +17,10 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.definition import show_create
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
-from spirit_py.sql import identifier_list, quote_table, string_literal
+from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, tokenize
-from spirit_py.table.kept import KeptRows, names_in
+from spirit_py.table.kept import KeptRows, names_in, why_zoned
+from spirit_py.table.keys import INTEGERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +45,10 @@ _CLOCK: Final = dict.fromkeys(
     "CURDATE": "DATE", "CURRENT_DATE": "DATE", "UTC_DATE": "DATE",
     "CURTIME": "TIME(6)", "CURRENT_TIME": "TIME(6)", "UTC_TIME": "TIME(6)", "UNIX_TIMESTAMP": "",
 }  # fmt: skip
+#: Places of the key, and rows at each, that are judged for an estimate.
+_PLACES, _SAMPLED, _SAMPLE_SECONDS = 20, 500, 2
+#: An estimate of room is larger by these than the sample says.
+_MARGIN, _LEAST_SHARE = 1.2, 0.02
 _WITHOUT_PARENTHESES: Final = frozenset(_CLOCK) - {"NOW", "CURDATE", "CURTIME", "UNIX_TIMESTAMP"}
 
 
@@ -88,6 +93,9 @@ def read_kept(context: PreflightContext) -> KeptRows | None:
         expression = _as_read(session, source, text, facts.sql_mode, given)
     finally:
         session.execute("SET SESSION time_zone = '+00:00', SESSION timestamp = DEFAULT")
+    if why := why_zoned(expression):
+        hint = "write times as the server's clock shows them, numbers with UNIX_TIMESTAMP('...')"
+        raise _refusal(given, why, hint)
     names = names_in(expression)
     columns = tuple(column for column in source.columns if column.name.lower() in names)
     if not columns:
@@ -100,6 +108,46 @@ def read_kept(context: PreflightContext) -> KeptRows | None:
                 f"write its expression instead: {column.generation_expression}",
             )
     return KeptRows(expression=expression, columns=columns, time_zone=facts.time_zone)
+
+
+def kept_share(context: PreflightContext) -> float | None:
+    """Return the share of rows that is kept, by rows from all over the key; None if not known."""
+    try:
+        kept, source = read_kept(context), context.source
+    except Refusal:
+        return None  # The check above says it.
+    primary = source.primary_key
+    first = source.column(primary.columns[0]) if primary is not None else None
+    if kept is None or first is None or first.data_type not in INTEGERS:
+        return None
+    table, name = source.quoted, quote_identifier(first.name)
+    columns = identifier_list(dict.fromkeys((first.name, *(one.name for one in kept.columns))))
+    hint = f"/*+ MAX_EXECUTION_TIME({_SAMPLE_SECONDS * 1000}) */"
+    seen = found = 0
+    try:
+        ((low, high),) = context.session.query(
+            f"SELECT {hint} MIN({name}), MAX({name}) FROM {table}"
+        )
+        if low is None:
+            return None
+        for step in range(_PLACES):
+            begin = int(low) + (int(high) - int(low)) * step // _PLACES
+            ((rows, true),) = context.session.query(
+                f"SELECT {hint} COUNT(*), SUM({kept.condition()}) FROM (SELECT {columns}"
+                f" FROM {table} FORCE INDEX (PRIMARY) WHERE {name} >= {begin}"
+                f" ORDER BY {name} LIMIT {_SAMPLED}) AS sampled"
+            )
+            seen, found = seen + int(rows), found + int(true or 0)
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+    return found / seen if seen else None
+
+
+def share_written(context: PreflightContext) -> float:
+    """Return which part of the table a copy writes, at most; 1 where all rows are kept."""
+    share = kept_share(context) if context.config.modes.keep else None
+    return 1.0 if share is None else min(1.0, share * _MARGIN + _LEAST_SHARE)
 
 
 def _at_the_moment(session: SqlSession, given: str, tokens: Sequence[Token]) -> str:

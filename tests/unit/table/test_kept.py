@@ -1,0 +1,53 @@
+"""The text of the rows that are kept (--keep)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.table.kept import KeptRows, names_in, why_zoned
+from tests.kits.definitions import column
+
+
+def kept(expression: str, *columns: str) -> KeptRows:
+    """Return an expression over columns, of which those called ``at`` are TIMESTAMPs."""
+    kinds = [column(one, "timestamp" if one == "at" else "int") for one in columns]
+    return KeptRows(expression=expression, columns=tuple(kinds), time_zone="SYSTEM")
+
+
+def test_columns_are_qualified_and_texts_are_not():
+    """A text may look like a name, and a name may have backquotes."""
+    text = "(`a` > 1) and (`b``c` <> '`a` it\\'s') and (`a` <> 'x''`a`')"
+    assert kept(text, "a", "b`c").condition("`r`") == (
+        "(((`r`.`a` > 1) and (`r`.`b``c` <> '`a` it\\'s') and (`r`.`a` <> 'x''`a`')) IS TRUE)"
+    )
+    assert kept(text, "a", "b`c").condition() == f"(({text}) IS TRUE)"
+
+
+def test_a_timestamp_is_read_in_the_servers_zone():
+    """Whatever the session's is."""
+    found = kept("`AT` > '2026-01-01'", "at").condition("s")
+    assert found.startswith("((CONVERT_TZ(s.`AT`, @@SESSION.time_zone, ")
+    assert found.endswith(" > '2026-01-01') IS TRUE)")
+
+
+def test_names_within_texts_are_nobodys():
+    """Nor are those of functions."""
+    assert names_in("(`A` > length('`b`')) or (`c``d` = 1)") == {"a", "c`d"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("(`a` > '2026-01-01 00:00:00')", ""),
+        ("(`a` > '10:00')", ""),
+        ("(`a` = 'from_unixtime(1)')", ""),
+        ("(from_unixtime(`a`) > 1)", "FROM_UNIXTIME depends on the session's time zone"),
+        (
+            "(`a` > '2026-01-01 00:00:00+02:00')",
+            "the offset of '2026-01-01 00:00:00+02:00' depends on the session's time zone",
+        ),
+    ],
+)
+def test_what_another_time_zone_would_change(expression, why):
+    """An offset is converted to the session's time zone, as is a number of seconds."""
+    assert why_zoned(expression) == why
