@@ -87,6 +87,19 @@ def draw(seed: int) -> Scenario:
         before=attached.before,
         after=attached.after,
         invariants=attached.invariants,
+        keep="" if poisoned or table.related or attached.after else _kept(table),
+    )
+
+
+def _kept(table: Table) -> str:
+    """Draw which rows stay: by a column that writes change, or by the key; mostly all."""
+    if not table.chance(0.4):
+        return ""
+    names = [quoted(name) for name in (table.key, *table.plain)]
+    first, second = table.source.choice(names), table.source.choice(names)
+    some = f"CRC32({first}) % 3 > 0"
+    return table.source.choice(
+        (some, some, f"{some} AND {second} IS NOT NULL", f"{second} IS NULL OR {some}")
     )
 
 

@@ -16,7 +16,7 @@ from mysql_words import version_number
 from spirit_py.config import FeedOptions
 from tests.fixtures.mysql import Database
 from tests.fuzz.model import Scenario, as_files
-from tests.oracle.case import Timing
+from tests.oracle.case import Timing, statements
 from tests.oracle.crew import Crew, Deferred, run_in_own_session
 from tests.oracle.load import LoadError, global_variables
 from tests.oracle.rawlog import OracleError
@@ -214,7 +214,8 @@ def _refusal(case: Case, db: Database) -> str:
     with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
         cursor.execute("SET SESSION lock_wait_timeout = 20")
         try:
-            cursor.execute(case.native_statement().replace("{table}", "`t`"))
+            for statement in statements(case.native_statement()):
+                cursor.execute(statement.replace("{table}", "`t`"))
         except MySQLdb.Error as error:
             return str(error)
         cursor.execute("SHOW WARNINGS")

@@ -132,6 +132,7 @@ class Scenario:
         invariants: SELECTs that must return no row at any commit.
         rows: how many first rows there are.
         poisoned: a write is among them that the new definition cannot hold.
+        keep: which rows the new table has; empty for all.
         flush_interval: of the change feed, seconds.
     """
 
@@ -150,6 +151,7 @@ class Scenario:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     invariants: tuple[str, ...] = ()
+    keep: str = ""
 
     @property
     def cascades(self) -> bool:
@@ -168,6 +170,7 @@ class Scenario:
             lines=tuple(line for line in self.lines if mark not in line),
             options="" if mark in self.options else self.options,
             clauses=tuple(clause for clause in self.clauses if mark not in clause),
+            keep="" if mark in self.keep else self.keep,
             actors=tuple(actor.without(name) for actor in self.actors),
         )
 
@@ -180,7 +183,9 @@ class Scenario:
             invariants=self.invariants,
             statement="",
             writers=tuple(self._writer(actor) for actor in self.actors),
-            expect=Expectation(server=dict(self.server), keyless=False, effects=False),
+            expect=Expectation(
+                server=dict(self.server), keyless=False, effects=False, keep=self.keep
+            ),
             timing=self.timing,
         )
 
@@ -238,5 +243,6 @@ def as_files(case: Case) -> str:
         parts += ["--- invariants.sql", *(f"{one};" for one in case.invariants)]
     settings = ", ".join(f"{name} = {json.dumps(v)}" for name, v in case.expect.server.items())
     parts += ["--- expect.toml", "effects = false", "keyless = false", f"server = {{ {settings} }}"]
+    parts += [f"keep = {json.dumps(case.expect.keep)}"] if case.expect.keep else []
     parts.append(f"# played {case.timing.name.lower()}")
     return "\n".join(parts)

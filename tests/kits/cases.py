@@ -131,6 +131,7 @@ def case_arguments(case: Case, db: Database) -> list[str]:
         *("--database", db.name, *what, "--threads", str(THREADS)),
         *("--target-chunk-time", "0.02"),
         *([] if case.expect.shortcut else ["--no-shortcut"]),
+        *(("--keep", case.expect.keep) if case.expect.keep else ()),
         *("--defer-indexes", deferral(case)),
         *(DEFERRED if case.timing.deferred else ()),
         *case.expect.arguments,

@@ -106,6 +106,7 @@ class Expectation:
         moment: a new column that has the time of the migration in the rows from before the swap.
         native_session: statements before the twin's ALTER, for other settings than the server's.
         native: clauses of the twin's ALTER where they are not the case's own, or whole statements.
+        keep: which rows the new table has, as ``--keep`` says it; the twin deletes all others.
         keyless: replay into a twin without keys.
         rows_from_setup: the twin gets its first rows from table.sql, not from the binlog, because
             they were written under an earlier definition.
@@ -131,6 +132,7 @@ class Expectation:
     moment: str = ""
     native_session: tuple[str, ...] = ()
     native: str = ""
+    keep: str = ""
     keyless: bool = True
     rows_from_setup: bool = False
     auto_increment: int = 0
@@ -218,6 +220,9 @@ class Case:
 
     def native_statement(self) -> str:
         """Return what the server would run itself, with ``{table}`` for the table's name."""
+        if keep := self.expect.keep:
+            rest = replace(self, expect=replace(self.expect, keep="")).native_statement()
+            return f"DELETE FROM {{table}} WHERE NOT (({keep}) IS TRUE);\n{rest}"
         if self.expect.native.lstrip().upper().startswith("ALTER TABLE"):
             return self.expect.native
         if self.statement:
