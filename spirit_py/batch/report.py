@@ -89,6 +89,7 @@ class BatchReport(OutcomeReport):
             f" {counted(self.totals['rows_copied'], 'row')} copied,"
             f" {counted(self.totals['chunks_repaired'], 'chunk')} repaired, a lock was held for"
             f" {self.totals['longest_lock_held_ms']:.0f} ms at most"
+            + (f" (of all {self.runs} runs)" if self.runs > 1 else "")
         )
         if self.record and done + rehearsed < len(self.tables):
             lines.append(

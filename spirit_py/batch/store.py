@@ -149,9 +149,10 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
         if table.name[0] in schemas and (text := _shared(session, table, wanted)):
             raise Refusal(
                 text,
-                hint="finish that one with its own command, with --exclude for tables that cannot"
-                f" be changed; to give it up: spirit-py cleanup --batch {table}, then this command"
-                " without the tables that it has changed",
+                hint="finish that one with its own command (with --tables: and --exclude for"
+                " tables that cannot be changed); to give it up, as an edited file needs:"
+                f" spirit-py cleanup --batch {table}, then this command without the tables that it"
+                " has changed",
                 error_code=ErrorCode.BATCH_RECORD,
             )
 

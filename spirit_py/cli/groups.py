@@ -35,6 +35,19 @@ class SectionedOption(click.Option):
         self.section, self.common = section, common
 
 
+#: What decides what is changed or compared: the last of several would silently win.
+_GIVEN_ONCE: Final = frozenset({
+    "alter", "database", "keep", "statement", "table", "target_database", "target_table",
+})  # fmt: skip
+
+
+_INSTEAD: Final = {
+    "alter": "write the clauses into one, with commas",
+    "statement": "write the statements into one, with semicolons",
+    "table": "a command works on one; migrate takes several with --tables or --statement",
+}
+
+
 class SectionedCommand(click.Command):
     """A command whose ``--help`` has sections; ``--help-all`` shows every option of a long list."""
 
@@ -49,10 +62,22 @@ class SectionedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Warn of a variable whose name only seems to be an option's."""
+        if not ctx.resilient_parsing:
+            self._refuse_twice(ctx, list(args))
         left = super().parse_args(ctx, args)
         for name, meant in () if ctx.resilient_parsing else unread_variables(ctx):
             warn(ctx, f"no option reads {name} of the environment: did you mean {meant}?")
         return left
+
+    def _refuse_twice(self, ctx: click.Context, args: list[str]) -> None:
+        """Refuse a second ``--table`` and its like."""
+        _, _, order = self.make_parser(ctx).parse_args(args)
+        names = [one.name for one in order if one.name in _GIVEN_ONCE]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            flag = f"--{twice.replace('_', '-')}"
+            raise click.UsageError(
+                f"{flag} is given more than once: {_INSTEAD.get(twice, 'one of them counts')}.", ctx
+            )
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return ``--help``, which shows what most runs need."""

@@ -152,7 +152,9 @@ def _address(value: Any) -> tuple[str, int] | None:
         return value or None
     host, colon, port = str(value).rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    valid = port.isascii() and port.isdecimal() and int(port) <= MAX_PORT
+    valid = port.isascii() and port.isdecimal()
+    if valid and int(port) > MAX_PORT:
+        raise ValueError(f"a port is at most {MAX_PORT}.")
     if not colon or not valid or (":" in host and not bracketed):
         raise ValueError("write host:port, :port or [IPv6 address]:port.")
     return host.removeprefix("[").removesuffix("]"), int(port)

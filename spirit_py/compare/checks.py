@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import starmap
 from typing import TYPE_CHECKING, Final
 
@@ -89,6 +90,18 @@ def follower(source: Side, target: Side) -> Follower:
     if source.facts.uuid in _sources(target):
         return "target"
     return "source" if target.facts.uuid in _sources(source) else ""
+
+
+def standing(source: Side, target: Side) -> Iterator[str]:
+    """Yield that one side replicates from the other, and why it does not go on."""
+    for name, side, other in (("source", source, target), ("target", target, source)):
+        with contextlib.suppress(ServerFault):
+            for channel in channels(side.session):
+                if channel.trouble and channel.source_uuid == other.facts.uuid:
+                    yield (
+                        f"the {name} is a replica of the other server, and {channel.trouble}: what"
+                        " it has not applied counts as different"
+                    )
 
 
 def _sources(side: Side) -> set[str]:

@@ -35,7 +35,7 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
 from spirit_py.status.reporters import Reporters
 from spirit_py.threads import Background, StopSwitch
-from spirit_py.units import human_count
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ class CompareRun:
                 self._check(checker)
             self._require_unchanged(matching)
             self._tell_unfit(repairer)
-        self._judge(checker)
+        self._judge(checker, follows=bool(side_that_follows))
 
     def complete(self) -> None:
         """Fill the report with the figures as they are now."""
@@ -188,6 +188,8 @@ class CompareRun:
             if options.repair:
                 checks.require_repairable(source, target, matching, two_servers=two)
             following: Follower = checks.follower(source, target) if two and options.lock else ""
+            for text in checks.standing(source, target) if two else ():
+                self._warn(text)
             self._spark_can_talk = performance_schema_shows_sessions(one)
         self._describe_match(matching, two_servers=two, following=following)
         self.stop.check()
@@ -295,9 +297,14 @@ class CompareRun:
                     hint="run the same command again",
                 )
 
-    def _judge(self, checker: Checker) -> None:
+    def _judge(self, checker: Checker, *, follows: bool) -> None:
         self.complete()
         result, report = checker.result, self.report
+        if follows and not result.one_moment:
+            self._warn(
+                "the replica had not caught up when its rows were read: what it has not applied"
+                " yet counts as different"
+            )
         self._tell(result.event(remaining=result.remaining, kinds=str(result.left)))
         if not result.remaining:
             report.outcome = "repaired" if result.differences else "equal"
@@ -306,10 +313,14 @@ class CompareRun:
         for line in report.summary():
             self._tell(Summary(said=line))
         again = "after the repair " if self.options.repair else ""
-        what = "all" if result.remaining <= len(self._left) else "the first"
+        shown = len(self._left)
+        what = "all are listed" if result.remaining <= shown else f"the first {shown} are listed"
+        rows = counted(result.remaining, "row")
         raise DifferencesFound(
-            f"{report.names}: {again}{human_count(result.remaining)} rows differ; {what} of them:",
-            hint="missing: only the source has the row; extra: only the target has it",
+            f"{report.names}: {again}{rows} {'differs' if result.remaining == 1 else 'differ'};"
+            f" {what}",
+            hint="missing: only the source has the row; extra: only the target has it"
+            + ("" if self.options.repair else "; --repair writes the source's rows to the target"),
             details=self._left,
         )
 

@@ -113,6 +113,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (staging_room.staging_room, _NEW, ErrorCode.TABLE_TOO_WIDE),
         (options.statement_writes, _SOURCE, ErrorCode.PASSED_WRITES),
         (syntax.syntax, _SERVER, ErrorCode.STATEMENT_NOT_UNDERSTOOD),
+        (server_settings.takes_writes, _SERVER, ErrorCode.SERVER_SETTINGS),
         (attached.triggers, _SOURCE, ErrorCode.TRIGGER_NOT_KEPT),
         (attached.triggers_kept, _NEW, ErrorCode.TRIGGER_NOT_KEPT),
         (source_table.usable_key, _SOURCE, ErrorCode.NO_USABLE_KEY),
@@ -124,7 +125,7 @@ _OF_ANY_CHANGE: Final = frozenset({
     attached.new_foreign_key,
     binary_log.replica, names.leftovers, options.load_limits, options.modes,
     other_writers.other_writers, partitions.partitions, privileges.privileges,
-    source_table.source_table, swap.blockers, syntax.syntax,
+    server_settings.takes_writes, source_table.source_table, swap.blockers, syntax.syntax,
 })  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import (
     ChecksumFailure,
+    DifferencesFound,
     DuplicateForUnique,
     Interrupted,
     Refusal,
@@ -68,7 +69,7 @@ def test_differences_are_counted_and_named(db, tmp_path):
     db.execute("INSERT INTO b VALUES (900, 'x', 1), (901, 'x', 1), (902, 'x', 1)")
     comparison = Comparison(db)
     error = comparison.differs(records=RecordOptions(report_json=tmp_path / "r.json"))
-    assert "6 rows differ; all of them" in error.message
+    assert "6 rows differ; all are listed" in error.message
     assert error.details == (
         "row (3) is missing",
         "row (4) is missing",
@@ -93,7 +94,7 @@ def test_ten_rows_are_shown_and_all_are_counted(db):
     make(db)
     db.execute("CREATE TABLE b LIKE a")
     error = Comparison(db).differs()
-    assert "200 rows differ; the first of them" in error.message
+    assert "200 rows differ; the first " in error.message
     assert len(error.details) == 10
 
 
@@ -334,7 +335,7 @@ def test_two_servers_with_a_key_of_another_order_are_refused(db, db_file):
         Comparison(db, db_file).run()
 
 
-def compare_there(source, target, **more):
+def compare_there(source, target, reporter=None, **more):
     """Compare ``r.t`` of two servers."""
     options = CompareConfig(
         source=source,
@@ -346,7 +347,9 @@ def compare_there(source, target, **more):
         recheck_pauses=(0.01,),
         **more,
     )
-    return compare(options, reporter=RecordingReporter(), engine_factory=lambda _: ThreadEngine())
+    return compare(
+        options, reporter=reporter or RecordingReporter(), engine_factory=lambda _: ThreadEngine()
+    )
 
 
 def test_a_replica_is_compared_at_the_very_moment():
@@ -374,6 +377,13 @@ def test_a_replica_is_compared_at_the_very_moment():
         for report in reports:
             assert (report.outcome, report.one_moment, report.in_motion) == ("equal", True, 0)
             assert report.rows > 0
+        both.of.execute("STOP REPLICA SQL_THREAD")
+        both.at.execute("INSERT INTO r.t (v) VALUES (7)")
+        told = RecordingReporter()
+        with pytest.raises(DifferencesFound, match="1 row differs; all are listed"):
+            compare_there(options_of(both.source), options_of(both.replica), reporter=told)
+        assert "its applier is OFF: what it has not applied" in told.text
+        both.of.execute("START REPLICA SQL_THREAD")
         with pytest.raises(Refusal, match="on a replica of the source's server"):
             compare_there(options_of(both.source), options_of(both.replica), repair=True)
 
@@ -460,7 +470,7 @@ def test_rows_that_a_repair_does_not_make_equal_are_differences(db, db_file):
     comparison = Comparison(db, db_file)
     error = comparison.differs(repair=True)
     assert error.details == ("row (1) is changed in n",)
-    assert "after the repair 1 rows differ" in error.message
+    assert "after the repair 1 row differs" in error.message
     assert any("row (1) is not repaired" in line for line in comparison.said.lines)
     assert db_file.query("SELECT id, n FROM a ORDER BY id") == [(1, 7), (2, 2), (3, 3)]
 

@@ -201,3 +201,15 @@ def test_triggers_and_foreign_keys_are_checked_as_for_any_change(keyless, engine
         with pytest.raises(Refusal, match="trigger") as refused:
             change(db, engine, alter, **more)
         assert "--native" not in refused.value.hint
+
+
+def test_a_server_that_takes_no_writes_is_not_changed_natively_either(keyless, engine):
+    """The account may write all the same; no remedy offers that."""
+    keyless.set_global("read_only", 0)
+    keyless.set_global("read_only", "ON")
+    for native in (0, 1 << 20):
+        with pytest.raises(Refusal) as refused:
+            change(keyless, engine, "ADD INDEX (a)", native=native, writes_only_here=True)
+        lines = [refused.value.message, refused.value.hint, *refused.value.details]
+        (at,) = (n for n, line in enumerate(lines) if "takes no writes (read_only=ON)" in line)
+        assert lines[at + 1].strip().removeprefix("remedy: ") == "give the address of the primary"

@@ -207,8 +207,8 @@ def _as_read(session: SqlSession, source: TableSchema, text: str, sql_mode: str,
         with as_stored(session):
             session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
             session.execute(
-                f"CREATE TEMPORARY TABLE {probe} ENGINE=InnoDB SELECT {names}"
-                f" FROM {source.quoted} LIMIT 0"
+                f"CREATE TEMPORARY TABLE {probe} ({_PROBE}_number INT AUTO_INCREMENT PRIMARY KEY)"
+                f" ENGINE=InnoDB SELECT {names} FROM {source.quoted} LIMIT 0"
             )
         session.execute(f"SET SESSION sql_mode = {string_literal(reading)}")
         session.execute(

@@ -65,7 +65,11 @@ def server_settings(context: PreflightContext) -> Findings:
             f"performance_schema is OFF: {WITHOUT_PERFORMANCE_SCHEMA}",
             "start the server with --performance-schema=ON",
         )
-    rehearses = context.config.connection.unlogged
+
+
+def takes_writes(context: PreflightContext) -> Findings:
+    """Refuse a server that is read-only, whoever would make the change."""
+    facts, rehearses = context.facts, context.config.connection.unlogged
     for name in ("super_read_only", "read_only", "innodb_read_only"):
         if facts.is_on(name) and not (rehearses and name == "read_only"):
             yield refuse(
