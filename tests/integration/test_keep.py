@@ -6,18 +6,23 @@ import contextlib
 import math
 import random
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import MySQLdb
 import pytest
 
-from spirit_py.config import SessionModes
-from spirit_py.errors import Refusal
+from spirit_py.config import FeedOptions, RevertConfig, SessionModes
+from spirit_py.errors import Refusal, SpiritError
+from spirit_py.migration.reverse.revert import Revert
+from spirit_py.mysql.own_sessions import new_run
 from spirit_py.plan import make_plan, text_of
 from spirit_py.threads import StopSwitch
+from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
+from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for, migrate_here
+from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, assert_nothing_left, once_at, start
 from tests.kits.tables import tables
 
@@ -367,3 +372,120 @@ def test_a_constant_of_the_clock_is_the_servers(db, engine):
     config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=keep))
     migrate_here(engine, config)
     assert db.query("SELECT id FROM t") == [(2,)]
+
+
+RENAMED = "RENAME COLUMN v TO w, RENAME COLUMN at TO av, ADD KEY (w)"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"checksum": "snapshot"},
+        {"defer_indexes": "on", "alter": RENAMED},
+        {"feed": FeedOptions(own_writes=new_run())},
+        {"feed": FeedOptions(flush_interval=3600.0, swap_flush_interval=3600.0)},
+    ],
+    ids=["snapshot", "deferred", "tagged", "together"],
+)
+def test_it_holds_in_every_way_of_running(more, db, engine, monkeypatch):
+    """One snapshot, deferred indexes, tagged writes, changes that are applied all together."""
+    scene = replace(SCENES["dates"], compared="*")
+    make(db, scene)
+    writers = Writers(db, scene, SEED)
+
+    def write_late() -> None:
+        writers.stop()
+        for _ in range(40):
+            writers.write()
+
+    once_at(monkeypatch, "cutover.begin", write_late)
+    writers.start()
+    asked = keeping(scene, **{"alter": "FORCE", **more})
+    report, told = migrate_here(engine, config_for(db, **asked))
+    assert writers.errors == []
+    assert_kept(db, scene)
+    assert (report.differences_found, report.chunks_repaired) == (0, 0), told.text
+
+
+def test_it_holds_without_gtids(db_file, engine, monkeypatch):
+    """Nothing is dropped by a watermark there."""
+    scene = SCENES["dates"]
+    make(db_file, scene)
+    writers = Writers(db_file, scene, SEED)
+    once_at(monkeypatch, "cutover.begin", writers.stop)
+    writers.start()
+    migrate_here(engine, config_for(db_file, **keeping(scene)))
+    assert writers.errors == []
+    assert_kept(db_file, scene)
+
+
+def test_every_planted_difference_is_found_and_repaired(db, engine, monkeypatch):
+    """A row that is not kept, a kept one that is missing, and one that is changed."""
+    scene = SCENES["dates"]
+    make(db, scene)
+    out, missing, changed = (
+        db.query(f"SELECT MAX(id) FROM t WHERE {where}")[0][0]
+        for where in (
+            f"NOT ({scene.keep})",
+            scene.keep,
+            f"{scene.keep} AND id < (SELECT MAX(id) FROM t WHERE {scene.keep})",
+        )
+    )
+
+    def plant() -> None:
+        db.execute(f"INSERT INTO _t_new (id, at, v) SELECT id, at, v FROM t WHERE id = {out}")
+        db.execute(f"DELETE FROM _t_new WHERE id = {missing}")
+        db.execute(f"UPDATE _t_new SET v = -1 WHERE id = {changed}")
+
+    once_at(monkeypatch, "checksum.begin", plant)
+    report, told = migrate_here(engine, config_for(db, **keeping(scene)))
+    assert report.differences_found == 3, told.text
+    assert_kept(db, scene)
+
+
+def test_several_tables_are_each_judged(db, engine):
+    """At one moment."""
+    for name in "tu":
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)")
+        db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, NULL)")
+    config = config_for(
+        db,
+        statement="ALTER TABLE t FORCE; ALTER TABLE u ADD COLUMN z INT",
+        modes=SessionModes(keep="v > 1"),
+    )
+    migrate_here(engine, config)
+    assert db.query("SELECT id FROM t") == db.query("SELECT id FROM u") == [(2,)]
+
+
+def test_a_revert_says_what_the_old_table_has(db, engine):
+    """It is kept as it was at the swap; nothing brings the two together."""
+    scene = SCENES["dates"]
+    make(db, scene)
+    migrate_here(engine, config_for(db, **keeping(scene)))
+    revert = Revert(
+        RevertConfig(connection=connection_options(db), database=db.name, table="t", threads=2),
+        RecordingReporter(),
+        engine_factory=lambda _: SharedEngine(engine),
+        stop=StopSwitch(),
+    )
+    with pytest.raises(SpiritError) as refused:
+        revert.run()
+    said = f"{refused.value.message} {refused.value.hint} {refused.value.details}"
+    assert "the old table has rows that --keep left out" in said
+
+
+def test_a_table_may_lose_every_row_or_none(db, engine):
+    """An empty new table is a right one; so is a whole one, and that of an empty table."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    for rows, keep, left in (
+        ("(1), (2)", "id < 0", 0),
+        ("(1), (2)", "id > 0", 2),
+        ("", "id > 0", 0),
+    ):
+        db.execute("DELETE FROM t")
+        if rows:
+            db.execute(f"INSERT INTO t VALUES {rows}")
+        config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=keep))
+        report, _ = migrate_here(engine, config)
+        assert len(db.query("SELECT id FROM t")) == left
+        assert report.rows_left_out == (2 - left if rows else 0)
