@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import blocked, cutover, decoding, feed, plans, rising, slow_replica, whole
+from benchmarks import blocked, cutover, decoding, feed, plans, purge, rising, slow_replica, whole
 from benchmarks.application import Load
 from benchmarks.contenders import (
     AGGREGATE,
@@ -251,6 +251,13 @@ SCENARIOS = _by_name(
             rows=2_000_000,
             minutes=4,
             measure=plans.planned_and_real,
+        ),
+        Scenario(
+            name="purge",
+            title="four of five rows leave the table: --keep, and deletes of a thousand rows",
+            rows=_MILLION,
+            minutes=6,
+            measure=purge.measure,
         ),
         Scenario(
             name="decoding",
