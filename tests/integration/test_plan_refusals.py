@@ -75,6 +75,7 @@ REFUSALS = [
     Refused("column-not-convertible", "ADD p POINT NOT NULL"),
     Refused("definition-refused", "DROP COLUMN nonesuch"),
     Refused("duplicates-for-unique-key", "ADD UNIQUE KEY u (b)"),
+    Refused("keep-refused", "FORCE", options=("--keep", "a > RAND()")),
     Refused("new-not-null", "MODIFY a INT NOT NULL"),
     Refused("no-usable-key", "DROP PRIMARY KEY"),
     Refused("other-modes-accept", "ADD d DATETIME NOT NULL DEFAULT '0000-00-00 00:00:00'"),

@@ -32,7 +32,7 @@ def command_line(
     return [
         *(sys.executable, "-m", *program, command),
         *("--host", f"{reached.host}:{reached.port}", "--user", db.server.user),
-        *("--database", db.name, *more),
+        *(more if "--database" in more else ("--database", db.name, *more)),
     ]
 
 
@@ -41,10 +41,15 @@ def environment(db: Any, **more: str) -> dict[str, str]:
     return {**os.environ, "SPIRIT_PY_PASSWORD": db.server.password, **more}
 
 
+def _about(more: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the table ``t`` where no other one is named: a command takes one."""
+    return more if "--table" in more else ("--table", "t", *more)
+
+
 def run(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[str]:
     """Run a command about the table ``t`` to its end, in a process of its own."""
     return subprocess.run(
-        command_line(db, command, "--table", "t", *more),
+        command_line(db, command, *_about(more)),
         env=environment(db),
         capture_output=True,
         text=True,
@@ -59,7 +64,7 @@ def run_here(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[s
     It says and returns what it would as a process of its own, whose start takes a second of CPU.
     Spark is not started, however slow the machine is.
     """
-    words = command_line(db, command, "--table", "t", *more)[3:]
+    words = command_line(db, command, *_about(more))[3:]
     runner = CliRunner(env={"SPIRIT_PY_PASSWORD": db.server.password}, catch_exceptions=False)
     with mock.patch.object(choice, "_START_ANYWAY_SECONDS", 3600.0):
         ended = runner.invoke(main, words)
