@@ -127,7 +127,7 @@ def in_source(
     names = ", ".join(f"{source}.{quote_identifier(name)}" for name in mapping.key.columns)
     joined = ""
     if as_staged:
-        columns = (quote_identifier(pair.old.name) for pair in mapping.pairs)
+        columns = (quote_identifier(column.name) for column in mapping.imaged)
         same = " AND ".join(f"{source}.{name} <=> {staged}.{name}" for name in columns)
         joined = f" JOIN {staged} ON {same}"
     return bool(session.query(f"SELECT 1 FROM {source}{joined} WHERE ({names}) IN ({key}) LIMIT 1"))

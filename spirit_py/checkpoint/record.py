@@ -88,6 +88,7 @@ class CheckpointRecord:
     after the run's last write to a new table, empty while it may write and after a kill.
     ``started_at`` is ISO 8601 in UTC; ``seconds`` and ``totals`` are of all runs. ``sentinel``: it
     was created; one that is gone was dropped by the operator. ``choices`` are of the last run.
+    ``judged``: a digest of what decides which rows are kept; empty for all.
     """
 
     statement: str
@@ -104,6 +105,7 @@ class CheckpointRecord:
     sentinel: bool = False
     modes: SessionModes = field(default_factory=SessionModes)
     choices: SwapChoices = field(default_factory=SwapChoices)
+    judged: str = ""
     program: str = ""
 
     def __post_init__(self) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from spirit_py.status.reporters import Reporters
 
 _BATCH: Final = ("tables", "statements")
+_REBUILT: Final = "FORCE"
+"""What ``--keep`` alone does to the definition: nothing."""
 _LARGEST_FILE: Final = 16 << 20
 
 
@@ -52,7 +54,11 @@ def batch_config(
         )
     file = options["statements"]
     return BatchConfig(
-        each=replace(each, records=RecordOptions()),
+        each=replace(
+            each,
+            records=RecordOptions(),
+            alter=_REBUILT if options["tables"] and not each.alter else each.alter,
+        ),
         patterns=options["tables"],
         exclude=options["exclude"],
         statements=listed if file is None else _read(file),
@@ -77,9 +83,7 @@ def _require_one_way(options: dict[str, Any]) -> None:
         raise UsageFault(
             "--tables and --statements do not go together", hint="use one command for each"
         )
-    if options["keep"] and options["alter"] is None and not options["statements"]:
-        options["alter"] = "FORCE"
-    if options["tables"] and not options["alter"]:
+    if options["tables"] and not (options["alter"] or options["keep"]):
         raise UsageFault("--tables and --alter go together", hint="add --alter")
     if options["statements"] and options["alter"]:
         raise UsageFault("--alter goes with --tables", hint="the file has whole statements")
@@ -190,7 +194,7 @@ def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
 def migration_config(options: dict[str, Any]) -> MigrationConfig:
     """Build the configuration from the command line's values; raises UsageFault."""
     if options["keep"] and options["alter"] is None and not options["statement"]:
-        options["alter"] = "FORCE"
+        options["alter"] = _REBUILT
     clauses = options["table"] or options["alter"]
     nothing = not options["statement"] and not options["table"] and options["alter"] is None
     if nothing or (options["statement"] and clauses):
@@ -265,6 +269,10 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
 
 
 def _modes(options: dict[str, Any]) -> SessionModes:
+    if options["keep"] is not None and not options["keep"].strip():
+        raise UsageFault(
+            "--keep is empty: every row would stay", hint="write an expression, or leave it out"
+        )
     given = options["sql_mode"]
     if given is not None:
         given = ",".join(filter(None, (mode.strip().upper() for mode in given.split(","))))

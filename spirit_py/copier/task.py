@@ -24,7 +24,7 @@ from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLo
 from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
-from spirit_py.mysql.facts import rows_read
+from spirit_py.mysql.facts import RowsRead
 from spirit_py.mysql.grants import access_remedy
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.mysql.own_sessions import committing_as, take_slot
@@ -55,6 +55,7 @@ _HINT: Final = (
     "change the row in the source, then run the same command again: it resumes; or change the"
     " ALTER, and begin again with --start-afresh"
 )
+_JUDGED: Final = "; or what --keep computes is no answer for a row: it is judged in strict mode"
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
 
@@ -218,15 +219,21 @@ class ChunkWriter:
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
         """Write a part; return how many rows of the source were read, and written."""
         sql = copy_sql(self._spec.mapping, piece)
-        counted = self._spec.mapping.keep is not None
-        before = rows_read(self._own) if counted else 0
+        counted = self._counted()
         with committing_as(self._own, order.gtid_of(part)):
             affected = self._own.execute(sql)
             # As in "Records: 3  Duplicates: 1  Warnings: 0"; replaced ones count once.
             found = re.search(r"Records: (\d+)", self._own.info)
             self._refuse_warnings(order.chunk, part)
         written = int(found[1]) if found else affected
-        return max(written, rows_read(self._own) - before if counted else 0), written
+        return max(written, counted.since() if counted is not None else 0), written
+
+    def _counted(self) -> RowsRead | None:
+        """Return the count of rows read, where some of them are left out."""
+        mapping = self._spec.mapping
+        if mapping.keep is None:
+            return None
+        return RowsRead(self._own, mapping.source.quoted, mapping.target.quoted)
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):
@@ -250,7 +257,9 @@ class ChunkWriter:
     def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:
         name = self._spec.mapping.source.full_name
         message = f"a value of {name} does not fit: {text} (error {code})"
-        return LostValue(message, text, chunk=chunk.number, part=part, code=code, hint=_HINT)
+        judged = "" if self._spec.mapping.keep is None else _JUDGED
+        hint = _HINT + judged
+        return LostValue(message, text, chunk=chunk.number, part=part, code=code, hint=hint)
 
     def _label(self, chunk: Chunk) -> str:
         return f"chunk {chunk.number} of {self._spec.mapping.source.full_name}"

@@ -39,6 +39,7 @@ from spirit_py.mysql.duplicates import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
+from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
 from spirit_py.preflight.clauses import copy_is_certain
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _begin(
     mappings = auxiliary.create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
-    record = with_new_tables(record, targets)
+    record = replace(with_new_tables(record, targets), judged=judged_by(contexts, mappings))
     reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
@@ -140,6 +141,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     traffic = traffic_now(session)
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = auxiliary.take_over(run, session, contexts)
+    require_judged_alike(contexts, mappings, record.judged)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
     reverse = plan_way_back(run, contexts, mappings)

@@ -97,12 +97,26 @@ def require_mysql(facts: ServerFacts) -> None:
         )
 
 
-def rows_read(session: SqlSession) -> int:
-    """Return how many rows the session has read by ranges of an index."""
-    found = session.query(
-        "SHOW SESSION STATUS WHERE Variable_name IN ('Handler_read_next', 'Handler_read_prev')"
-    )
-    return sum(int(value) for _, value in found)
+class RowsRead:
+    """Counts the rows that a session reads from an open table, by ranges or from end to end."""
+
+    def __init__(self, session: SqlSession, *tables: str) -> None:
+        self._session = session
+        for table in tables:
+            # Opening it reads the server's dictionary, which counts too.
+            session.query(f"SELECT 1 FROM {table} LIMIT 0")
+        self._before = self._counted()
+
+    def _counted(self) -> tuple[int, int]:
+        found = dict(self._session.query("SHOW SESSION STATUS LIKE 'Handler_read%'"))
+        walked = int(found["Handler_read_next"]) + int(found["Handler_read_prev"])
+        return walked, int(found["Handler_read_rnd_next"])
+
+    def since(self) -> int:
+        """Return how many rows were read since the last question; a scan ends behind its last."""
+        before, self._before = self._before, self._counted()
+        scanned = self._before[1] - before[1]
+        return self._before[0] - before[0] + max(0, scanned - 1)
 
 
 def read_status(session: SqlSession, names: Iterable[str]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from spirit_py.copier.meter import LostValue
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
-from spirit_py.mysql.facts import read_status, rows_read
+from spirit_py.mysql.facts import RowsRead, read_status
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.plan.model import TimePlan
 from spirit_py.sql import identifier_list, quote_table
@@ -260,11 +260,11 @@ class _Sampler:
         mapping = self.mapping
         complaint: tuple[int, str] | None = None
         try:
-            before = rows_read(session)
+            read = RowsRead(session, mapping.source.quoted)
             with evaluating(session, mapping):
                 rows = session.execute(copy_sql(mapping, chunk))
             if mapping.keep is not None:
-                rows = rows_read(session) - before
+                rows = read.since()
             said = telling(session, mapping.recomputed)
             complaint = next(((code, text) for _, code, text in said if code != DEPRECATED), None)
         except ServerFault as fault:

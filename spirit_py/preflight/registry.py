@@ -89,6 +89,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (attached.foreign_key_privileges, _NEW, ErrorCode.MISSING_PRIVILEGES),
         (attached.foreign_keys, _SOURCE, ErrorCode.FOREIGN_KEY),
         (server_settings.json_values, _SOURCE, ErrorCode.JSON_ROUNDED),
+        (kept_rows.kept_keys, _NEW, ErrorCode.KEEP_REFUSED),
         (kept_rows.kept_rows, _SOURCE, ErrorCode.KEEP_REFUSED),
         (names.leftovers, _SOURCE, ErrorCode.NAME_TAKEN),
         (options.load_limits, _SERVER, ErrorCode.LIMIT_NOT_WATCHABLE),

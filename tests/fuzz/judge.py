@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     Migrate = Callable[..., Outcome]
 
 #: Kinds of verdicts that are no finding.
-FINE = frozenset({"right", "both refuse", "poisoned", "unsound", "unseen"})
+FINE = frozenset({"right", "both refuse", "poisoned", "unsound", "unseen", "not kept"})
+#: What --keep does not go with (docs/commands/migrate.md).
+_NOT_KEPT = ("may become equal in the new table", "would be judged in two zones", "too wide for")
 #: Since then the changes of foreign keys are in the binlog; before, such a key is refused.
 _CASCADES_SEEN = (9, 6)
 #: Warnings of a native ALTER that changed a value; the program refuses what would (R10).
@@ -203,6 +205,8 @@ def _unchanged(
         return "both refuse", f"{refusal}; ours: {outcome.text}"
     if scenario.poisoned:
         return "poisoned", outcome.text
+    if scenario.keep and any(text in outcome.text for text in _NOT_KEPT):
+        return "not kept", outcome.text
     old = version_number(db.server.version()) < _CASCADES_SEEN
     if old and outcome.exit_code == _REFUSED and scenario.cascades:
         return "unseen", outcome.text

@@ -11,13 +11,16 @@ from typing import Any
 
 import MySQLdb
 import pytest
+from click.testing import CliRunner
 
+from spirit_py.cli import main
 from spirit_py.config import FeedOptions, RevertConfig, SessionModes
 from spirit_py.errors import Refusal, SpiritError
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.plan import make_plan, text_of
 from spirit_py.threads import StopSwitch
+from tests.kits.command import command_line
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
@@ -113,11 +116,11 @@ SCENES = {
         compared="id, u, v",
     ),
     "another key": Scene(
-        columns="id INT, name VARCHAR(20) COLLATE utf8mb4_bin, v INT, PRIMARY KEY (id, name)",
+        columns="id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(20), v INT",
         row="CONCAT('n', {v}), {w}",
         changes=("v = {w}", "name = CONCAT('x', {v})", "id = id + 100000"),
-        keep="v < 60",
-        alter="MODIFY name VARCHAR(20) COLLATE utf8mb4_0900_ai_ci",
+        keep="v < 60 AND name <> 'N7'",
+        alter="MODIFY id BIGINT AUTO_INCREMENT, MODIFY name VARCHAR(20) COLLATE utf8mb4_bin",
         compared="id, name, v",
     ),
 }
@@ -270,6 +273,38 @@ def test_it_resumes(name, point, db, engine, monkeypatch):
     assert report.chunks_repaired == 0
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "keep"),
+    [
+        ("time_zone", "-05:00", "at >= '2026-02-01'"),
+        ("time_zone", "-05:00", "d >= NOW()"),
+        ("default_week_format", 3, "WEEK(d) = 0"),
+        ("sql_mode", "PIPES_AS_CONCAT", "v || '' = '1'"),
+    ],
+)
+def test_settings_that_judge_otherwise_end_a_resume(setting, value, keep, db, engine, monkeypatch):
+    """Rows of two meanings would be mixed; with the settings of before it goes on."""
+    db.set_global("time_zone", "+05:30")
+    db.set_global("default_week_format", 0)
+    db.reconnect()
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP, d DATETIME, v VARCHAR(9))")
+    db.execute("INSERT INTO t VALUES (1, '2026-02-01', '2026-01-01', 1), (2, NOW(), NOW(), 2)")
+    asked: dict[str, Any] = {
+        "table": "t",
+        "alter": "FORCE",
+        "drop_old_after": math.inf,
+        "modes": SessionModes(keep=keep),
+    }
+    Interruption(monkeypatch).at(engine, db, "checksum.begin", 1, **asked)
+    before = db.query(f"SELECT @@GLOBAL.{setting}")[0][0]
+    db.set_global(setting, value)
+    with pytest.raises(Refusal, match="would judge rows otherwise than the earlier run did"):
+        start(engine, db, **asked).end()
+    assert "_t_new" in tables(db)
+    db.set_global(setting, before)
+    assert start(engine, db, **asked).end().runs == 2
+
+
 def test_without_an_alter_the_table_is_purged(db, engine):
     """A dry run tells what stays; the run leaves nothing but the table."""
     scene = SCENES["dates"]
@@ -314,6 +349,8 @@ def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
         ("id >", "cannot read it"),
         ("nothing = 3", "Unknown column"),
         ("TRUE", "reads no column"),
+        ("v < UNIX_TIMESTAMP('2025/13/01')", "Incorrect datetime value"),
+        ("id > JSON_EXTRACT(v, '$.a', '$[')", "a row cannot be judged by it"),
         ("g > 3", "VIRTUAL"),
         ("FROM_UNIXTIME(id) > '2026-01-01'", "FROM_UNIXTIME depends"),
         ("v > '2026-01-01 00:00:00+02:00'", "the offset of"),
@@ -350,6 +387,84 @@ def test_what_the_server_makes_without_a_copy_takes_no_keep(db, engine):
     )
     with pytest.raises(Refusal, match="--keep leaves rows out, which no change in place does"):
         migrate_here(engine, config)
+
+
+@pytest.mark.parametrize(
+    ("columns", "keep", "alter", "cause"),
+    [
+        (
+            "k VARCHAR(20) COLLATE utf8mb4_bin PRIMARY KEY, v INT",
+            "v < 60",
+            "MODIFY k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci",
+            "values may become equal in the new table",
+        ),
+        (
+            "id INT PRIMARY KEY, s VARCHAR(40), at TIMESTAMP NULL",
+            "CAST(s AS DATETIME) > '2026-01-01'",
+            "MODIFY at DATETIME",
+            "a text with an offset would be judged in two zones",
+        ),
+        (
+            "id INT NOT NULL PRIMARY KEY, v VARCHAR(65523) CHARACTER SET latin1 NOT NULL",
+            "id > 1",
+            "FORCE",
+            "too wide for the staging table that its changes take",
+        ),
+    ],
+)
+def test_changes_that_would_not_know_kept_rows_are_refused(columns, keep, alter, cause, db, engine):
+    """A kept row and one that is left out with one key; two zones; a row that cannot be staged."""
+    db.execute(f"CREATE TABLE t ({columns})")
+    config = config_for(db, table="t", alter=alter, modes=SessionModes(keep=keep))
+    with pytest.raises(Refusal) as refused:
+        migrate_here(engine, config)
+    assert cause in f"{refused.value.message} {refused.value.details}"
+    assert any(cause in note.cause for note in make_plan(config, stop=StopSwitch()).refusals)
+    assert tables(db) == ["t"]
+
+
+def test_a_backslash_is_refused_where_it_is_another_text(db, engine):
+    """NO_BACKSLASH_ESCAPES reads it as a letter; the program's sessions do not."""
+    mode = db.query("SELECT @@GLOBAL.sql_mode")[0][0]
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    db.set_global("sql_mode", f"{mode},NO_BACKSLASH_ESCAPES,IGNORE_SPACE")
+    keep = "v = 'a\\b' AND v <> NOW ()"
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=keep))
+    with pytest.raises(Refusal, match="a backslash would be another text"):
+        migrate_here(engine, config)
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="id <> YEAR(NOW ())"))
+    migrate_here(engine, config)
+
+
+def test_the_share_that_stays_is_found_where_the_rows_are(db):
+    """One row far away, and a table of a few rows, mislead no estimate."""
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, s VARCHAR(9))")
+    rows = ", ".join(f"({n}, IF({n} < 600, 'gone', 'kept'))" for n in range(1, 8001))
+    db.execute(f"INSERT INTO t VALUES {rows}, (4000000000, 'gone')")
+    db.execute("ANALYZE TABLE t")
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="s = 'kept'"))
+    (table,) = make_plan(config, stop=StopSwitch()).tables
+    assert table.kept_share == pytest.approx(7401 / 8001, abs=0.05)
+    db.execute("DELETE FROM t WHERE id NOT IN (1, 2, 7000, 4000000000)")
+    db.execute("ANALYZE TABLE t")
+    (table,) = make_plan(config, stop=StopSwitch()).tables
+    assert table.kept_share == pytest.approx(0.25, abs=0.05)
+
+
+def test_many_tables_are_purged_without_an_alter(db):
+    """By patterns; an empty expression is none."""
+    for name in ("a1", "a2"):
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        db.execute(f"INSERT INTO {name} VALUES (1), (2), (3)")
+    words = ("--tables", f"{db.name}.a%", "--yes", "--keep")
+    empty = CliRunner().invoke(main, [*command_line(db, "migrate", *words)[3:], " "])
+    assert (empty.exit_code, "--keep is empty" in empty.stderr) == (2, True)
+    password = {"SPIRIT_PY_PASSWORD": db.server.password}
+    done = CliRunner(env=password).invoke(
+        main, [*command_line(db, "migrate", *words)[3:], "id > 2"], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    assert db.query("SELECT id FROM a1") == db.query("SELECT id FROM a2") == [(3,)]
 
 
 def test_children_keep_their_parents(db, engine):

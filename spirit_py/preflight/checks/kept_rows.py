@@ -6,6 +6,7 @@ CREATE TABLE and Generated Columns). NOW() and the like are constants of when th
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -13,20 +14,21 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.evaluation import as_stored, evaluation_settings
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.definition import show_create
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, tokenize
 from spirit_py.table.kept import KeptRows, names_in, why_zoned
-from spirit_py.table.keys import INTEGERS
+from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.statement.lexer import Token
+    from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
 _PROBE: Final = "_spirit_py_kept"
@@ -45,8 +47,8 @@ _CLOCK: Final = dict.fromkeys(
     "CURDATE": "DATE", "CURRENT_DATE": "DATE", "UTC_DATE": "DATE",
     "CURTIME": "TIME(6)", "CURRENT_TIME": "TIME(6)", "UTC_TIME": "TIME(6)", "UNIX_TIMESTAMP": "",
 }  # fmt: skip
-#: Places of the key, and rows at each, that are judged for an estimate.
-_PLACES, _SAMPLED, _SAMPLE_SECONDS = 20, 500, 2
+#: So often a range of the key is divided, and so many rows of each are judged for an estimate.
+_DIVISIONS, _SAMPLED, _SAMPLE_SECONDS = 60, 200, 2
 #: An estimate of room is larger by these than the sample says.
 _MARGIN, _LEAST_SHARE = 1.2, 0.02
 _WITHOUT_PARENTHESES: Final = frozenset(_CLOCK) - {"NOW", "CURDATE", "CURTIME", "UNIX_TIMESTAMP"}
@@ -77,6 +79,48 @@ def kept_rows(context: PreflightContext) -> Findings:
             )
 
 
+def kept_keys(context: PreflightContext) -> Findings:
+    """Refuse a new definition under which a row that is left out may stand for a kept one."""
+    mapping = context.mapping
+    if mapping.keep is None:
+        return
+    if mapping.key_merging:
+        yield refuse(
+            "--keep does not go with a key whose values may become equal in the new table"
+            f" ({', '.join(mapping.new_key_columns)}): a row that is left out could not be told"
+            " from a kept one",
+            "change the key's type or collation in a migration of its own",
+        )
+    texts = [one.name for one in mapping.keep.columns if one.data_type in (*TEXT_TYPES, "json")]
+    if mapping.time_zone and texts:
+        yield refuse(
+            f"--keep reads {', '.join(texts)} while the ALTER computes times in the server's time"
+            " zone: a text with an offset would be judged in two zones",
+            "make the change and the purge in two migrations",
+        )
+
+
+def judged_by(contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]) -> str:
+    """Return a digest of all that decides which rows are kept; empty where all are."""
+    kept = [(one.keep.expression, one.keep.time_zone) for one in mappings if one.keep is not None]
+    text = repr((kept, evaluation_settings(contexts[0].facts)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32] if kept else ""
+
+
+def require_judged_alike(
+    contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping], before: str
+) -> None:
+    """Refuse to go on with a copy whose rows were judged under other settings of the server."""
+    if judged_by(contexts, mappings) != before:
+        raise Refusal(
+            "--keep would judge rows otherwise than the earlier run did: settings of the server"
+            " are others now (time_zone, sql_mode, default_week_format or their like)",
+            hint="set them back and run the same command again; or drop the copy with spirit-py"
+            " cleanup, and begin anew",
+            error_code=ErrorCode.CANNOT_RESUME,
+        )
+
+
 def read_kept(context: PreflightContext) -> KeptRows | None:
     """Return the expression as the server reads it; None without one; Refusal."""
     given = context.config.modes.keep
@@ -85,14 +129,29 @@ def read_kept(context: PreflightContext) -> KeptRows | None:
     session, source, facts = context.session, context.source, context.facts
     at = datetime.fromisoformat(context.moment) if context.moment else datetime.now(UTC)
     zone = string_literal(facts.time_zone)
+    mode = SqlMode.of(facts.sql_mode)
+    tokens = tokenize(given, mode)
+    _require_own(given, tokens, source)
+    if mode.no_backslash_escapes and "\\" in given:
+        raise _refusal(
+            given,
+            "the server's sql_mode has NO_BACKSLASH_ESCAPES, and sessions of the program have not:"
+            " a backslash would be another text",
+            "write the text without one, as with X'5C'",
+        )
+    before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+    reading = ",".join(sorted(_READING.intersection(facts.sql_mode.upper().split(","))))
     session.execute(f"SET SESSION time_zone = {zone}, SESSION timestamp = {at.timestamp():.6f}")
     try:
-        tokens = tokenize(given, SqlMode.of(facts.sql_mode))
-        _require_own(given, tokens, source)
+        probe = _make_probe(session, source)
+        session.execute(f"SET SESSION sql_mode = {string_literal(reading)}")
         text = _at_the_moment(session, given, tokens)
-        expression = _as_read(session, source, text, facts.sql_mode, given)
+        expression = _as_read(session, source, probe, text, given)
     finally:
-        session.execute("SET SESSION time_zone = '+00:00', SESSION timestamp = DEFAULT")
+        session.execute(
+            "SET SESSION time_zone = '+00:00', SESSION timestamp = DEFAULT,"
+            f" SESSION sql_mode = {string_literal(before)}"
+        )
     if why := why_zoned(expression):
         hint = "write times as the server's clock shows them, numbers with UNIX_TIMESTAMP('...')"
         raise _refusal(given, why, hint)
@@ -107,7 +166,14 @@ def read_kept(context: PreflightContext) -> KeptRows | None:
                 f"column {column.name} is VIRTUAL, and the binary log does not have its values",
                 f"write its expression instead: {column.generation_expression}",
             )
-    return KeptRows(expression=expression, columns=columns, time_zone=facts.time_zone)
+    kept = KeptRows(expression=expression, columns=columns, time_zone=facts.time_zone)
+    try:
+        session.query(f"SELECT {kept.condition()} FROM {source.quoted} LIMIT 1")
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+        raise _refusal(given, f"a row cannot be judged by it: {fault.text}") from fault
+    return kept
 
 
 def kept_share(context: PreflightContext) -> float | None:
@@ -123,25 +189,50 @@ def kept_share(context: PreflightContext) -> float | None:
     table, name = source.quoted, quote_identifier(first.name)
     columns = identifier_list(dict.fromkeys((first.name, *(one.name for one in kept.columns))))
     hint = f"/*+ MAX_EXECUTION_TIME({_SAMPLE_SECONDS * 1000}) */"
-    seen = found = 0
+    sampled: list[tuple[int, int, int]] = []
     try:
-        ((low, high),) = context.session.query(
-            f"SELECT {hint} MIN({name}), MAX({name}) FROM {table}"
-        )
-        if low is None:
-            return None
-        for step in range(_PLACES):
-            begin = int(low) + (int(high) - int(low)) * step // _PLACES
+        ranges = _ranges(context.session, table, name)
+        for low, high, about in ranges:
             ((rows, true),) = context.session.query(
                 f"SELECT {hint} COUNT(*), SUM({kept.condition()}) FROM (SELECT {columns}"
-                f" FROM {table} FORCE INDEX (PRIMARY) WHERE {name} >= {begin}"
+                f" FROM {table} FORCE INDEX (PRIMARY) WHERE {name} BETWEEN {low} AND {high}"
                 f" ORDER BY {name} LIMIT {_SAMPLED}) AS sampled"
             )
-            seen, found = seen + int(rows), found + int(true or 0)
+            if rows:
+                sampled.append((about, int(rows), int(true or 0)))
     except ServerFault as fault:
         if connection_lost(fault):
             raise
-    return found / seen if seen else None
+        return None
+    # Each range counts by its rows, of which those at its beginning were judged.
+    weighed = [(max(about, rows), true / rows) for about, rows, true in sampled]
+    whole = sum(weight for weight, _ in weighed)
+    return sum(weight * share for weight, share in weighed) / whole if whole else None
+
+
+def _ranges(session: SqlSession, table: str, name: str) -> list[tuple[int, int, int]]:
+    """Divide a key where its rows are: ranges, with about how many rows each has."""
+
+    def counted(low: int, high: int) -> tuple[int, int, int]:
+        # With FORCE INDEX the server would not look at the index, and answer 1.
+        (row, *_) = session.query(
+            f"EXPLAIN FORMAT=TRADITIONAL SELECT {name} FROM {table}"
+            f" WHERE {name} BETWEEN {low} AND {high}"
+        )
+        return low, high, int(row[9] or 0)
+
+    ((low, high),) = session.query(f"SELECT MIN({name}), MAX({name}) FROM {table}")
+    if low is None:
+        return []
+    ranges = [counted(int(low), int(high))]
+    for _ in range(_DIVISIONS):
+        low, high, rows = widest = max(ranges, key=lambda one: one[2])
+        if low == high or rows <= _SAMPLED:
+            break
+        middle = (low + high) // 2
+        ranges.remove(widest)
+        ranges += [counted(low, middle), counted(middle + 1, high)]
+    return ranges
 
 
 def share_written(context: PreflightContext) -> float:
@@ -158,8 +249,11 @@ def _at_the_moment(session: SqlSession, given: str, tokens: Sequence[Token]) -> 
     wanted = ", ".join(f"CAST({given[begin:end]} AS CHAR)" for _, begin, end in calls)
     try:
         values = session.query(f"SELECT {wanted}")[0]
+        said = session.warnings() if session.warning_count else []
     except ServerFault as fault:
         raise _unreadable(given, fault) from fault
+    if said or None in values:
+        raise _refusal(given, said[0][2] if said else "a constant is NULL")
     for (kind, begin, end), value in reversed(list(zip(calls, values, strict=True))):
         text = f"CAST({string_literal(str(value))} AS {kind})" if kind else str(value)
         given = f"{given[:begin]}{text}{given[end:]}"
@@ -197,31 +291,31 @@ def _require_own(given: str, tokens: Sequence[Token], source: TableSchema) -> No
             raise _refusal(given, f"{token.value} is another table")
 
 
-def _as_read(session: SqlSession, source: TableSchema, text: str, sql_mode: str, given: str) -> str:
-    """Return the expression as the server writes it, from a table without rows."""
+def _make_probe(session: SqlSession, source: TableSchema) -> str:
+    """Make an empty copy of the table, with plain columns; return its quoted name."""
     probe = quote_table(source.schema, _PROBE)
     names = identifier_list(column.name for column in source.columns)
-    reading = ",".join(sorted(_READING.intersection(sql_mode.upper().split(","))))
-    before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+    with as_stored(session):
+        session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
+        session.execute(
+            f"CREATE TEMPORARY TABLE {probe} ({_PROBE}_number INT AUTO_INCREMENT PRIMARY KEY)"
+            f" ENGINE=InnoDB SELECT {names} FROM {source.quoted} LIMIT 0"
+        )
+    return probe
+
+
+def _as_read(session: SqlSession, source: TableSchema, probe: str, text: str, given: str) -> str:
+    """Return the expression as the server writes it, from a table without rows."""
     try:
-        with as_stored(session):
-            session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
-            session.execute(
-                f"CREATE TEMPORARY TABLE {probe} ({_PROBE}_number INT AUTO_INCREMENT PRIMARY KEY)"
-                f" ENGINE=InnoDB SELECT {names} FROM {source.quoted} LIMIT 0"
-            )
-        session.execute(f"SET SESSION sql_mode = {string_literal(reading)}")
         session.execute(
             f"ALTER TABLE {probe} ADD COLUMN {_PROBE} BOOL GENERATED ALWAYS AS ({text}) VIRTUAL"
         )
-        session.execute(f"SET SESSION sql_mode = {string_literal(before)}")
         found = _COLUMN.search(show_create(session, source.schema, _PROBE))
     except ServerFault as fault:
         if connection_lost(fault):
             raise
         raise _unreadable(given, fault) from fault
     finally:
-        session.execute(f"SET SESSION sql_mode = {string_literal(before)}")
         session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
     if found is None:
         raise _refusal(given, "it is no expression")

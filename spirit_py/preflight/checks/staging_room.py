@@ -53,6 +53,8 @@ def _needing(mapping: TableMapping) -> Iterator[str]:
     converted = [pair.old.name for pair in mapping.pairs if pair.converted]
     if converted:
         yield f"the server must convert {', '.join(converted)}"
+    if mapping.keep is not None:
+        yield "the server judges by --keep which of them are written"
     if mapping.merging or mapping.tightened:
         yield "a key of the new table may find rows equal that differ in the source"
     if not comparable(mapping.key_columns):
