@@ -143,10 +143,10 @@ def read_kept(context: PreflightContext) -> KeptRows | None:
     reading = ",".join(sorted(_READING.intersection(facts.sql_mode.upper().split(","))))
     session.execute(f"SET SESSION time_zone = {zone}, SESSION timestamp = {at.timestamp():.6f}")
     try:
-        probe = _make_probe(session, source)
+        _make_probe(session, source)
         session.execute(f"SET SESSION sql_mode = {string_literal(reading)}")
         text = _at_the_moment(session, given, tokens)
-        expression = _as_read(session, source, probe, text, given)
+        expression = _as_read(session, source.schema, text, given, mode=before)
     finally:
         session.execute(
             "SET SESSION time_zone = '+00:00', SESSION timestamp = DEFAULT,"
@@ -291,8 +291,8 @@ def _require_own(given: str, tokens: Sequence[Token], source: TableSchema) -> No
             raise _refusal(given, f"{token.value} is another table")
 
 
-def _make_probe(session: SqlSession, source: TableSchema) -> str:
-    """Make an empty copy of the table, with plain columns; return its quoted name."""
+def _make_probe(session: SqlSession, source: TableSchema) -> None:
+    """Make an empty copy of the table, with plain columns."""
     probe = quote_table(source.schema, _PROBE)
     names = identifier_list(column.name for column in source.columns)
     with as_stored(session):
@@ -301,16 +301,18 @@ def _make_probe(session: SqlSession, source: TableSchema) -> str:
             f"CREATE TEMPORARY TABLE {probe} ({_PROBE}_number INT AUTO_INCREMENT PRIMARY KEY)"
             f" ENGINE=InnoDB SELECT {names} FROM {source.quoted} LIMIT 0"
         )
-    return probe
 
 
-def _as_read(session: SqlSession, source: TableSchema, probe: str, text: str, given: str) -> str:
-    """Return the expression as the server writes it, from a table without rows."""
+def _as_read(session: SqlSession, schema: str, text: str, given: str, *, mode: str) -> str:
+    """Return the expression as the server writes it, from the probe; under ``mode`` from then."""
+    probe = quote_table(schema, _PROBE)
     try:
         session.execute(
             f"ALTER TABLE {probe} ADD COLUMN {_PROBE} BOOL GENERATED ALWAYS AS ({text}) VIRTUAL"
         )
-        found = _COLUMN.search(show_create(session, source.schema, _PROBE))
+        # With ANSI_QUOTES names would be in other quotes.
+        session.execute(f"SET SESSION sql_mode = {string_literal(mode)}")
+        found = _COLUMN.search(show_create(session, schema, _PROBE))
     except ServerFault as fault:
         if connection_lost(fault):
             raise
