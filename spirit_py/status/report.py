@@ -211,7 +211,8 @@ class MigrationReport(OutcomeReport):
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"
         if self.rows_left_out:
-            copied += f"; {human_count(self.rows_left_out)} of them left out by --keep"
+            here = "by this process, " if self.rows_copied_before else ""
+            copied += f"; {here}{human_count(self.rows_left_out)} of them left out by --keep"
         return [
             f"  copied    {copied}",
             *([f"  changes   {changes}"] if self.changes_received else []),
