@@ -260,10 +260,10 @@ class _Sampler:
         mapping = self.mapping
         complaint: tuple[int, str] | None = None
         try:
-            read = RowsRead(session, mapping.source.quoted)
+            read = None if mapping.keep is None else RowsRead(session, mapping.source.quoted)
             with evaluating(session, mapping):
                 rows = session.execute(copy_sql(mapping, chunk))
-            if mapping.keep is not None:
+            if read is not None:
                 rows = read.since()
             said = telling(session, mapping.recomputed)
             complaint = next(((code, text) for _, code, text in said if code != DEPRECATED), None)
