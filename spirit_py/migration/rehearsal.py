@@ -252,10 +252,13 @@ class Rehearsal:
     def stop(self, *, own_binlog_bytes: int | None = None) -> RehearsalFigures:
         """Take the last sample, end the thread and return the figures; may be called again."""
         self._thread.join()
+        logged = not self._connection.unlogged
+        if not logged:
+            self._trouble["binlog"] = "the rehearsal writes past that of the replica"
         worst = max(self._locks, default=(0.0, ""))
         return RehearsalFigures(
             seconds=round(time.monotonic() - self._began, 3),
-            binlog_bytes=self._binlog.written if self._looked else None,
+            binlog_bytes=self._binlog.written if self._looked and logged else None,
             own_binlog_bytes=own_binlog_bytes,
             tables=tuple(self._tables.values()),
             replicas=self._replicas(),
