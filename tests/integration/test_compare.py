@@ -377,6 +377,9 @@ def test_a_replica_is_compared_at_the_very_moment():
         for report in reports:
             assert (report.outcome, report.one_moment, report.in_motion) == ("equal", True, 0)
             assert report.rows > 0
+        both.at.execute("SELECT COUNT(*) FROM r.t")
+        ((written,),) = both.at.fetchall()
+        until(lambda: both.rows() == written, "all rows on the replica")
         both.of.execute("STOP REPLICA SQL_THREAD")
         both.at.execute("INSERT INTO r.t (v) VALUES (7)")
         told = RecordingReporter()
@@ -384,6 +387,7 @@ def test_a_replica_is_compared_at_the_very_moment():
             compare_there(options_of(both.source), options_of(both.replica), reporter=told)
         assert "its applier is OFF: what it has not applied" in told.text
         both.of.execute("START REPLICA SQL_THREAD")
+        until(lambda: both.rows() == written + 1, "the replica to go on")
         with pytest.raises(Refusal, match="on a replica of the source's server"):
             compare_there(options_of(both.source), options_of(both.replica), repair=True)
 
