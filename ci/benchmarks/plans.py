@@ -63,25 +63,31 @@ def planned_and_real(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
     return Outcome(scenario="plan", rows=rows, figures=figures, notes=notes)
 
 
+def run_program(command: str, server: MySQLServer, sizes: Sizes, *words: str) -> str:
+    """Run a command about the benchmark's table to its end; return what it has written."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "spirit_py", command),
+            *("--host", f"{server.host}:{server.port}", "--user", server.user),
+            *("--database", SCHEMA, "--table", TABLE, "--threads", str(sizes.threads), *words),
+        ],
+        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{command} failed: {done.stderr[-2000:]}")
+    return done.stdout
+
+
 def _run(command: str, server: MySQLServer, sizes: Sizes, *more: str) -> dict[str, Any]:
     """Run a command; return its JSON, or its report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "spirit_py", command),
-                *("--host", f"{server.host}:{server.port}", "--user", server.user),
-                *("--database", SCHEMA, "--table", TABLE, "--alter", "ENGINE=InnoDB"),
-                *("--threads", str(sizes.threads), "--no-shortcut"),
-                *(more or ("--report-json", str(report))),
-            ],
-            env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise SystemExit(f"{command} failed: {done.stderr[-2000:]}")
-        text = done.stdout if command == "plan" else report.read_text()
+        words = ("--alter", "ENGINE=InnoDB", "--no-shortcut")
+        recorded = more or ("--report-json", str(report))
+        said = run_program(command, server, sizes, *words, *recorded)
+        text = said if command == "plan" else report.read_text()
         found: dict[str, Any] = json.loads(text)
         return found

@@ -6,14 +6,12 @@ of the key, writes them to a file, deletes them in one transaction, and goes on 
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.plans import run_program
 from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
@@ -35,7 +33,7 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
     address = Address.of(server)
     gone = rows * 4 // 5
     ways: dict[str, Callable[[int], Any]] = {
-        "ours": lambda last: _keep(server, sizes, last),
+        "ours": lambda last: run_program("migrate", server, sizes, "--keep", f"id > {last}"),
         "deletes": lambda last: _delete(address, last),
     }
     seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ways}
@@ -76,23 +74,6 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
 def _binlog(session: Session) -> int:
     session.execute("FLUSH BINARY LOGS")
     return sum(int(row[1]) for row in session.query("SHOW BINARY LOGS"))
-
-
-def _keep(server: MySQLServer, sizes: Sizes, gone: int) -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "spirit_py", "migrate"),
-            *("--host", f"{server.host}:{server.port}", "--user", server.user),
-            *("--database", SCHEMA, "--table", TABLE, "--keep", f"id > {gone}"),
-            *("--threads", str(sizes.threads)),
-        ],
-        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"migrate failed: {done.stderr[-2000:]}")
 
 
 def _delete(address: Address, gone: int) -> None:

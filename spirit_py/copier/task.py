@@ -119,6 +119,9 @@ class ChunkWriter:
         self._own = session
         self._spec = spec
         self._rest = TaskRest()
+        tables = spec.mapping.source.quoted, spec.mapping.target.quoted
+        #: What the session reads, where some of it is left out.
+        self._read = RowsRead(session, *tables) if spec.mapping.keep is not None else None
         self._settings = contextlib.ExitStack()
         self._settings.enter_context(evaluating(session, spec.mapping))
 
@@ -219,21 +222,15 @@ class ChunkWriter:
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
         """Write a part; return how many rows of the source were read, and written."""
         sql = copy_sql(self._spec.mapping, piece)
-        counted = self._counted()
+        if self._read is not None:
+            self._read.since()
         with committing_as(self._own, order.gtid_of(part)):
             affected = self._own.execute(sql)
             # As in "Records: 3  Duplicates: 1  Warnings: 0"; replaced ones count once.
             found = re.search(r"Records: (\d+)", self._own.info)
             self._refuse_warnings(order.chunk, part)
         written = int(found[1]) if found else affected
-        return max(written, counted.since() if counted is not None else 0), written
-
-    def _counted(self) -> RowsRead | None:
-        """Return the count of rows read, where some of them are left out."""
-        mapping = self._spec.mapping
-        if mapping.keep is None:
-            return None
-        return RowsRead(self._own, mapping.source.quoted, mapping.target.quoted)
+        return max(written, self._read.since() if self._read is not None else 0), written
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):

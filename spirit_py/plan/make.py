@@ -26,7 +26,7 @@ from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import native_time, take_sample
 from spirit_py.preflight.check import refuse
-from spirit_py.preflight.checks.kept_rows import kept_share, share_written
+from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
 from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.clauses import as_begun, made_by_server
@@ -286,7 +286,7 @@ class _Maker:
                 self._facts,
                 indexes,
                 search=search,
-                share=share_written(context) if mapping is not None else 1.0,
+                share=with_margin(plain.kept_share),
             )
             if copied
             else None,

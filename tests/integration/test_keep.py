@@ -19,6 +19,7 @@ from spirit_py.errors import Refusal, SpiritError
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.plan import make_plan, text_of
+from spirit_py.preflight.checks import disk_space
 from spirit_py.threads import StopSwitch
 from tests.kits.command import command_line
 from tests.kits.connection import connection_options
@@ -449,6 +450,25 @@ def test_the_share_that_stays_is_found_where_the_rows_are(db):
     db.execute("ANALYZE TABLE t")
     (table,) = make_plan(config, stop=StopSwitch()).tables
     assert table.kept_share == pytest.approx(0.25, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("key", "keep", "severity"),
+    [("INT", "id > 4", "refusals"), ("VARCHAR(9)", "id > '4'", "warnings")],
+)
+@pytest.mark.parametrize("alter", ["FORCE", "ADD INDEX (v)"])
+def test_a_small_disk_is_refused_where_the_share_is_known(
+    alter, key, keep, severity, db, monkeypatch
+):
+    """A purge of a full disk is not refused for rows that may all go."""
+    db.execute(f"CREATE TABLE t (id {key} PRIMARY KEY, v INT)")
+    db.execute("INSERT INTO t VALUES (1, 1), (3, 1), (5, 1), (7, 1)")
+    db.query("ANALYZE TABLE t")
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1)
+    config = config_for(db, table="t", alter=alter, modes=SessionModes(keep=keep))
+    plan = make_plan(config, stop=StopSwitch())
+    told = {name: [note.code for note in getattr(plan, name)] for name in ("refusals", "warnings")}
+    assert {name for name, codes in told.items() if "no-disk-space" in codes} == {severity}
 
 
 def test_many_tables_are_purged_without_an_alter(db):

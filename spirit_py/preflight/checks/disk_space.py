@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.facts import data_folder
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.names import is_ours
 from spirit_py.preflight.index_deferral import expected_bytes
@@ -16,6 +16,8 @@ from spirit_py.statement import ClauseKind
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.statement import AlterStatement
 
@@ -48,9 +50,7 @@ def disk_space(context: PreflightContext) -> Findings:
                 f" about {needed}"
             )
     elif room < table + binlog:
-        # Which share of the rows --keep leaves may not be known.
-        found = warn if context.config.modes.keep and share == 1.0 else refuse
-        yield found(
+        yield _lacking(context, share)(
             f"the server has {human_bytes(room)} free where about {needed} are needed",
             "free disk space, or purge binary logs",
         )
@@ -58,19 +58,24 @@ def disk_space(context: PreflightContext) -> Findings:
         yield from _check_sort_files(context, room - table - binlog)
 
 
+def _lacking(context: PreflightContext, share: float) -> Callable[[str, str], Finding]:
+    """Return how missing room is told: which share of the rows --keep leaves may not be known."""
+    return warn if context.config.modes.keep and share == 1.0 else refuse
+
+
 def added_indexes(context: PreflightContext) -> Findings:
     """Refuse a disk that is too small for the new table because of the indexes that it gets."""
-    share = share_written(context)
-    rows, indexes = (int(size * share) for size in likely_sizes(context.source))
     room = free_bytes(context.facts)
     # Of a run that begins: nothing is written yet.
     if room is None or not adds_indexes(context.statement):
         return
+    share = share_written(context)
+    rows, indexes = (int(size * share) for size in likely_sizes(context.source))
     names = [one.name for one in context.mapping.target.indexes if one.name != "PRIMARY"]
     wanted = int(share * expected_bytes(context.session, context.mapping, names))
     binlog = rows if context.facts.is_on("log_bin") else 0
     if wanted > indexes and room < rows + wanted + binlog:
-        yield refuse(
+        yield _lacking(context, share)(
             f"the server has {human_bytes(room)} free where about"
             f" {human_bytes(rows + wanted)} for the new table with its new indexes and"
             f" {human_bytes(binlog)} for the binary log are needed",

@@ -237,7 +237,11 @@ def _ranges(session: SqlSession, table: str, name: str) -> list[tuple[int, int, 
 
 def share_written(context: PreflightContext) -> float:
     """Return which part of the table a copy writes, at most; 1 where all rows are kept."""
-    share = kept_share(context) if context.config.modes.keep else None
+    return with_margin(kept_share(context) if context.config.modes.keep else None)
+
+
+def with_margin(share: float | None) -> float:
+    """Return the part of a table for which there must be room, by a share in a sample."""
     return 1.0 if share is None else min(1.0, share * _MARGIN + _LEAST_SHARE)
 
 
