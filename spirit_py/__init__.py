@@ -9,12 +9,18 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "spirit_py.options.commands": (
-        *("BatchArguments", "ChecksumArguments", "CleanupArguments", "MigrationArguments"),
+        *(
+            "ArchiveArguments",
+            "BatchArguments",
+            "ChecksumArguments",
+            "CleanupArguments",
+            "MigrationArguments",
+        ),
         *("PlanArguments", "RevertArguments", "StatusArguments"),
     ),
     "spirit_py.api.running": ("Running",),
     "spirit_py.api.commands": (
-        *("BatchFailed", "checksum_tables", "cleanup", "migrate", "migrate_batch"),
+        *("BatchFailed", "archive_table", "checksum_tables", "cleanup", "migrate", "migrate_batch"),
         *("migration_status", "plan_migration", "revert", "start_batch", "start_migration"),
     ),
     "spirit_py.errors": (

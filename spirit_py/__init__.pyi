@@ -1,4 +1,5 @@
 from spirit_py.api.commands import BatchFailed as BatchFailed
+from spirit_py.api.commands import archive_table as archive_table
 from spirit_py.api.commands import checksum_tables as checksum_tables
 from spirit_py.api.commands import cleanup as cleanup
 from spirit_py.api.commands import migrate as migrate
@@ -21,6 +22,7 @@ from spirit_py.errors import Stopped as Stopped
 from spirit_py.errors import UnfinishedWork as UnfinishedWork
 from spirit_py.errors import UsageFault as UsageFault
 from spirit_py.events.event import Event as Event
+from spirit_py.options.commands import ArchiveArguments as ArchiveArguments
 from spirit_py.options.commands import BatchArguments as BatchArguments
 from spirit_py.options.commands import ChecksumArguments as ChecksumArguments
 from spirit_py.options.commands import CleanupArguments as CleanupArguments

@@ -132,6 +132,10 @@ class ErrorCode(enum.StrEnum):
     KEYS_AND_TRIGGERS_UNSETTLED = "keys-and-triggers-unsettled"
     OLD_TABLE_LEFT = "old-table-left"
 
+    # The archive.
+    ARCHIVE_REFUSED = "archive-refused"
+    ARCHIVE_FAILED = "archive-failed"
+
     # The operator ended the run.
     INTERRUPTED = "interrupted"
     ABORTED = "aborted"

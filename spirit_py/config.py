@@ -114,6 +114,8 @@ class SwapChoices:
     defer_cutover: bool = False
     keep_old_current: float = 0.0
     drop_old_after: float = 0.0
+    archive_to: str = ""
+    archive_by: str = ""
 
     @property
     def options(self) -> str:
@@ -125,6 +127,8 @@ class SwapChoices:
             never = self.drop_old_after == float("inf")
             after = "never" if never else f"{self.drop_old_after:.12g}s"
             chosen.append(f"--drop-old-after {after}")
+        for option, value in (("--archive-to", self.archive_to), ("--archive-by", self.archive_by)):
+            chosen += [shlex.join([option, value])] if value else []
         return " ".join(chosen)
 
 
@@ -158,12 +162,16 @@ def is_secret_of_spark(setting: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SparkConfig:
-    """What commands that compute on Spark are asked for; without a master, ``local[threads]``."""
+    """What commands that compute on Spark are asked for; without a master, ``local[threads]``.
+
+    ``memory`` is that of the driver's JVM, in which local tasks run, too.
+    """
 
     threads: int = 4
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     spark_ui: bool = False
+    memory: str = "512m"
     verbose: bool = False
     records: RecordOptions = field(default_factory=RecordOptions)
 
@@ -193,7 +201,8 @@ class MigrationConfig(RunConfig):
     the copy's work. ``replicas``: empty for those that the server knows. ``replica_user``: empty
     for the source's account. ``max_lag``: None for no limit; in the limits after it 0 is no limit.
     ``named``: the limits that the operator has named: the run does not go on where one cannot be
-    watched. ``drop_old_after``: infinite to leave the old table.
+    watched. ``drop_old_after``: infinite to leave the old table. ``archive_to``: the folder of
+    archives, empty for none, and ``archive_by`` the expression by which their files are parted.
     """
 
     threads: int = 32
@@ -230,6 +239,8 @@ class MigrationConfig(RunConfig):
     allow_nullable_unique_key: bool = False
     allow_data_loss: bool = False
     keep_old_current: float = 0.0
+    archive_to: str = ""
+    archive_by: str = ""
     checkpoint_max_age: float = 7 * 86400.0
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
@@ -250,6 +261,8 @@ class MigrationConfig(RunConfig):
             defer_cutover=self.defer_cutover,
             keep_old_current=self.keep_old_current,
             drop_old_after=self.drop_old_after,
+            archive_to=self.archive_to,
+            archive_by=self.archive_by,
         )
 
     def relies_on(self, limit: str) -> bool:

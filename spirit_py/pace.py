@@ -24,6 +24,8 @@ class Work(enum.StrEnum):
     INDEX = "index"
     CHECKSUM = "checksum"
     REPAIR = "repair"
+    ARCHIVE = "archive"
+    """Rows of a table that is not written any more are read, and none is written."""
     DROP = "drop"
     SWAP = "swap"
     """The table is changed: by the swap, or in place."""

@@ -28,6 +28,7 @@ class Phase(enum.StrEnum):
     SENTINEL = "sentinel"
     CUTOVER = "cutover"
     KEEP = "keep"
+    ARCHIVE = "archive"
     GRACE = "grace"
     CLEANUP = "cleanup"
     DONE = "done"
@@ -38,7 +39,7 @@ class Phase(enum.StrEnum):
         return "in place" if self is Phase.SHORTCUT else self.value
 
 
-AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP, Phase.DONE})
+AFTER_SWAP = frozenset({Phase.KEEP, Phase.ARCHIVE, Phase.GRACE, Phase.CLEANUP, Phase.DONE})
 """The phases in which the tables are swapped."""
 _AFTER_SWAP = AFTER_SWAP - {Phase.DONE}
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
@@ -55,6 +56,8 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM}) | _AFTER_SWAP,
     # A revert leaves nothing to clean up.
     Phase.KEEP: frozenset({Phase.GRACE, Phase.CLEANUP, Phase.DONE}),
+    # Of a table that no migration has changed nothing is dropped.
+    Phase.ARCHIVE: frozenset({Phase.GRACE, Phase.CLEANUP, Phase.DONE}),
     Phase.GRACE: frozenset({Phase.CLEANUP, Phase.DONE}),
     Phase.CLEANUP: frozenset({Phase.DONE}),
     Phase.DONE: frozenset(),
@@ -62,15 +65,20 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
 
 
 def planned_phases(
-    *, defers: bool, keeps_current: bool, has_grace: bool, rehearses: bool
+    *, defers: bool, keeps_current: bool, archives: bool, has_grace: bool, rehearses: bool
 ) -> tuple[Phase, ...]:
     """Return the phases of a run that copies; whether indexes are built is decided later."""
     # The rest is declared in the order of a run.
     left_out = {Phase.PREFLIGHT, Phase.SHORTCUT, Phase.INDEX, Phase.DONE}
-    chosen = {Phase.SENTINEL: defers, Phase.KEEP: keeps_current, Phase.GRACE: has_grace}
+    chosen = {
+        Phase.SENTINEL: defers,
+        Phase.KEEP: keeps_current,
+        Phase.ARCHIVE: archives,
+        Phase.GRACE: has_grace,
+    }
     left_out |= {phase for phase, taken in chosen.items() if not taken}
     if rehearses:
-        left_out |= {Phase.CUTOVER, Phase.CLEANUP}
+        left_out |= {Phase.CUTOVER, Phase.ARCHIVE, Phase.CLEANUP}
     return tuple(phase for phase in Phase if phase not in left_out)
 
 

@@ -202,6 +202,24 @@ def plan_migration(**options: Unpack[commands.PlanArguments]) -> Plan:
     return make_plan(migration_config(values), sample=values["sample"])
 
 
+def archive_table(**options: Unpack[commands.ArchiveArguments]) -> MigrationReport:
+    """Write a table's rows to Parquet files and prove them; return the report.
+
+    Raises SpiritError where they are not proved; the same call carries on.
+    """
+    from spirit_py.cli.archive import archive as command
+    from spirit_py.cli.archive import archive_config
+
+    config = archive_config(option_values(command, commands.ArchiveArguments, options))
+
+    def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
+        from spirit_py.migration.archive import archive
+
+        return archive(config, reporter=reporter, stop=stop)
+
+    return _done(Running(work, records=config.records))
+
+
 def checksum_tables(**options: Unpack[commands.ChecksumArguments]) -> CompareReport:
     """Compare two tables row by row; return the report when they are equal.
 

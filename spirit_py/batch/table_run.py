@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.contracts import QuietReporter
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
@@ -108,6 +108,10 @@ class SparkLease:
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""
         self._engine.cancel(group)
+
+    def context(self) -> Any:
+        """Return Spark's context, once it has started."""
+        return self._engine.context()
 
     def start(self) -> None:
         """Begin to start Spark."""

@@ -21,6 +21,8 @@ SUMMARIES: Final = {
     "revert": "Bring back the definition that a table had before its migration, without losing a"
     " write.",
     "checksum": "Compare two tables row by row, on one server or on two.",
+    "archive": "Write a table's rows to Parquet files with Spark, and prove them; the table stays"
+    " as it is.",
     "watch": "Print every committed change as it happens, one event a line.",
     "status": "Show running and stopped migrations, and batches of them; change nothing.",
     "cleanup": "Drop the tables that an abandoned migration left, or the record of an abandoned"

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from spirit_py.cli import outcome
+from spirit_py.cli.archive import MEMORY
 from spirit_py.cli.display import records_of, reporters_of, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.values import complete, connection_of, named_alike
@@ -238,6 +239,11 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
             f"--native has no effect with {flag}, which has the rows copied",
             hint="leave one of them out",
         )
+    if options["archive_to"] and not options["keep"]:
+        raise UsageFault(
+            "--archive-to goes with --keep: it archives the rows that are not kept",
+            hint="spirit-py archive writes all rows of a table",
+        )
     if options["allow_zero_dates"] and options["sql_mode"] is not None:
         raise UsageFault(
             "--allow-zero-dates takes two modes from the server's sql_mode, and --sql-mode replaces"
@@ -262,6 +268,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         connection=connection,
         feed=_feed_options(options),
         modes=_modes(options),
+        memory=MEMORY if options["archive_to"] else MigrationConfig.memory,
         records=records_of(options),
         named=frozenset(name for name in ("max_lag", "min_free_disk") if options[name] is not None),
         **alike | {"allow": tuple(window for given in options["allow"] for window in given)},

@@ -184,6 +184,33 @@ class OldTableDropped(Event):
     dropped: str
 
 
+@event("archive.begun", "rows of {archived} are written to {folder}")
+class ArchiveBegun(Event):
+    """An archive is written, or carried on with."""
+
+    archived: str
+    folder: str
+
+
+@event(
+    "archive.proved",
+    "{rows:count} rows of {archived} are in {files:count} files of {folder}, and proved",
+)
+class ArchiveProved(Event):
+    """Rows that a migration leaves out, or a table's, are in files that were read back.
+
+    ``kept`` rows are in the table and not in the files; ``hash`` is the XOR of the rows' SHA-256.
+    """
+
+    archived: str
+    folder: str
+    rows: int
+    kept: int
+    files: int
+    bytes: int
+    hash: str
+
+
 @event("old_table.kept", "{tables:list} stays: spirit-py cleanup --drop-old drops it")
 class OldTableKept(Event):
     """The old tables stay, as the operator wants it."""

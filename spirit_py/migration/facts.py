@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.events.swap import ArchiveProved
     from spirit_py.table.names import Name
 
 
@@ -112,6 +113,15 @@ class OldTablesLeft(Fact):
     """Old tables that stay, in the operator's hands."""
 
     tables: list[str]
+
+
+def of_archive(proved: ArchiveProved) -> dict[str, Any]:
+    """Return what the report says of an archive."""
+    return {
+        "table": proved.archived,
+        **{name: getattr(proved, name) for name in ("folder", "rows", "kept", "files", "bytes")},
+        "hash": proved.hash,
+    }
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class Figures:
         #: Each table that was copied or compared, in this order; a comparison may be repeated.
         self.copiers: list[tuple[TableSchema, Copier]] = []
         self.checkers: list[tuple[TableSchema, Checker]] = []
+        #: The table that is archived: rows written, of about how many, and what is done then.
+        self.archived: tuple[TableSchema, int, int | None, str] | None = None
 
     @property
     def state(self) -> State:
@@ -73,6 +75,10 @@ class Figures:
     def sparing(self, throttles: Throttles) -> None:
         """Note what holds the copy back."""
         self.throttles = throttles
+
+    def archiving(self, table: TableSchema, rows: int, total: int | None, doing: str) -> None:
+        """Note how many of a table's rows are written to an archive, or what follows that."""
+        self.archived = (table, rows, total, doing)
 
     def migrating(self, pairs: Sequence[WithShares]) -> None:
         """Note the tables that are copied."""

@@ -13,6 +13,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration import auxiliary
+from spirit_py.migration.archive import archive_old_tables, require_choice
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
@@ -206,6 +207,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     if new.reverse is not None and follows:
         reverted = run_reverse(run, record)
     if not reverted:
+        archive_old_tables(run, names, new.record)
         settle_old_tables(run, names, partial(WayBack.of, run, names[0]))
 
 
@@ -290,9 +292,11 @@ def _swap(
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
     tables = [table.name for table in record.tables]
+    require_choice(run, record)
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:
+        archive_old_tables(run, tables, record)
         settle_old_tables(run, tables, partial(WayBack.of, run, tables[0]))

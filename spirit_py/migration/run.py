@@ -81,6 +81,7 @@ class Run(Job):
             planned=planned_phases(
                 defers=config.defer_cutover,
                 keeps_current=config.keep_old_current > 0,
+                archives=bool(config.archive_to),
                 has_grace=config.drop_old_after > 0,
                 rehearses=config.dry_run,
             ),

@@ -46,6 +46,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._backlog = estimates.ChangeBacklog()
         self._compared, self._built = estimates.Speed(restarts=True), estimates.Speed()
+        self._archived = estimates.Speed(restarts=True)
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
         self._throttled = Wait()
@@ -210,6 +211,8 @@ class Snapshots:
             return self._copy(now)
         if self._state.phase is Phase.INDEX:
             return self._build(now)
+        if self._state.phase is Phase.ARCHIVE and figures.archived is not None:
+            return self._archive(now, *figures.archived)
         if self._state.phase is Phase.DRAIN:
             return {"eta": self._with_backlog(now, 0.0)}
         if self._state.phase in {Phase.CHECKSUM, Phase.SENTINEL} and figures.checkers:
@@ -278,6 +281,16 @@ class Snapshots:
             "fraction": estimates.fraction_of(built, 1.0),
             "eta": self._with_backlog(now, estimates.seconds_left(1.0 - built, speed)),
         }
+
+    def _archive(
+        self, now: float, table: TableSchema, rows: int, total: int | None, doing: str
+    ) -> dict[str, Any]:
+        self._archived.note(now, rows)
+        speeds = self._archived.recent(now), self._archived.steady(now)
+        done = (rows, None if total is None else max(rows, total), bool(doing))
+        if doing:
+            speeds = (None, None)
+        return {**self._rows(now, table, done, speeds, held=""), "note": doing}
 
     def _comparison(self, now: float) -> dict[str, Any]:
         figures = self._figures

@@ -26,6 +26,7 @@ from spirit_py.events.run import (
     StatementRead,
     Warned,
 )
+from spirit_py.events.swap import ArchiveBegun, ArchiveProved
 from spirit_py.migration import facts
 from spirit_py.migration.facts import PlainFact
 from spirit_py.phases import Phase, PhaseLog, with_index_build
@@ -171,6 +172,10 @@ ENTERS: Final[Mapping[type | PlainFact, Callable[[Any, MigrationReport], dict[st
     },
     facts.Swapped: _swapped,
     facts.OldTablesLeft: lambda left, _: {"old_table": ", ".join(left.tables)},
+    ArchiveBegun: lambda begun, report: {"tables": report.tables or [begun.archived]},
+    ArchiveProved: lambda proved, report: {
+        "archived": [*report.archived, facts.of_archive(proved)]
+    },
     PlainFact.REVERTED: lambda _, __: {"reverted": True},
     Warned: _warned,
     BinlogExpires: _warned,

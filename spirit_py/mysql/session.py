@@ -126,6 +126,26 @@ class Session:
             cursor.execute(sql.encode(), parameters)
             return list(cursor.fetchall())
 
+    def stream(self, sql: str, rows: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+        """Run one statement, and yield its rows as they come, so many at a time; none is kept.
+
+        Nothing else may use the session before the last.
+        """
+        import MySQLdb
+        from MySQLdb.cursors import SSCursor
+
+        cursor = self._connection.cursor(SSCursor)
+        try:
+            cursor.execute(sql.encode())
+            while found := cursor.fetchmany(rows):
+                yield found
+        except MySQLdb.Error as error:
+            raise self._fault(error) from error
+        finally:
+            # Reads what is left, or finds the session lost, which changes nothing.
+            with contextlib.suppress(MySQLdb.Error):
+                cursor.close()
+
     def value(self, sql: str, parameters: Sequence[object] | None = None) -> Any:
         """Run a query and return the first column of its first row; None when there is no row."""
         return next((row[0] for row in self.query(sql, parameters)), None)

@@ -19,10 +19,12 @@ from spirit_py.options import (
     Size,
 )
 from spirit_py.options.shared import (
+    ArchiveOptions,
     BatchOptions,
     ComparedOptions,
     ConnectionArguments,
     DocsOption,
+    LoadOptions,
     LogOption,
     PassableOption,
     ReportOptions,
@@ -73,7 +75,14 @@ class _Comparing(TypedDict, total=False):
 
 
 class _EachOptions(
-    _OnSpark, _Alter, WaitOptions, SwapOptions, _Comparing, PassableOption, total=False
+    _OnSpark,
+    _Alter,
+    WaitOptions,
+    SwapOptions,
+    _Comparing,
+    PassableOption,
+    ArchiveOptions,
+    total=False,
 ):
     keep: Annotated[
         str,
@@ -262,6 +271,24 @@ class PlanCommand(PlanArguments, BatchOptions, RunOutput, VetoOption, total=Fals
         OUTPUT(first=True, default="text"),
         "json: one document for programs.",
     ]
+
+
+class ArchiveArguments(_OnSpark, LoadOptions, ArchiveOptions, _Schema, total=False):
+    """The options of ``spirit-py archive``, but those of its output."""
+
+    table: Annotated[str, BEGIN(), "The table; of an earlier run's old one, _TABLE_old."]
+    keep: Annotated[
+        str,
+        BEGIN(metavar="EXPRESSION"),
+        "Leave rows out for which this is true, as migrate --keep does. [default: none]",
+    ]
+    threads: Annotated[
+        int, SPEED(least=1, most=256, common=True), "Most tasks at a time. [default: 4 at most]"
+    ]
+
+
+class ArchiveCommand(ArchiveArguments, RunOutput, total=False):
+    """The options of ``spirit-py archive``."""
 
 
 class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=False):

@@ -4,6 +4,7 @@ from typing import Annotated, Final, TypedDict
 
 from spirit_py.config import DEFAULT_PORT, GuardMode, KillMode, OnFailure
 from spirit_py.options import (
+    ARCHIVE,
     BEGIN,
     COMPARISON,
     CONNECTION,
@@ -138,8 +139,8 @@ class BatchOptions(TypedDict, total=False):
     ]
 
 
-class WaitOptions(TypedDict, total=False):
-    """What the work of a migration waits for."""
+class LoadOptions(TypedDict, total=False):
+    """What all work on a table waits for, reading too."""
 
     max_load: Annotated[
         Limits,
@@ -151,23 +152,6 @@ class WaitOptions(TypedDict, total=False):
         WAIT(metavar="NAME=VALUE,...", live="critical-load"),
         "Stop the run above such a value, seen twice within half a second; the same command"
         " resumes.",
-    ]
-    max_lag: Annotated[
-        Seconds,
-        WAIT(live="max-lag", common=True),
-        "Pause while a replica lags more than this. A replica that cannot be read then pauses the"
-        " migration too; 0 watches none. [default: 1.5s, for the replicas that can be read]",
-    ]
-    replica: Annotated[
-        Names,
-        WAIT(parameter="replicas", metavar="HOST[:PORT]", common=True),
-        "Replica whose lag is watched; repeatable. [default: those that the server knows]",
-    ]
-    replica_user: Annotated[
-        str, WAIT(), "User name on the replicas; it needs no privilege there. [default: --user]"
-    ]
-    replica_password: Annotated[
-        Password, WAIT(), "Its password; asked for without a value. [default: --password]"
     ]
     throttle_http: Annotated[
         Url,
@@ -184,6 +168,28 @@ class WaitOptions(TypedDict, total=False):
         WAIT(metavar="HH:MM-HH:MM[,...]", common=True),
         "Work and cut over at these times of the day only, by this machine's clock or at an"
         " offset: 22:00-06:00+01:00; repeatable.",
+    ]
+
+
+class WaitOptions(LoadOptions, total=False):
+    """What the work of a migration waits for."""
+
+    max_lag: Annotated[
+        Seconds,
+        WAIT(live="max-lag", common=True),
+        "Pause while a replica lags more than this. A replica that cannot be read then pauses the"
+        " migration too; 0 watches none. [default: 1.5s, for the replicas that can be read]",
+    ]
+    replica: Annotated[
+        Names,
+        WAIT(parameter="replicas", metavar="HOST[:PORT]", common=True),
+        "Replica whose lag is watched; repeatable. [default: those that the server knows]",
+    ]
+    replica_user: Annotated[
+        str, WAIT(), "User name on the replicas; it needs no privilege there. [default: --user]"
+    ]
+    replica_password: Annotated[
+        Password, WAIT(), "Its password; asked for without a value. [default: --password]"
     ]
     min_free_disk: Annotated[
         Size,
@@ -290,6 +296,22 @@ class SampleOption(TypedDict, total=False):
         bool,
         OUTPUT(default=True),
         "Measure the time by copying some rows into a temporary table, for a few seconds at most.",
+    ]
+
+
+class ArchiveOptions(TypedDict, total=False):
+    """Where rows are written that are not kept."""
+
+    archive_to: Annotated[
+        str,
+        ARCHIVE(metavar="FOLDER", common=True),
+        "Write the rows that are not kept to Parquet files in SCHEMA.TABLE below this folder, which"
+        " may be of any file system that Spark knows, and prove them before they are dropped.",
+    ]
+    archive_by: Annotated[
+        str,
+        ARCHIVE(metavar="EXPRESSION", needs=("archive_to",)),
+        "Part the files into folders by the value of this expression: YEAR(created_at).",
     ]
 
 

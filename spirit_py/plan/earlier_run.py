@@ -148,6 +148,7 @@ _DROP_NOW: Final = (
 )
 _END_OF_KEPT: Final[dict[str, str]] = {
     Phase.KEEP: f"{_DROP_NOW}; or bring the old definition back with spirit-py revert",
+    Phase.ARCHIVE: "wait for its end; or end it with spirit-py ctl abort, and carry on later",
     Phase.GRACE: _DROP_NOW,
 }
 
@@ -214,6 +215,7 @@ def working(seen: RunningRun | None) -> str:
 
 _SWAPPED: Final[dict[str, str]] = {
     Phase.KEEP: "it has made its swap, and keeps the old table current for a revert",
+    Phase.ARCHIVE: "it has made its swap, and archives the rows that it left out",
     Phase.GRACE: "it has made its swap, and keeps the old table for a time",
 }
 

@@ -270,6 +270,7 @@ class _Maker:
         if mapping is not None and mapping.keep is not None:
             share = kept_share(context)
             plain = replace(plain, keeps=self.config.modes.keep, kept_share=share)
+            plain = replace(plain, archive_to=self.config.archive_to)
         return replace(
             plain,
             columns=columns,

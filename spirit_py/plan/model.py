@@ -179,7 +179,8 @@ class EarlierRun:
 class TablePlan:
     """What happens to one table; parts that do not apply are None or empty.
 
-    ``keeps``: which rows; ``kept_share``: the part of them in a sample.
+    ``keeps``: which rows; ``kept_share``: the part of them in a sample;
+    ``archive_to``: where the others are written to.
     """
 
     schema: str
@@ -197,6 +198,7 @@ class TablePlan:
     space: SpacePlan | None = None
     differs: tuple[str, ...] = ()
     keeps: str = ""
+    archive_to: str = ""
     kept_share: float | None = None
 
     @property

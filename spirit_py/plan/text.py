@@ -186,7 +186,8 @@ def _size_line(table: model.TablePlan) -> str:
 def _kept_line(table: model.TablePlan) -> str:
     share = table.kept_share
     about = "" if share is None else f"about {human_percent(share)} of them, "
-    return f"{about}where {table.keeps}; all others are not in the new table"
+    left = f"; they are written to {table.archive_to} first" if table.archive_to else ""
+    return f"{about}where {table.keeps}; all others are not in the new table{left}"
 
 
 def _indexes_line(plan: model.IndexesPlan) -> str:

@@ -12,6 +12,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
 from spirit_py.preflight.checks import (
+    archive,
     as_native,
     attached,
     binary_log,
@@ -76,6 +77,7 @@ CHECKS: tuple[Check, ...] = tuple(
     Check(run.__name__, scope, run, code)
     for run, scope, code in (
         (disk_space.added_indexes, _NEW, ErrorCode.NO_DISK_SPACE),
+        (archive.archive, _SOURCE, ErrorCode.ARCHIVE_REFUSED),
         (as_native.auto_increment, _NEW, ErrorCode.AUTO_INCREMENT),
         (binary_log.binlog_filters, _SERVER, ErrorCode.BINLOG_FILTERED),
         (binary_log.binlog_retention, _SOURCE, ErrorCode.BINLOG_RETENTION),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SparkFailure
+from spirit_py.spark.java import require_java
 from spirit_py.spark.member import guarded
 from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.threads import Background
@@ -41,6 +42,10 @@ class DriverEngine:
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job[Any]] = {}
         self._stopped = False
+
+    def context(self) -> Any:
+        """Raise: threads are no Spark."""
+        raise SparkFailure("threads of this process have no Spark", hint="Spark is needed here")
 
     def start(self) -> None:
         """Do nothing; the threads start with their gang."""
@@ -216,6 +221,15 @@ class Engines:
             return chosen
         return _SparkOrDriver(chosen, self.driver)
 
+    def context(self, show: Callable[[str], None]) -> Any:
+        """Return Spark's context, for work that Spark alone can do; Refusal without a Java."""
+        self.begin(QUICK_BYTES)
+        if self.spark is None:
+            require_java()
+            raise SparkFailure("Spark cannot be used in this run", hint="run the command again")
+        self._wait_for(self.spark, show)
+        return self.spark.context()
+
     def rest(self) -> None:
         """Stop Spark in the background while nothing is computed; :meth:`begin` starts it anew."""
         spark, self.spark = self.spark, None
@@ -303,6 +317,10 @@ class _SparkOrDriver:
 
     def cancel(self, group: str) -> None:
         self._engine.cancel(group)
+
+    def context(self) -> Any:
+        """Return Spark's context, as long as it lives."""
+        return self._engine.context()
 
     def start(self) -> None:
         """Do nothing: both run."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import SparkFailure
-from spirit_py.spark.java import require_java
+from spirit_py.spark.java import require_java, said_by_java
 from spirit_py.spark.member import Outcome, guarded
 from spirit_py.spark.runtime import SparkRuntime
 from spirit_py.spark.settings import master, settings
@@ -83,7 +83,7 @@ class SparkEngine:
         try:
             capacity = self._spark.capacity()
         except Exception as error:
-            raise SparkFailure(f"Spark does not answer: {_first_line(error)}") from error
+            raise SparkFailure(f"Spark does not answer: {said_by_java(error)}") from error
         return max(1, min(self._config.threads, capacity))
 
     def run_gang(
@@ -101,7 +101,7 @@ class SparkEngine:
             return list(dataset.barrier().mapPartitions(attempt).collect())
         except Exception as error:
             raise SparkFailure(
-                f"Spark could not run a job: {_first_line(error)}",
+                f"Spark could not run a job: {said_by_java(error)}",
                 hint="see Spark's log (--verbose), then run the same command again",
             ) from error
 
@@ -131,17 +131,10 @@ class SparkEngine:
             _log.debug("Spark started in %.1f s", time.monotonic() - began)
         except BaseException as error:
             self._failure = SparkFailure(
-                f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
+                f"Spark did not start at master {master(self._config)}: {said_by_java(error)}",
                 hint="check --spark-master and --spark-conf; --verbose keeps Spark's log",
                 details=self._spark.last_log_lines(),
             )
             _log.debug("Spark did not start", exc_info=error)
         finally:
             self._started.set()
-
-
-def _first_line(error: BaseException) -> str:
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() or java) if java is not None else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

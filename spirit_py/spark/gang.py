@@ -73,6 +73,9 @@ class GangEngine(Protocol):
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""
 
+    def context(self) -> Any:
+        """Return Spark's context, once it has started; raise where there is none."""
+
     def start(self) -> None:
         """Begin to start; need not wait until it has."""
 

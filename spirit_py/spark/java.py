@@ -70,5 +70,13 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
     return Java(program, version, banner)
 
 
+def said_by_java(error: BaseException) -> str:
+    """Return the first line of an error, by Java where it has it from there."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() or java) if java is not None else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
 def _missing(cause: str) -> Refusal:
     return Refusal(cause, hint=JAVA, details=JAVA_COMMANDS, error_code=ErrorCode.JAVA_MISSING)

@@ -77,7 +77,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.locality.wait": "0s",
         # Otherwise a folder of our name in the current directory would be imported.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
-        "spark.driver.memory": "512m",
+        "spark.driver.memory": config.memory,
         "spark.ui.killEnabled": "false",
         _AUTHENTICATE: "true",
     }

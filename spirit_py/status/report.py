@@ -16,7 +16,7 @@ from spirit_py.errors import SpiritError
 from spirit_py.events.run import SAME_ALREADY, Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
-from spirit_py.units import counted, finite, human_count, human_seconds
+from spirit_py.units import counted, finite, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,8 +93,8 @@ class MigrationReport(OutcomeReport):
     ``checksum_age_seconds`` are from the earliest of the last clean comparisons to the swap.
     ``snapshot_guard``: ``done``, ``off``, or why not. Rows copied, and chunks, are of all runs,
     those by Spark of this one, and of ``rows_left_out``, which ``--keep`` did not keep.
-    ``least_tasks`` counts rests; None where other users of the
-    server were not spared.
+    ``archived``: of each table what is proved. ``least_tasks`` counts rests; None where other users
+    of the server were not spared.
     """
 
     algorithm: str = ""
@@ -137,6 +137,7 @@ class MigrationReport(OutcomeReport):
     start_position: str = ""
     final_position: str = ""
     old_table: str = ""
+    archived: list[dict[str, Any]] = field(default_factory=list)
     resumable: bool = False
     runs: int = 1
     resumed: str = ""
@@ -152,6 +153,8 @@ class MigrationReport(OutcomeReport):
     def headline(self) -> str:
         """Return what was changed, how, in what time, and what became of the old table."""
         names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
+        if self.outcome == "archived":
+            return f"{names} is archived in {human_seconds(self.seconds)}; it was not changed"
         what = "would change" if self.outcome == "rehearsed" else "changed"
         if self.reason == SAME_ALREADY:
             what = f"was not changed: {SAME_ALREADY}"
@@ -174,6 +177,8 @@ class MigrationReport(OutcomeReport):
             lines.append(f"  run {self.runs}     {self.resumed}")
         if self.algorithm == "copy" and (not self.phases or Phase.COPY in self.phases):
             lines += self._copy_summary()
+        elif self.archived:
+            lines += self.archive_lines()
         return lines + self.rehearsal_lines
 
     def _copied_by(self) -> str:
@@ -219,6 +224,16 @@ class MigrationReport(OutcomeReport):
             *([f"  indexes   {self._built()}"] if self.indexes_deferred else []),
             f"  checksum  {compared}",
             *([] if self.outcome == "rehearsed" else [f"  cut-over  {locked}"]),
+            *self.archive_lines(),
+        ]
+
+    def archive_lines(self) -> list[str]:
+        """Return a line for each archive that is proved."""
+        return [
+            f"  archived  {counted(one['rows'], 'row')} of {one['table']} in"
+            f" {counted(one['files'], 'file')} ({human_bytes(one['bytes'])}) of {one['folder']},"
+            " proved by count and hash"
+            for one in self.archived
         ]
 
     def _built(self) -> str:

@@ -34,6 +34,7 @@ _WORKING: Final = {
     Phase.SENTINEL.value: "the cut-over is deferred",
     Phase.CUTOVER.value: "swapping the tables",
     Phase.KEEP.value: "keeping the old table up to date",
+    Phase.ARCHIVE.value: "writing rows to files, and proving them",
     Phase.GRACE.value: "the old table is kept for a while",
     Phase.CLEANUP.value: "dropping what is not needed any more",
 }

@@ -23,7 +23,7 @@ from spirit_py.table.keys import TEMPORALS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from spirit_py.table.kept import KeptRows
+    from spirit_py.table.row_expression import RowExpression
     from spirit_py.table.schema import Column, Index, TableSchema
 
 
@@ -187,7 +187,7 @@ class TableMapping:
     computed: tuple[ColumnPair, ...] = ()
     fills: tuple[Fill, ...] = ()
     kept: tuple[Column, ...] = ()
-    keep: KeptRows | None = None
+    keep: RowExpression | None = None
 
     @cached_property
     def imaged(self) -> tuple[Column, ...]:

@@ -315,7 +315,7 @@ def _stopped(run: Run, when: str) -> None:
 
 def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
     """Return the seconds until the old tables may be dropped, 0 without any, and that time."""
-    ours, now = _ours(session, tables), _now(session)
+    ours, now = with_old_table(session, tables), _now(session)
     if not ours:
         return 0.0, 0.0
     for table in ours:
@@ -328,14 +328,15 @@ def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> 
 
 def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
     """Note that the operator drops the old tables; False where none of them is there."""
-    ours = _ours(session, tables)
+    ours = with_old_table(session, tables)
     for table in ours:
         _note(session, table, until=0.0, finished=True)
     _end_reverse(session, ours)
     return bool(ours)
 
 
-def _ours(session: SqlSession, tables: Sequence[Name]) -> list[Name]:
+def with_old_table(session: SqlSession, tables: Sequence[Name]) -> list[Name]:
+    """Return those of the tables whose old one is there, and proven."""
     found = []
     for schema, table in tables:
         proofs = proofs_here(session, schema, table, None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.table.kept import KeptRows, names_in, why_zoned
+from spirit_py.table.row_expression import RowExpression, names_in, why_zoned
 from tests.kits.definitions import column
 
 
-def kept(expression: str, *columns: str) -> KeptRows:
+def kept(expression: str, *columns: str) -> RowExpression:
     """Return an expression over columns, of which those called ``at`` are TIMESTAMPs."""
     kinds = [column(one, "timestamp" if one == "at" else "int") for one in columns]
-    return KeptRows(expression=expression, columns=tuple(kinds), time_zone="SYSTEM")
+    return RowExpression(expression=expression, columns=tuple(kinds), time_zone="SYSTEM")
 
 
 def test_columns_are_qualified_and_texts_are_not():

@@ -1,4 +1,4 @@
-"""Which rows a migration keeps: ``--keep``, as the server writes the expression (pure).
+"""An expression over a row, as the server writes it: which rows are kept, above all (pure).
 
 The server judges every row, in the statement that reads it: the copy and the comparison in the
 source, the applier among staged row images. What is not true, NULL too, is left out.
@@ -24,7 +24,7 @@ _OFFSET: Final = re.compile(r":\d\d(?:\.\d+)?[+-]\d\d?:\d\d'$")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptRows:
+class RowExpression:
     """An expression over ``columns`` of the source, whose names it has in backquotes.
 
     A TIMESTAMP is compared as the server's ``time_zone`` shows it, whatever the session's is.
@@ -35,7 +35,11 @@ class KeptRows:
     time_zone: str
 
     def condition(self, table: str = "") -> str:
-        """Render whether a row is kept, which is never NULL; ``table``, quoted, has the columns."""
+        """Render whether it is true, which is never NULL; ``table``, quoted, has the columns."""
+        return f"(({self.value(table)}) IS TRUE)"
+
+    def value(self, table: str = "") -> str:
+        """Render its value."""
         zoned = {column.name.lower() for column in self.columns if is_timestamp(column)}
         zone = string_literal(self.time_zone)
 
@@ -46,7 +50,7 @@ class KeptRows:
             moved = found["name"].replace("``", "`").lower() in zoned
             return f"CONVERT_TZ({name}, @@SESSION.time_zone, {zone})" if moved else name
 
-        return f"(({_TEXT.sub(qualified, self.expression)}) IS TRUE)"
+        return _TEXT.sub(qualified, self.expression)
 
 
 def names_in(expression: str) -> frozenset[str]:

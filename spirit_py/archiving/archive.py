@@ -1,0 +1,444 @@
+"""Write the wanted rows of a table to a folder, piece by piece, and prove that they are there.
+
+A piece is a range of the key: Spark writes it beside the others, and its files are renamed into
+their place; then it is noted. Noted pieces are not written again. The proof trusts no note: it
+reads every file back, and has the server count and hash every row of the table again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections import defaultdict
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py import __version__, points
+from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.archiving.session import SparkTables
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.record import digest_of
+from spirit_py.chunk.chunk import KeyRange, same_bound
+from spirit_py.classes import dataclass, field
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.spark.java import said_by_java
+from spirit_py.threads import Background
+from spirit_py.units import counted
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from spirit_py.archiving.ranges import ReadTable
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.threads import StopSwitch
+
+    Step = Callable[[Callable[[Session], Any]], Any]
+
+MANIFEST: Final = "_manifest.json"
+"""What is proved, beside the files; Spark and others pass over names with an underscore."""
+_NOTES: Final = "_archive"
+_WRITING: Final = f"{_NOTES}/writing"
+_BEGUN: Final = f"{_NOTES}/begun.json"
+#: Of the table, in one file; the table's bytes are more than the file's.
+_FILE_BYTES: Final = 256 << 20
+_FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
+_OURS: Final = re.compile(r"(?:[^/]+/)?rows-(\d{6})-\d{5}\.parquet")
+#: Between two looks whether the run is to stop.
+_LOOK_SECONDS: Final = 0.2
+_ZEROS: Final = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a folder's archive is of: a digest of all that decides its rows, and rows of a range."""
+
+    table: str
+    digest: str
+    rows: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise ValueError("a range has no rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceNoted:
+    """A piece: the literals of its bounds, empty for an open end, and whether it is there."""
+
+    lower: tuple[str, ...] = ()
+    upper: tuple[str, ...] = ()
+    written: bool = True
+
+    @classmethod
+    def of(cls, piece: KeyRange, *, written: bool) -> PieceNoted:
+        """Return what is noted of a range."""
+        lower, upper = (() if at is None else at.literals for at in (piece.lower, piece.upper))
+        return cls(lower=lower, upper=upper, written=written)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partitioning:
+    """The folders by which files are parted: the column's name, and its value in SQL."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archived:
+    """What is proved of one table; ``hashes`` are of the rows in the files and of the others."""
+
+    folder: str
+    rows: int
+    kept: int
+    files: int
+    bytes: int
+    hashes: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Rows, and the XOR of their hashes."""
+
+    rows: int = 0
+    digits: str = _ZEROS
+
+    def plus(self, other: Tally) -> Tally:
+        """Return the tally of both."""
+        xor = int(self.digits, 16) ^ int(other.digits, 16)
+        return Tally(self.rows + other.rows, f"{xor:064X}")
+
+
+@dataclass(eq=False, kw_only=True)
+class Archive:
+    """The archive of one table; :meth:`run` once.
+
+    ``born`` is when the table was made. ``step`` does something in a session of the server and
+    again where that was away, ``turn`` waits until a piece may begin, ``progress`` gets the rows
+    that are done.
+    """
+
+    what: ReadTable
+    path: str
+    born: int
+    kept: str = ""
+    by: Partitioning | None = None
+    context: Any
+    connection: Any
+    engine: GangEngine
+    slots: int
+    step: Step
+    turn: Callable[[], object]
+    progress: Callable[[int, str], object]
+    stop: StopSwitch
+    _pieces: list[KeyRange] = field(default_factory=list)
+    _unwritten: list[int] = field(default_factory=list)
+
+    def run(self) -> Archived:
+        """Write what is not written yet, prove all of it, and write the manifest."""
+        self.folder = Folder(self.context, self.path)
+        self._spark = SparkTables(self.context)
+        try:
+            rows = self._begin()
+            self._take_over()
+            self._write(rows)
+            return self._prove()
+        finally:
+            self._spark.close()
+
+    # -- writing
+
+    def _begin(self) -> int:
+        """Return how many rows a range has; Refusal where the folder holds something else."""
+        table = self.what.table
+        by = "" if self.by is None else f"{self.by.name} {self.by.value}"
+        parts = (digest_of(shape_of(table), table.name), self.what.wanted, by, self.born)
+        digest = digest_of(repr(parts), "")
+        text = self.folder.read(_BEGUN)
+        if text is not None:
+            try:
+                begun = from_text(text, Begun)
+            except UnreadableCheckpoint as error:
+                raise self._refusal(f"another version began it: {error}") from error
+            if begun.digest != digest:
+                raise self._refusal(f"it holds another archive, of {begun.table}")
+            return begun.rows
+        if self.folder.files():
+            raise self._refusal("it is not empty")
+        rows = max(_FEWEST_ROWS, int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES)))
+        self.folder.write(_BEGUN, to_text(Begun(table=table.full_name, digest=digest, rows=rows)))
+        return rows
+
+    def _refusal(self, why: str) -> Refusal:
+        return Refusal(
+            f"nothing can be archived to {self.folder.path}: {why}",
+            hint="name another folder with --archive-to, then run the same command again",
+            error_code=ErrorCode.ARCHIVE_REFUSED,
+        )
+
+    def _take_over(self) -> None:
+        """Read which pieces are noted, from the first on, and delete files of any other."""
+        noted: list[KeyRange] = []
+        while (text := self.folder.read(_note(len(noted)))) is not None:
+            try:
+                piece = from_text(text, PieceNoted)
+                found = KeyRange(
+                    lower=self.what.bound(piece.lower), upper=self.what.bound(piece.upper)
+                )
+            except (UnreadableCheckpoint, ValueError) as error:
+                raise self._refusal(f"{_note(len(noted))} is no note of ours: {error}") from error
+            before = noted[-1].upper if noted else None
+            if not same_bound(found.lower, before) or (noted and before is None):
+                raise self._refusal(f"{_note(len(noted))} does not follow the note before")
+            self._unwritten += [] if piece.written else [len(noted)]
+            noted.append(found)
+        self._pieces = noted
+        for name in self._data_files():
+            if (piece_of := _piece_of(name)) >= len(noted) or piece_of in self._unwritten:
+                self.folder.delete(name)
+
+    def _data_files(self) -> list[str]:
+        """List the files with rows; Refusal where another one is there that readers would read."""
+        names = []
+        for one in self.folder.files():
+            if one.name.startswith("_") or one.name.split("/")[-1].startswith((".", "_")):
+                continue
+            if not _OURS.fullmatch(one.name):
+                raise self._refusal(f"{one.name} is not of this archive")
+            names.append(one.name)
+        return names
+
+    @property
+    def _whole(self) -> bool:
+        return bool(self._pieces) and self._pieces[-1].upper is None
+
+    def _write(self, rows: int) -> None:
+        for number in self._unwritten:
+            cut = partial(self._cut, rows=rows, within=self._pieces[number])
+            self._write_piece(number, self._pieces[number], self.step(cut))
+        while not self._whole:
+            lower = self._pieces[-1].upper if self._pieces else None
+            cut = partial(self._cut, rows=rows, within=KeyRange(lower=lower), most=self.slots)
+            ranges = self.step(cut)
+            piece = KeyRange(lower=lower, upper=ranges[-1].upper)
+            self._write_piece(len(self._pieces), piece, ranges)
+            self._pieces.append(piece)
+            self.progress(rows * len(ranges), "")
+
+    def _cut(
+        self, session: Session, *, rows: int, within: KeyRange, most: int | None = None
+    ) -> list[KeyRange]:
+        return list(islice(self.what.cut(session.query, rows, within), most))
+
+    def _write_piece(self, number: int, piece: KeyRange, ranges: Sequence[KeyRange]) -> None:
+        self.turn()
+        more = () if self.by is None else (f"CAST({self.by.value} AS CHAR)",)
+        names = () if self.by is None else (self.by.name,)
+        statements = [self.what.rows_of(one, more) for one in ranges]
+        with self._spark_job("write rows"):
+            frame = self._spark.rows(self.connection, statements, self.what.stored, names)
+            writer = frame.write.mode("overwrite")
+            writer = writer.partitionBy(*names) if names else writer
+            writer.parquet(self.folder.place(_WRITING))
+        points.reach("archive.written")
+        written = [one.name for one in self.folder.files(_WRITING) if one.name.endswith("parquet")]
+        for at, name in enumerate(written):
+            parent, _, _ = name.rpartition("/")
+            place = f"{parent}/" if parent else ""
+            self.folder.move(f"{_WRITING}/{name}", f"{place}rows-{number:06d}-{at:05d}.parquet")
+        points.reach("archive.moved")
+        self.folder.write(_note(number), to_text(PieceNoted.of(piece, written=True)))
+        self.folder.delete(_WRITING)
+        points.reach("archive.piece")
+
+    # -- the proof
+
+    def _prove(self) -> Archived:
+        points.reach("archive.prove")
+        files = self._data_files()
+        self.progress(0, "reading the files back")
+        in_files, rows_of_files = self._read_back(files)
+        self.progress(0, "counting and hashing the table's rows")
+        on_server = self._hash_pieces()
+        wrong = [
+            number
+            for number, (wanted, _) in enumerate(on_server)
+            if wanted != in_files.get(number, Tally())
+        ]
+        if wrong:
+            self._forget(wrong)
+            raise ArchiveFailure(
+                f"{counted(len(wrong), 'piece')} of {len(on_server)} in {self.folder.path} are not"
+                f" what {self.what.table.full_name} has: the table was written meanwhile, or a"
+                " file was damaged",
+                hint="run the same command again: it writes these pieces anew; rows that are"
+                " archived have to stay as they are until then",
+            )
+        archived = kept = Tally()
+        for wanted, others in on_server:
+            archived, kept = archived.plus(wanted), kept.plus(others)
+        total = self.step(partial(_count, table=self.what.table.quoted))
+        if total != archived.rows + kept.rows:
+            self._forget(range(len(on_server)))
+            raise ArchiveFailure(
+                f"{self.what.table.full_name} has {total} rows, and {archived.rows + kept.rows}"
+                " were read: it was written meanwhile",
+                hint="run the same command again",
+            )
+        sizes = {one.name: one.size for one in self.folder.files()}
+        result = Archived(
+            folder=self.folder.path,
+            rows=archived.rows,
+            kept=kept.rows,
+            files=len(files),
+            bytes=sum(sizes[name] for name in files),
+            hashes=(archived.digits, kept.digits),
+        )
+        listed = [
+            {"name": name, "rows": rows_of_files.get(name, 0), "bytes": sizes[name]}
+            for name in files
+        ]
+        self.folder.write(MANIFEST, self._manifest(result, listed))
+        points.reach("archive.proved")
+        return result
+
+    def _read_back(self, files: Sequence[str]) -> tuple[dict[int, Tally], dict[str, int]]:
+        """Return rows and hash of each piece, and the rows of each file, as they are read.
+
+        Where they cannot be read together, each piece is read by itself, to know which is damaged.
+        """
+        try:
+            return self._tallies(files)
+        except ArchiveFailure:
+            with self._spark_job("work"):
+                self._spark.try_it()
+        pieces, rows = self._tallies(())
+        for number in range(len(self._pieces)):
+            with contextlib.suppress(ArchiveFailure):
+                own = self._tallies([name for name in files if _piece_of(name) == number])
+                pieces |= own[0]
+                rows |= own[1]
+        return pieces, rows
+
+    def _tallies(self, files: Sequence[str]) -> tuple[dict[int, Tally], dict[str, int]]:
+        pieces: dict[int, Tally] = defaultdict(Tally)
+        rows: dict[str, int] = {}
+        if not files:
+            return pieces, rows
+        stored = self.what.stored
+        paths = [self.folder.place(name) for name in files]
+        own = {name.rpartition("/")[2]: name for name in files}
+        with self._spark_job("read the files back"):
+            found = self._spark.sums(paths, stored.row_digits, stored.xor_of("digits"))
+        for file, count, *xors in found:
+            name = own[str(file).rpartition("/")[2]]
+            rows[name] = int(count)
+            tally = Tally(int(count), stored.joined(xors))
+            pieces[_piece_of(name)] = pieces[_piece_of(name)].plus(tally)
+        return pieces, rows
+
+    def _hash_pieces(self) -> list[tuple[Tally, Tally]]:
+        """Have the server count and hash each piece: the wanted rows, and the others."""
+        found: dict[int, tuple[Tally, Tally]] = {}
+        waiting = iter(enumerate(self._pieces))
+        slots = min(self.slots, len(self._pieces))
+
+        def work(_rank: int) -> None:
+            for number, piece in waiting:
+                self.turn()
+                found[number] = self.step(partial(self._hashed, piece=piece))
+
+        outcomes = self.engine.run_gang(
+            work, size=slots, group="archive", description="hashes of the table's rows"
+        )
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise outcome.error
+        return [found[number] for number in range(len(self._pieces))]
+
+    def _hashed(self, session: SqlSession, *, piece: KeyRange) -> tuple[Tally, Tally]:
+        rows = session.query(self.what.hashes_of(piece))
+        found = {bool(int(wanted)): Tally(int(n), str(digits)) for wanted, n, digits in rows}
+        return found.get(True, Tally()), found.get(False, Tally())
+
+    def _forget(self, pieces: Iterable[int]) -> None:
+        """Have the next run write pieces again."""
+        self.folder.delete(MANIFEST)
+        for number in pieces:
+            noted = PieceNoted.of(self._pieces[number], written=False)
+            self.folder.write(_note(number), to_text(noted))
+
+    @contextlib.contextmanager
+    def _spark_job(self, what: str) -> Iterator[None]:
+        """Have a stop cancel Spark's jobs, and an error of Spark say what it was to do."""
+        group = f"archive of {self.what.table.full_name}"
+        self.context.setJobGroup(group, what)
+
+        def watch(stopping: threading.Event) -> None:
+            while not stopping.wait(_LOOK_SECONDS):
+                if self.stop.requested:
+                    self.context.cancelJobGroup(group)
+
+        watching = Background("archive-watch", watch)
+        watching.start()
+        try:
+            yield
+        except Exception as error:
+            self.stop.check()
+            raise ArchiveFailure(
+                f"Spark could not {what}: {said_by_java(error)}",
+                hint="see Spark's log (--verbose), then run the same command again",
+            ) from error
+        finally:
+            watching.stop()
+
+    def _manifest(self, result: Archived, files: Sequence[dict[str, Any]]) -> str:
+        table = self.what.table
+        facts = self.step(_server)
+        shown = {
+            "format": 1,
+            "program": f"spirit-py {__version__}",
+            "proved_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "table": table.full_name,
+            "server": facts,
+            "definition": table.create_sql,
+            "kept": self.kept,
+            "columns": [
+                {"name": one.name, "mysql": column.column_type, "spark": one.spark}
+                for one, column in zip(self.what.stored.columns, table.columns, strict=True)
+            ],
+            "beside": self.what.stored.beside,
+            "archived_by": None if self.by is None else {self.by.name: self.by.value},
+            "rows": {"archived": result.rows, "kept": result.kept},
+            "hashes": dict(zip(("archived", "kept"), result.hashes, strict=True)),
+            "files": list(files),
+        }
+        return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
+
+
+def _note(number: int) -> str:
+    return f"{_NOTES}/{number:06d}.json"
+
+
+def _piece_of(name: str) -> int:
+    found = _OURS.fullmatch(name)
+    return int(found[1]) if found else -1
+
+
+def _count(session: SqlSession, table: str) -> int:
+    return int(session.query(f"SELECT COUNT(*) FROM {table}")[0][0])
+
+
+def _server(session: SqlSession) -> dict[str, str]:
+    uuid, version, executed = session.query(
+        "SELECT @@GLOBAL.server_uuid, VERSION(), @@GLOBAL.gtid_executed"
+    )[0]
+    return {"uuid": uuid, "version": version, "gtid_executed": str(executed).replace("\n", "")}

@@ -1,0 +1,86 @@
+"""The ranges of a table that are read at once, and what reads and hashes them (pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.chunk import KeyRange, chunk_predicate, walk_directions
+from spirit_py.chunk.chunker import CompositeChunker, forced_source, index_hint
+from spirit_py.classes import dataclass
+from spirit_py.table.mapping import TableMapping
+from spirit_py.table.values import bound_from_literals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.archiving.columns import StoredTable
+    from spirit_py.chunk.chunker import BoundaryQuery
+    from spirit_py.table.keys import KeyBound
+    from spirit_py.table.schema import Index, TableSchema
+
+WHOLE = KeyRange()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTable:
+    """A table, the rows of it that are ``wanted`` (SQL over its columns), and how it is cut."""
+
+    table: TableSchema
+    stored: StoredTable
+    wanted: str = "TRUE"
+
+    @property
+    def key(self) -> Index | None:
+        """The key by which the table is cut; None where it is read as a whole."""
+        return next((one for one in self.table.not_null_unique_indexes() if one.visible), None)
+
+    @property
+    def _mapping(self) -> TableMapping | None:
+        key = self.key
+        if key is None:
+            return None
+        table = self.table
+        return TableMapping(
+            source=table, target=table, pairs=(), key=key, new_key_columns=key.columns
+        )
+
+    def cut(self, query: BoundaryQuery, rows: int, within: KeyRange = WHOLE) -> Iterator[KeyRange]:
+        """Yield ranges of about so many rows, which together are ``within``. Asks the server."""
+        mapping = self._mapping
+        if mapping is None:
+            yield within
+            return
+        chunker = CompositeChunker(mapping, query)
+        chunker.restart(within.lower, within.upper)
+        while (chunk := chunker.next_chunk(rows)) is not None:
+            yield KeyRange(lower=chunk.lower, upper=chunk.upper)
+
+    def bound(self, literals: Sequence[str]) -> KeyBound | None:
+        """Read a bound from literals; None for an open end, ValueError for what is no key."""
+        if not literals:
+            return None
+        names = () if self.key is None else self.key.columns
+        return bound_from_literals([self.table.column(name) for name in names], literals)
+
+    def rows_of(self, within: KeyRange, more: Sequence[str] = ()) -> str:
+        """Render the SELECT of the wanted rows of a range, and of more expressions."""
+        where = f"{self._within(within)} AND {self.wanted}"
+        return self._select((*self.stored.selected, *more), where)
+
+    def hashes_of(self, within: KeyRange) -> str:
+        """Render the count and the hash of a range's rows: of those wanted (1), and the others."""
+        digits = f"HEX(BIT_XOR({self.stored.row_hash}))"
+        return f"{self._select((self.wanted, 'COUNT(*)', digits), self._within(within))} GROUP BY 1"
+
+    def _within(self, within: KeyRange) -> str:
+        mapping = self._mapping
+        if mapping is None:
+            return "TRUE"
+        directions = walk_directions(mapping.key)
+        return f"({chunk_predicate(mapping.key_columns, within, directions)})"
+
+    def _select(self, selected: Sequence[str], where: str) -> str:
+        mapping = self._mapping
+        hint = "" if mapping is None else index_hint(mapping)
+        table = self.table.quoted if mapping is None else forced_source(mapping)
+        return f"SELECT {hint}{', '.join(selected)} FROM {table} WHERE {where}"

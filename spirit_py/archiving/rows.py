@@ -1,0 +1,82 @@
+"""The rows of a statement as Arrow's record batches, as the server sends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.mysql.connect import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spirit_py.archiving.columns import StoredTable
+    from spirit_py.config import ConnectionOptions
+
+BATCH_ROWS: Final = 5_000
+
+
+def batches(
+    connection: ConnectionOptions, statement: str, table: StoredTable, *, more: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a statement that selects ``table.selected`` and ``more`` texts."""
+    with connect(connection, role="archive") as session:
+        for rows in session.stream(statement, BATCH_ROWS):
+            yield record_batch(rows, table, more)
+
+
+def record_batch(
+    rows: Sequence[tuple[Any, ...]], table: StoredTable, more: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """Return rows as a record batch: a column for each of the table's, in their order."""
+    import pyarrow as pa
+
+    values = list(zip(*rows, strict=True))
+    names = [one.name for one in table.columns]
+    arrays = [_array(column, one.spark) for column, one in zip(values, table.columns, strict=False)]
+    if table.beside:
+        kind = pa.map_(pa.string(), pa.string())
+        found = [_map(text, names) for text in values[len(names)]]
+        arrays.append(pa.array(found, kind))
+        names = [*names, table.beside]
+    for at, name in enumerate(more, start=len(names)):
+        arrays.append(_array(values[at], "string"))
+        names = [*names, name]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _map(text: str | None, names: Sequence[str]) -> list[tuple[str, str]] | None:
+    if text is None:
+        return None
+    parts = (part.partition("=") for part in text.split(";"))
+    return [(names[int(number)], value) for number, _, value in parts]
+
+
+def _array(values: Sequence[Any], spark: str) -> Any:
+    import pyarrow as pa
+
+    if spark == "binary":
+        return pa.array(values, pa.binary())
+    if spark == "string":
+        return pa.array(values, pa.string())
+    if spark.startswith("decimal"):
+        precision, _, scale = spark.removeprefix("decimal(").rstrip(")").partition(",")
+        texts = pa.array([None if one is None else str(one) for one in values])
+        return texts.cast(pa.string()).cast(pa.decimal128(int(precision), int(scale)))
+    kinds = {
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+    }
+    if spark in kinds:
+        return pa.array(values, kinds[spark])
+    texts = pa.array(values, pa.string())
+    if spark in {"double", "float"}:
+        doubles = texts.cast(pa.float64())
+        return doubles if spark == "double" else doubles.cast(pa.float32())
+    if spark == "date":
+        return texts.cast(pa.date32())
+    moments = texts.cast(pa.timestamp("us"))
+    return moments.cast(pa.timestamp("us", tz="UTC")) if spark == "timestamp" else moments

@@ -1,0 +1,124 @@
+"""Spark's SQL for an archive: rows of the server as a DataFrame, and files read back.
+
+Imports pyspark where it is used: its classes are needed by the data source alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.archiving.rows import batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spirit_py.archiving.columns import StoredTable
+    from spirit_py.config import ConnectionOptions
+
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # INT96, Spark's usual one, is known to few other readers.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A damaged page whose values can still be read is damaged (measured: zstd's last bytes).
+    "parquet.page.write-checksum.enabled": "true",
+    "parquet.page.verify-checksum.enabled": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+
+
+class SparkTables:
+    """One session of Spark's SQL over a context; :meth:`close` it before another one begins."""
+
+    def __init__(self, context: Any) -> None:
+        from pyspark.sql import SparkSession, functions
+
+        self._functions = functions
+        self._session = SparkSession(context)
+        for name, value in _SETTINGS.items():
+            self._session.conf.set(name, value)
+
+    def rows(
+        self,
+        connection: ConnectionOptions,
+        statements: Sequence[str],
+        table: StoredTable,
+        more: Sequence[str] = (),
+    ) -> Any:
+        """Return the rows of statements as a DataFrame, a partition for each."""
+        source = _source(connection, tuple(statements), table, tuple(more))
+        self._session.dataSource.register(source)
+        return self._session.read.format(source.name()).load()
+
+    def sums(self, paths: Sequence[str], digits: str, sums: Sequence[str]) -> list[Any]:
+        """Read Parquet files; return path, rows and ``sums`` over ``digits`` of each with rows."""
+        rows = self._session.read.parquet(*paths)
+        hashed = rows.selectExpr("_metadata.file_path AS file", f"{digits} AS digits")
+        grouped = hashed.groupBy("file")
+        wanted = [self._functions.expr(one).alias(f"x{at}") for at, one in enumerate(sums)]
+        count = self._functions.expr("count(*)").alias("rows")
+        return list(grouped.agg(count, *wanted).collect())
+
+    def try_it(self) -> None:
+        """Do something that reads no file; raise where Spark itself does not work."""
+        self._session.range(1).collect()
+
+    def close(self) -> None:
+        """Forget the session, so that the next one has a JVM that lives."""
+        from pyspark.sql import SparkSession
+
+        SparkSession._instantiatedSession = None  # noqa: SLF001 - as its own stop() does
+
+
+def schema_of(table: StoredTable, more: Sequence[str] = ()) -> str:
+    """Return the schema of a table's rows as Spark writes it."""
+    from spirit_py.sql import quote_identifier
+
+    kinds = [(one.name, one.spark) for one in table.columns]
+    kinds += [(table.beside, "map<string,string>")] if table.beside else []
+    kinds += [(name, "string") for name in more]
+    return ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in kinds)
+
+
+def _source(
+    connection: ConnectionOptions,
+    statements: tuple[str, ...],
+    table: StoredTable,
+    more: tuple[str, ...],
+) -> Any:
+    """Make a data source of statements, by a class that Spark pickles with what it holds.
+
+    Options are texts, and are shown: the password is none.
+    """
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    name = f"spirit_py_{secrets.token_hex(6)}"
+    schema = schema_of(table, more)
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> Sequence[InputPartition]:
+            return [InputPartition(at) for at in range(len(statements))]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            return batches(connection, statements[partition.value], table, more=more)
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return schema
+
+        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface's
+            return Reader()
+
+    return Source

@@ -1,0 +1,274 @@
+"""Rows that a run archives: what ``--keep`` left out of a swapped table, or those of any table.
+
+After the swap nobody writes to the old table, so its rows can be proved; before that it is not
+dropped. An archive that cannot be made leaves it where it is.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from spirit_py.archiving.archive import Archive, Partitioning
+from spirit_py.archiving.columns import StoredTable
+from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.archiving.ranges import ReadTable
+from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
+from spirit_py.config import SparkConfig
+from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.events.swap import ArchiveBegun, ArchiveProved
+from spirit_py.migration.facts import Concluded
+from spirit_py.migration.run import Run
+from spirit_py.migration.swap.old_tables import with_old_table
+from spirit_py.migration.swap.same_tables import FORWARD
+from spirit_py.migration.throttling import throttled
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.evaluation import under_modes
+from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.tables.definition import near_name, read_table
+from spirit_py.mysql.tables.identity import born_at
+from spirit_py.pace import Work, await_turn
+from spirit_py.phases import Phase
+from spirit_py.preflight.checks.archive import require_archivable
+from spirit_py.preflight.checks.kept_rows import judged_with
+from spirit_py.preflight.row_expression import Given, read_row_expression
+from spirit_py.signals import run_command
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.spark.settings import local_slots
+from spirit_py.status.report import run_begun, told
+from spirit_py.status.reporters import Reporters
+from spirit_py.threads import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.mysql.session import Session
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.status.report import MigrationReport
+    from spirit_py.table.names import Name
+    from spirit_py.table.row_expression import RowExpression
+
+_LEFT: Final = "the change is done, and the old table is kept"
+_LONGEST_NAME: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A table to be archived, as it was read."""
+
+    what: ReadTable
+    born: int
+    by: Partitioning | None
+    keep: RowExpression | None
+
+
+def require_choice(run: Run, record: CheckpointRecord) -> None:
+    """Refuse to drop an old table that an earlier run was to archive before."""
+    wanted = record.choices
+    if wanted.archive_to and not run.config.archive_to:
+        raise Refusal(
+            "the migration is to archive the rows that it left out before the old table is dropped,"
+            " and this command does not say where to",
+            hint=f"add {wanted.options}; without an archive, spirit-py cleanup --drop-old drops it",
+            error_code=ErrorCode.ARCHIVE_REFUSED,
+        )
+
+
+def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecord) -> None:
+    """Archive what is not kept of each old table that is there; ArchiveFailure leaves them all."""
+    if not run.config.archive_to:
+        return
+    ours = run.step("archive", partial(with_old_table, tables=tables))
+    if not ours:
+        return
+    run.go_on_to(Phase.ARCHIVE)
+    try:
+        found = [
+            run.step("archive", partial(_old_table, run=run, name=name, moment=record.started_at))
+            for name in ours
+        ]
+        with run.session("archive") as session:
+            settings = read_facts(session)
+        if set(ours) == set(tables) and record.judged:
+            judged = judged_with([one.keep for one in found if one.keep is not None], settings)
+            if judged != record.judged:
+                raise ArchiveFailure(
+                    "--keep would judge rows otherwise than the copy did: settings of the server"
+                    " are others now (time_zone, sql_mode, default_week_format or their like)",
+                    hint="set them back and run the same command again",
+                )
+        for name, one in zip(ours, found, strict=True):
+            _archive(run, one, name, _slots(run.config))
+    except Interrupted as stopped:
+        stopped.hint = "the change is done; the same command carries on with the archive"
+        raise
+    except SpiritError as error:
+        raise ArchiveFailure(
+            f"{_LEFT}: {error.message}", hint=error.hint, details=error.details
+        ) from error
+
+
+def _old_table(session: Session, *, run: Run, name: Name, moment: str) -> _Found:
+    schema, table = name
+    return _read(run, session, (schema, FORWARD.swapped_out(table)), moment, named=(table.lower(),))
+
+
+def _read(
+    run: Run, session: Session, name: Name, moment: str, *, named: tuple[str, ...] = ()
+) -> _Found:
+    """Read a table's definition, and the expressions as the server reads them."""
+    config = run.config
+    facts = under_modes(session, read_facts(session), config.modes)
+    table = read_table(session, *name)
+    if table is None:
+        raise Refusal(
+            f"there is no table {'.'.join(name)}",
+            hint=f"{near_name(session, *name)}check --table and --database; a view has no rows of"
+            " its own",
+            error_code=ErrorCode.NO_SUCH_TABLE,
+        )
+    keep = by = None
+    if config.modes.keep:
+        given = Given(option="--keep", text=config.modes.keep, named=named)
+        keep = read_row_expression(session, table, given, facts, moment=moment)
+    if config.archive_by:
+        given = Given(
+            option="--archive-by",
+            text=config.archive_by,
+            code=ErrorCode.ARCHIVE_REFUSED,
+            named=named,
+        )
+        value = read_row_expression(session, table, given, facts, moment=moment).value()
+        by = Partitioning(name=_column_of(config.archive_by, table.has_column), value=value)
+    wanted = "TRUE" if keep is None else f"NOT {keep.condition()}"
+    what = ReadTable(table=table, stored=StoredTable.of(table), wanted=wanted)
+    return _Found(what=what, born=born_at(session, *name), by=by, keep=keep)
+
+
+def _column_of(expression: str, taken: Callable[[str], bool]) -> str:
+    """Name the folders of an expression: ``YEAR(created_at)`` is ``year_created_at=...``."""
+    name = re.sub(r"[^0-9a-z]+", "_", expression.lower()).strip("_")[:_LONGEST_NAME] or "part"
+    while taken(name):
+        name += "_"
+    return name
+
+
+def folder_of(config: MigrationConfig, name: Name) -> str:
+    """Return the folder of one table's archive: ``schema.table`` below ``--archive-to``."""
+    plain = quote(".".join(name), safe="").replace("%", "_")
+    return f"{config.archive_to.rstrip('/')}/{plain}"
+
+
+def _slots(config: MigrationConfig) -> int:
+    """Return how many tasks read at a time: as many as a comparison has on one machine."""
+    return config.threads if config.spark_master else min(config.threads, SparkConfig.threads)
+
+
+def _archive(run: Run, found: _Found, name: Name, slots: int) -> None:
+    table = found.what.table
+    path = folder_of(run.config, name)
+    run.tell(ArchiveBegun(archived=table.full_name, folder=path))
+    context = run.engines.context(run.show)
+    total = table.estimated_rows or None
+    done = 0
+
+    def progress(rows: int, doing: str) -> None:
+        nonlocal done
+        done += rows
+        run.figures.archiving(table, done, total, doing)
+
+    with throttled(run, Work.ARCHIVE):
+        archive = Archive(
+            what=found.what,
+            path=path,
+            born=found.born,
+            kept="" if found.keep is None else found.keep.expression,
+            by=found.by,
+            context=context,
+            connection=run.config.connection,
+            engine=run.engines.driver,
+            slots=slots,
+            step=partial(run.step, "archive"),
+            turn=partial(await_turn, run.pace, Work.ARCHIVE, pause=run.stop.pause, show=run.show),
+            progress=progress,
+            stop=run.stop,
+        )
+        made = archive.run()
+    run.engines.rest()
+    run.tell(
+        ArchiveProved(
+            archived=table.full_name,
+            folder=made.folder,
+            rows=made.rows,
+            kept=made.kept,
+            files=made.files,
+            bytes=made.bytes,
+            hash=made.hashes[0],
+        )
+    )
+    run.stop.check()
+
+
+def archive(
+    config: MigrationConfig,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> MigrationReport:
+    """Archive a table's rows, which stay where they are; write the report.
+
+    Raises SpiritError with the exit code of the process (R16).
+    """
+    switch = stop or StopSwitch()
+    reporter = Reporters([reporter])
+    run = Run(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
+
+    def completed() -> MigrationReport:
+        run.complete()
+        return run.report
+
+    with told(
+        config.records.report_json,
+        reporter,
+        begun=run_begun("archive", config.connection),
+        broke=run.broke,
+        completed=completed,
+    ):
+        run_command(
+            lambda: _archive_table(run),
+            stop=switch,
+            reporter=reporter,
+            status=run.snapshots.take,
+            left_at_once=lambda: Interrupted(
+                signal.SIGINT, hint="the table is as it was; the same command carries on"
+            ),
+            hurry=run.hurry,
+        )
+    return run.report
+
+
+def _archive_table(run: Run) -> None:
+    config = run.config
+    name = (config.database, config.table)
+    with run.stack:
+        with run.first_session("driver") as session:
+            require_one_server(session, config.connection)
+            facts = read_facts(session)
+            require_mysql(facts)
+            require_archivable(config)
+            found = _read(run, session, name, "")
+            run.label(session, under_modes(session, facts, config.modes), [name])
+            run.lock_tables_from_other_runs([name])
+        run.enter(Phase.ARCHIVE)
+        table = found.what.table
+        _archive(run, found, (table.schema, table.name), local_slots(config))
+        run.go_on_to(Phase.DONE)
+    run.note(Concluded("archived"))

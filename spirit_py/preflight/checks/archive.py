@@ -1,0 +1,64 @@
+"""What ``--archive-to`` needs on this machine, before anything is written."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.preflight.row_expression import Given, read_row_expression
+from spirit_py.spark.java import require_java
+from spirit_py.spark.settings import single_machine
+
+if TYPE_CHECKING:
+    from spirit_py.config import MigrationConfig
+
+_LOCAL: Final = "file:"
+
+
+def archive(context: PreflightContext) -> Findings:
+    """Refuse an archive that could not be written after the swap."""
+    config = context.config
+    if not config.archive_to:
+        return
+    try:
+        require_archivable(config)
+        if config.archive_by:
+            code = ErrorCode.ARCHIVE_REFUSED
+            given = Given(option="--archive-by", text=config.archive_by, code=code)
+            read_row_expression(
+                context.session, context.source, given, context.facts, moment=context.moment
+            )
+    except Refusal as refusal:
+        yield refuse(refusal.message, refusal.hint, code=refusal.error_code)
+
+
+def require_archivable(config: MigrationConfig) -> None:
+    """Refuse where Spark or its library for Arrow is missing, or a local folder cannot be used."""
+    require_java()
+    if importlib.util.find_spec("pyarrow") is None:
+        raise _refusal(
+            "an archive needs pyarrow, which is not installed",
+            "pip install 'spirit-py[archive]'",
+        )
+    path = config.archive_to
+    if ":" in path and not path.startswith(_LOCAL):
+        return
+    if not single_machine(config):
+        raise _refusal(
+            f"{path} is a folder of this machine, and executors of {config.spark_master} are on"
+            " others",
+            "name a folder that all of them reach, such as s3a://... or hdfs://...",
+        )
+    folder = Path(path.removeprefix(_LOCAL)).absolute()
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise _refusal(f"{there} is no folder that can be written", "name another folder")
+
+
+def _refusal(cause: str, remedy: str) -> Refusal:
+    return Refusal(cause, hint=remedy, error_code=ErrorCode.ARCHIVE_REFUSED)

@@ -1,0 +1,463 @@
+"""Archives: rows as Parquet files that other programs read, proved before anything is dropped."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.dataset as parquet
+import pytest
+from pyarrow.parquet import read_metadata, write_table
+
+from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.config import SessionModes
+from spirit_py.errors import Refusal
+from spirit_py.migration.archive import archive
+from tests.kits.draw import seed_of
+from tests.kits.engine import SharedEngine
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import Interruption, assert_nothing_left, once_at, start
+from tests.kits.row_families import FAMILIES, LEAVES, family_for
+from tests.kits.tables import open_session, tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.status.report import MigrationReport
+
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
+ROWS = 150
+LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
+ARCHIVE_POINTS = (
+    *("archive.written", "archive.moved", "archive.piece", "archive.prove", "archive.proved"),
+)
+TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+KEEP = "at >= '2026-02-01'"
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the small tables of tests into many ranges all the same."""
+    monkeypatch.setattr("spirit_py.archiving.archive._FEWEST_ROWS", 100)
+    monkeypatch.setattr("spirit_py.archiving.archive._FILE_BYTES", 1)
+
+
+def archiving(db: Any, folder: Path, keep: str = "", **more: Any) -> MigrationConfig:
+    """Return the configuration of an archive of table ``t``."""
+    return config_for(db, table="t", modes=SessionModes(keep=keep), archive_to=str(folder), **more)
+
+
+def archive_here(config: MigrationConfig, engine: Any) -> MigrationReport:
+    """Archive in this process, with the Spark of all tests."""
+    shared: Any = SharedEngine(engine)
+    return archive(config, reporter=RecordingReporter(), engine_factory=lambda _: shared)
+
+
+def read_back(folder: Path, db: Any) -> list[dict[str, Any]]:
+    """Return the rows of an archive as another program reads them, by ``id``."""
+    files = [str(one) for one in (folder / f"{db.name}.t").rglob("*.parquet")]
+    rows = parquet.dataset(files).to_table().to_pylist() if files else []
+    return sorted((row for row in rows if row), key=lambda row: row["id"])
+
+
+def make_days(db: Any, rows: int = 1000) -> None:
+    """Make a table of which 31 of 90 rows are of January, and some of no day."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, at DATE, v VARCHAR(20))")
+    db.execute(
+        "SET SESSION cte_max_recursion_depth = 100000; INSERT INTO t (at, v)"
+        f" WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+        " SELECT IF(i % 50, '2026-01-01' + INTERVAL i % 90 DAY, NULL), CONCAT('row ', i) FROM n"
+    )
+
+
+def left_out(db: Any, table: str = "t") -> list[tuple[Any, ...]]:
+    """Return the rows that the condition leaves out, as the server has them."""
+    return db.query(f"SELECT id, at, v FROM {table} WHERE NOT ({KEEP} <=> TRUE) ORDER BY id")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_type_comes_back_as_the_server_has_it(name, db, spark_engine, tmp_path):
+    """pyarrow reads each value of each type as the server shows it."""
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201  to replay a failure
+    rng = random.Random(f"{SEED} {name}")
+    family = family_for(db.server, name)
+    definitions = ", ".join(f"`{c}` {kind}" for c, (kind, _) in family.columns.items())
+    db.execute(LEAVES)
+    db.execute(f"CREATE TABLE t (id int unsigned PRIMARY KEY, {definitions}{family.extra})")
+    db.execute(LOOSE)
+
+    def value(column):
+        kind, make = family.columns[column]
+        nullable = "not null" not in kind
+        return "NULL" if nullable and rng.random() < 0.15 else make(rng)
+
+    names = ", ".join(f"`{column}`" for column in family.columns)
+    for at in range(ROWS):
+        values = ", ".join(map(value, family.columns))
+        db.execute(f"INSERT INTO t (id, {names}) VALUES ({at}, {values})")
+    report = archive_here(archiving(db, tmp_path), spark_engine)
+    assert report.archived[0]["rows"] == ROWS
+    back = read_back(tmp_path, db)
+    assert [row["id"] for row in back] == list(range(ROWS))
+    for column, (kind, _) in family.columns.items():
+        here = [one for (one,) in db.query(f"SELECT {_shown(column, kind)} FROM t ORDER BY id")]
+        beside = [dict(row.get("_mysql") or ()).get(column) for row in back]
+        values = [row[column] for row in back]
+        if kind.startswith(TEXTS):
+            found = _bytes_of(db, values, kind, beside)
+        else:
+            found = [_as_text(one, kind, two) for one, two in zip(values, beside, strict=True)]
+        assert found == here, (column, kind)
+
+
+def _shown(column: str, kind: str) -> str:
+    """Return what to ask the server for a text of a value, without the program's expressions."""
+    name = f"`{column}`"
+    if kind.startswith(TEXTS):
+        return f"HEX({name})"
+    if kind.startswith(("enum", "set")):
+        return f"HEX(CONVERT({name} USING utf8mb4))"
+    if kind.startswith(("binary", "varbinary", "vector", "point srid")) or kind.split()[0].endswith(
+        "blob"
+    ):
+        return f"HEX({name})" if "point" not in kind else f"HEX(SUBSTR(CAST({name} AS BINARY), 5))"
+    if kind.startswith("geometry"):
+        return f"HEX(CAST({name} AS BINARY))"
+    if kind.startswith(("float", "double")):
+        return f"CAST({name} AS DOUBLE) + 0e0"
+    if kind.startswith(("bit", "year")):
+        return f"CAST({name} + 0 AS CHAR)"
+    return f"CAST({name} AS CHAR)"
+
+
+def _as_text(value: Any, kind: str, beside: str | None) -> Any:
+    """Return the same text of a value that was read back, and of what is beside it."""
+    if value is None:
+        return None if beside is None else _without_zeros(beside, kind)
+    if kind.startswith("geometry"):
+        return f"{int(beside or 0).to_bytes(4, 'little').hex()}{value.hex()}".upper()
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    if kind.startswith(("enum", "set")):
+        return value.encode().hex().upper()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime.datetime):
+        text = f"{value:%H:%M:%S.%f}"
+        return _without_zeros(f"{value.year:04d}-{value:%m-%d} {text}", kind)
+    if isinstance(value, datetime.date):
+        return f"{value.year:04d}-{value:%m-%d}"
+    return value if isinstance(value, (str, float)) else str(value)
+
+
+def _without_zeros(text: str, kind: str) -> str:
+    digits = int(kind.partition("(")[2][:1] or 0) if "(" in kind else 0
+    return text if kind.startswith("date ") or kind == "date" else text[: 20 + digits].rstrip(".")
+
+
+def _bytes_of(db: Any, values: list[Any], kind: str, beside: list[str | None]) -> list[str | None]:
+    """Return text that was read back in the digits of its character set, as the server has it."""
+    charset = kind.partition("character set ")[2].split()[0]
+    sent = ", ".join(
+        "NULL" if one is None else f"HEX(CONVERT(_utf8mb4 X'{one.encode().hex()}' USING {charset}))"
+        for one in values
+    )
+    (found,) = db.query(f"SELECT {sent}")
+    return [two if one is None else one for one, two in zip(found, beside, strict=True)]
+
+
+def proved(folder: Path, db: Any) -> dict[str, Any]:
+    """Return what the archive's manifest says."""
+    found: dict[str, Any] = json.loads((folder / f"{db.name}.t" / "_manifest.json").read_text())
+    return found
+
+
+def test_what_a_migration_leaves_out_is_archived_before_it_is_dropped(
+    db, spark_engine, tmp_path, small_ranges
+):
+    """Kept and archived rows together are those of the old table, and nothing is left behind."""
+    make_days(db)
+    wanted = left_out(db)
+    report, told = migrate_here(
+        spark_engine, archiving(db, tmp_path, KEEP, alter="ADD COLUMN w INT")
+    )
+    assert report.outcome == "done"
+    assert tables(db) == ["t"]
+    assert not left_out(db)
+    back = read_back(tmp_path, db)
+    assert [(row["id"], row["at"], row["v"]) for row in back] == wanted
+    (said,) = report.archived
+    assert (said["rows"], said["kept"]) == (len(wanted), 1000 - len(wanted))
+    manifest = proved(tmp_path, db)
+    assert manifest["rows"] == {"archived": len(wanted), "kept": 1000 - len(wanted)}
+    assert len(manifest["files"]) == said["files"] > 3
+    assert sum(one["rows"] for one in manifest["files"]) == len(wanted)
+    assert manifest["server"]["uuid"] == db.query("SELECT @@server_uuid")[0][0]
+    found = duckdb.sql(f"SELECT count(*) FROM read_parquet('{tmp_path}/*/*.parquet')").fetchall()
+    assert found == [(len(wanted),)]
+    assert "are in" in told.text
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [
+        (point, nth)
+        for point in ARCHIVE_POINTS
+        for nth in ((1, 2) if point in ARCHIVE_POINTS[:3] else (1,))
+    ],
+)
+def test_an_archive_that_was_stopped_is_carried_on_by_the_same_command(
+    point, nth, db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """Wherever it is stopped, the old table stays, and no row is there twice afterwards."""
+    make_days(db)
+    wanted = left_out(db)
+    asked = {
+        "modes": SessionModes(keep=KEEP),
+        "alter": "ADD COLUMN w INT",
+        "archive_to": str(tmp_path),
+    }
+    Interruption(monkeypatch).at(spark_engine, db, point, nth, **asked)
+    assert left_out(db, "_t_old") == wanted
+    report = start(spark_engine, db, **asked).end()
+    assert [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)] == wanted
+    assert report.archived[0]["rows"] == len(wanted)
+    assert_nothing_left(db)
+
+
+def test_an_old_table_is_not_dropped_without_its_archive(db, spark_engine, tmp_path, monkeypatch):
+    """A command that leaves the option out is refused; with another folder it carries on."""
+    make_days(db, 200)
+    wanted = left_out(db)
+    asked = {
+        "modes": SessionModes(keep=KEEP),
+        "alter": "ADD COLUMN w INT",
+        "archive_to": str(tmp_path / "one"),
+    }
+    Interruption(monkeypatch).at(spark_engine, db, "archive.written", 1, **asked)
+    with pytest.raises(Refusal, match="before the old table is dropped") as refused:
+        start(spark_engine, db, **{**asked, "archive_to": ""}).end()
+    assert f"--archive-to {tmp_path}/one" in refused.value.hint
+    assert left_out(db, "_t_old") == wanted
+    start(spark_engine, db, **{**asked, "archive_to": str(tmp_path / "two")}).end()
+    assert len(read_back(tmp_path / "two", db)) == len(wanted)
+    assert_nothing_left(db)
+
+
+def test_an_archive_that_fails_leaves_the_old_table(db, spark_engine, tmp_path):
+    """The change is done, the error says so, and the rows are all there."""
+    make_days(db, 200)
+    wanted = left_out(db)
+    (tmp_path / f"{db.name}.t").mkdir()
+    (tmp_path / f"{db.name}.t" / "mine.parquet").write_text("not ours")
+    asked = archiving(db, tmp_path, KEEP, alter="ADD COLUMN w INT")
+    with pytest.raises(ArchiveFailure, match="the old table is kept: .* it is not empty"):
+        migrate_here(spark_engine, asked)
+    assert left_out(db, "_t_old") == wanted
+    assert (tmp_path / f"{db.name}.t" / "mine.parquet").read_text() == "not ours"
+
+
+def _flip_a_byte(file: Path) -> None:
+    """Damage the last byte of the pages of ``v``."""
+    column = read_metadata(file).row_group(0).column(2)
+    content = bytearray(file.read_bytes())
+    begin = column.dictionary_page_offset or column.data_page_offset
+    content[begin + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(content)
+
+
+def _lose(file: Path) -> None:
+    file.unlink()
+
+
+def _swap_rows(file: Path) -> None:
+    """Have a whole file with a value of another row."""
+    table = parquet.dataset([str(file)]).to_table()
+    at = table.schema.get_field_index("v")
+    values = ["another", *table.column("v").to_pylist()[1:]]
+    write_table(table.set_column(at, table.schema.field(at), [values]), file)
+
+
+@pytest.mark.parametrize("damage", [_flip_a_byte, _lose, _swap_rows])
+def test_a_damaged_file_is_found_and_written_again(
+    damage, db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """The proof reads every file back, also those of an earlier run, and names no wrong success."""
+    make_days(db)
+    config = archiving(db, tmp_path, KEEP)
+    folder = tmp_path / f"{db.name}.t"
+
+    def spoil() -> None:
+        for crc in folder.glob(".*.crc"):
+            crc.unlink()
+        damage(sorted(folder.glob("rows-000001-*.parquet"))[0])
+
+    once_at(monkeypatch, "archive.prove", spoil)
+    with pytest.raises(ArchiveFailure, match="1 piece of .* a file was damaged"):
+        archive_here(config, spark_engine)
+    assert not (folder / "_manifest.json").exists()
+    monkeypatch.undo()
+    archive_here(config, spark_engine)
+    rows = [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)]
+    assert rows == left_out(db)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "UPDATE t SET v = 'written' WHERE id = 95",
+        "DELETE FROM t WHERE id = 95",
+        "INSERT INTO t (id, at, v) VALUES (100000, '2026-01-01', 'late')",
+        "UPDATE t SET at = '2026-03-01' WHERE id = 3",
+    ],
+)
+def test_rows_that_are_written_meanwhile_are_no_success(
+    write, db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """Rows that change between their reading and the proof are found, and are read again."""
+    make_days(db)
+    config = archiving(db, tmp_path, KEEP)
+    once_at(monkeypatch, "archive.prove", lambda: db.execute(write))
+    with pytest.raises(ArchiveFailure, match="written meanwhile"):
+        archive_here(config, spark_engine)
+    monkeypatch.undo()
+    archive_here(config, spark_engine)
+    rows = [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)]
+    assert rows == left_out(db)
+
+
+def test_files_are_parted_by_an_expression(db, spark_engine, tmp_path):
+    """A folder for each value; NULL has one too, and every reader finds the rows."""
+    make_days(db)
+    report = archive_here(archiving(db, tmp_path, archive_by="MONTH(at)"), spark_engine)
+    folder = tmp_path / f"{db.name}.t"
+    parts = {one.name for one in folder.iterdir() if not one.name.startswith((".", "_"))}
+    assert parts == {f"month_at={n}" for n in ("1", "2", "3", "__HIVE_DEFAULT_PARTITION__")}
+    found = duckdb.sql(
+        f"SELECT count(*), count(DISTINCT month_at), count(DISTINCT id)"
+        f" FROM read_parquet('{folder}/*/*.parquet', hive_partitioning = true)"
+    ).fetchall()
+    assert found[0][0] == found[0][2] == 1000
+    assert report.archived[0]["rows"] == 1000
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "CREATE TABLE t (id INT, at DATE, v VARCHAR(20))",
+        "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL, PRIMARY KEY (v, id))",
+        "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL COLLATE utf8mb4_0900_bin,"
+        " UNIQUE KEY (v DESC, id))",
+        "CREATE TABLE t (id INT PRIMARY KEY, at DATE, v VARCHAR(20)) PARTITION BY HASH (id)"
+        " PARTITIONS 3",
+    ],
+)
+def test_tables_with_every_kind_of_key_are_archived(
+    definition, db, spark_engine, tmp_path, small_ranges
+):
+    """Also one without a key, which is read as one range."""
+    db.execute(definition)
+    for at in range(0, 400, 40):
+        rows = ", ".join(f"({n}, '2026-01-02', '{n % 7} row')" for n in range(at, at + 40))
+        db.execute(f"INSERT INTO t VALUES {rows}")
+    archive_here(archiving(db, tmp_path), spark_engine)
+    assert [row["id"] for row in read_back(tmp_path, db)] == list(range(400))
+
+
+def test_strange_names_are_kept(db, spark_engine, tmp_path):
+    """Names of columns that Spark would read otherwise, and one that the program itself uses."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, `a b` INT, `c``d` DATE, `e.f` TEXT, `_mysql` INT,"
+        " `gé,;` GEOMETRY, `it's` DATETIME(3), `\\x` DATE)"
+    )
+    db.execute(LOOSE)
+    db.execute(
+        "INSERT INTO t VALUES (1, 2, '0000-00-00', 'x', 3, ST_GeomFromText('POINT(1 2)', 4326),"
+        " '2026-02-31 01:02:03.5', '2026-00-00')"
+    )
+    archive_here(archiving(db, tmp_path), spark_engine)
+    (row,) = read_back(tmp_path, db)
+    assert (row["a b"], row["e.f"], row["_mysql"]) == (2, "x", 3)
+    assert dict(row["__mysql"]) == {
+        "c`d": "0000-00-00",
+        "gé,;": "4326",
+        "it's": "2026-02-31 01:02:03.500000",
+        "\\x": "2026-00-00",
+    }
+
+
+def test_nothing_to_archive_is_proved_too(db, spark_engine, tmp_path):
+    """An empty table, and one of which every row is kept."""
+    make_days(db, 50)
+    report = archive_here(archiving(db, tmp_path, "id > 0"), spark_engine)
+    assert (report.archived[0]["rows"], report.archived[0]["kept"]) == (0, 50)
+    assert sum(one["rows"] for one in proved(tmp_path, db)["files"]) == 0
+
+
+def test_a_folder_that_holds_something_else_is_refused(db, spark_engine, tmp_path):
+    """Nothing of a stranger's is read, written over or deleted."""
+    make_days(db, 100)
+    (tmp_path / f"{db.name}.t").mkdir()
+    (tmp_path / f"{db.name}.t" / "notes.txt").write_text("mine")
+    with pytest.raises(Refusal, match="it is not empty"):
+        archive_here(archiving(db, tmp_path), spark_engine)
+    assert (tmp_path / f"{db.name}.t" / "notes.txt").read_text() == "mine"
+
+
+def test_another_archive_is_not_added_to(db, spark_engine, tmp_path):
+    """Of other rows, or of a table that was made anew under the name; the same one is proved."""
+    make_days(db, 100)
+    archive_here(archiving(db, tmp_path, KEEP), spark_engine)
+    assert archive_here(archiving(db, tmp_path, KEEP), spark_engine).outcome == "archived"
+    with pytest.raises(Refusal, match="it holds another archive"):
+        archive_here(archiving(db, tmp_path), spark_engine)
+    db.execute("ALTER TABLE t ADD COLUMN w INT")
+    with pytest.raises(Refusal, match="it holds another archive"):
+        archive_here(archiving(db, tmp_path, KEEP), spark_engine)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        (
+            "000000.json",
+            '{"format": 4, "lower": [], "upper": ["1 OR 1=1"], "written": true}',
+            "note",
+        ),
+        ("000000.json", '{"format": 4, "lower": ["5"], "upper": ["9"], "written": true}', "follow"),
+        ("000000.json", "no JSON", "note"),
+        ("begun.json", '{"format": 4, "table": "x", "digest": "", "rows": -1}', "another version"),
+        ("../rows.parquet", "x", "not of this archive"),
+    ],
+)
+def test_what_is_read_of_a_folder_is_not_believed(
+    file, content, why, db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """Whoever may write to the folder can neither send SQL nor have rows counted (R26)."""
+    make_days(db)
+    config = archiving(db, tmp_path, KEEP)
+    stop_at(monkeypatch, "archive.moved", config, spark_engine)
+    folder = tmp_path / f"{db.name}.t"
+    for crc in folder.rglob(".*.crc"):
+        crc.unlink()
+    (folder / "_archive" / file).write_text(content)
+    with pytest.raises(Refusal, match=why):
+        archive_here(config, spark_engine)
+
+
+def stop_at(monkeypatch: Any, point: str, config: Any, engine: Any) -> None:
+    """Have an archive end with an error at a point."""
+
+    def fail() -> None:
+        raise ArchiveFailure("the test stops it")
+
+    with monkeypatch.context() as patched:
+        once_at(patched, point, fail)
+        with pytest.raises(ArchiveFailure, match="the test stops it"):
+            archive_here(config, engine)
