@@ -23,6 +23,7 @@ _PLACES = {
         *("BatchFailed", "archive_table", "checksum_tables", "cleanup", "migrate", "migrate_batch"),
         *("migration_status", "plan_migration", "revert", "start_batch", "start_migration"),
     ),
+    "spirit_py.api.source": ("register_source",),
     "spirit_py.errors": (
         *("DifferencesFound", "Interrupted", "MigrationFailure", "OutcomeUnknown", "Refusal"),
         *("SpiritError", "Stopped", "UnfinishedWork", "UsageFault"),

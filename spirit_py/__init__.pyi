@@ -10,6 +10,7 @@ from spirit_py.api.commands import revert as revert
 from spirit_py.api.commands import start_batch as start_batch
 from spirit_py.api.commands import start_migration as start_migration
 from spirit_py.api.running import Running as Running
+from spirit_py.api.source import register_source as register_source
 from spirit_py.batch.report import BatchReport as BatchReport
 from spirit_py.compare.report import CompareReport as CompareReport
 from spirit_py.errors import DifferencesFound as DifferencesFound

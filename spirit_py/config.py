@@ -164,14 +164,14 @@ def is_secret_of_spark(setting: str) -> bool:
 class SparkConfig:
     """What commands that compute on Spark are asked for; without a master, ``local[threads]``.
 
-    ``memory`` is that of the driver's JVM, in which local tasks run, too.
+    ``writes_files``: not only messages pass through its JVM, but rows.
     """
 
     threads: int = 4
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     spark_ui: bool = False
-    memory: str = "512m"
+    writes_files: bool = False
     verbose: bool = False
     records: RecordOptions = field(default_factory=RecordOptions)
 

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import __version__, points
+from spirit_py.archiving.columns import HASH_DIGITS
 from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.archiving.session import SparkTables
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
@@ -53,7 +54,7 @@ _FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
 _OURS: Final = re.compile(r"(?:[^/]+/)?rows-(\d{6})-\d{5}\.parquet")
 #: Between two looks whether the run is to stop.
 _LOOK_SECONDS: Final = 0.2
-_ZEROS: Final = "0" * 64
+_ZEROS: Final = "0" * HASH_DIGITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ class Tally:
     def plus(self, other: Tally) -> Tally:
         """Return the tally of both."""
         xor = int(self.digits, 16) ^ int(other.digits, 16)
-        return Tally(self.rows + other.rows, f"{xor:064X}")
+        return Tally(self.rows + other.rows, f"{xor:0{HASH_DIGITS}X}")
 
 
 @dataclass(eq=False, kw_only=True)

@@ -1,9 +1,9 @@
 """How each column is kept in a file, and the text of its value on both sides (pure).
 
-The server hashes the rows that it has, Spark those that it reads back from the files: SHA-256 of
-the same text, XOR over all rows. What a type of Parquet cannot hold (a zero date, text without a
-Unicode form, an SRID) is in one further column, a map from the column's name to a text, and the
-column itself is NULL there. docs/commands/archive.md has the table of types.
+The server hashes the rows that it has, Spark those that it reads back from the files: 120 bits of
+the SHA-256 of one text, XOR over all rows. What a type of Parquet cannot hold (a zero date, text
+without a Unicode form, an SRID) is in one further column, a map from the column's name to a text,
+and the column itself is NULL there. docs/commands/archive.md has the table of types.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SIZES: Final = ("tinyint", "smallint", "int", "bigint")
 _WIDEST_DECIMAL: Final = 38
 #: An argument that no column outranks, so that CONCAT takes all bytes as they are.
 _BYTES: Final = "_binary'' COLLATE `binary`"
-#: So many hexadecimal digits of a hash are a number of Spark; four of them, and the rest.
-_PIECE, _DIGITS = 15, 64
+#: So many hexadecimal digits of a hash are a number of Spark, and so many digits count.
+_PIECE, HASH_DIGITS = 15, 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +212,7 @@ class StoredTable:
     def row_hash(self) -> str:
         """The hash of a row in SQL of the server, as bytes."""
         texts = ", ',', ".join(one.here for one in self.columns)
-        return f"UNHEX(SHA2(CONCAT({_BYTES}, {texts}), 256))"
+        return f"UNHEX(LEFT(SHA2(CONCAT({_BYTES}, {texts}), 256), {HASH_DIGITS}))"
 
     @property
     def row_digits(self) -> str:
@@ -223,11 +223,10 @@ class StoredTable:
     @staticmethod
     def xor_of(digits: str) -> list[str]:
         """Return the aggregates of Spark whose values :meth:`joined` joins, for a hash's digits."""
-        places = range(1, _DIGITS, _PIECE)
+        places = range(1, HASH_DIGITS + 1, _PIECE)
         return [f"bit_xor(bigint(conv(substr({digits}, {at}, {_PIECE}), 16, 10)))" for at in places]
 
     @staticmethod
     def joined(pieces: Sequence[int | None]) -> str:
-        """Return the XOR of hashes as 64 digits."""
-        widths = [min(_PIECE, _DIGITS - at) for at in range(0, _DIGITS, _PIECE)]
-        return "".join(f"{one or 0:0{w}X}" for one, w in zip(pieces, widths, strict=True))
+        """Return the XOR of hashes in digits."""
+        return "".join(f"{one or 0:0{_PIECE}X}" for one in pieces)

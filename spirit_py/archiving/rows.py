@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from spirit_py.archiving.columns import StoredTable
     from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
 
 BATCH_ROWS: Final = 5_000
 
@@ -22,8 +23,15 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a statement that selects ``table.selected`` and ``more`` texts."""
     with connect(connection, role="archive") as session:
-        for rows in session.stream(statement, BATCH_ROWS):
-            yield record_batch(rows, table, more)
+        yield from batches_of(session, statement, table, more=more)
+
+
+def batches_of(
+    session: Session, statement: str, table: StoredTable, *, more: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same in a session that is there."""
+    for rows in session.stream(statement, BATCH_ROWS):
+        yield record_batch(rows, table, more)
 
 
 def record_batch(

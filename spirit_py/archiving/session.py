@@ -5,6 +5,7 @@ Imports pyspark where it is used: its classes are needed by the data source alon
 
 from __future__ import annotations
 
+import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,8 @@ class SparkTables:
     def __init__(self, context: Any) -> None:
         from pyspark.sql import SparkSession, functions
 
+        # PySpark writes each error to standard error, as JSON, before it raises it.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         self._functions = functions
         self._session = SparkSession(context)
         for name, value in _SETTINGS.items():

@@ -20,8 +20,6 @@ Exit codes:
   1    failed; the same command carries on
   2    refused: nothing was written
   130  interrupted by SIGINT      143  by SIGTERM"""
-MEMORY: Final = "2g"
-"""Of the JVM that writes files: a group of rows is built in memory for each task."""
 
 
 @command(ArchiveCommand, ARCHIVE_EXIT_CODES)
@@ -55,7 +53,7 @@ def archive_config(options: dict[str, Any]) -> MigrationConfig:
         connection=connection_of(options),
         modes=SessionModes(keep=options["keep"] or ""),
         records=records_of(options),
-        memory=MEMORY,
+        writes_files=True,
         **alike
         | {
             "allow": tuple(window for given in options["allow"] for window in given),

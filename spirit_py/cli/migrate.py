@@ -11,7 +11,6 @@ import click
 from click.core import ParameterSource
 
 from spirit_py.cli import outcome
-from spirit_py.cli.archive import MEMORY
 from spirit_py.cli.display import records_of, reporters_of, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.values import complete, connection_of, named_alike
@@ -268,7 +267,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         connection=connection,
         feed=_feed_options(options),
         modes=_modes(options),
-        memory=MEMORY if options["archive_to"] else MigrationConfig.memory,
+        writes_files=bool(options["archive_to"]),
         records=records_of(options),
         named=frozenset(name for name in ("max_lag", "min_free_disk") if options[name] is not None),
         **alike | {"allow": tuple(window for given in options["allow"] for window in given)},

@@ -39,8 +39,9 @@ _UNWANTED: Final = frozenset(
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-#: Little memory, a quick start, and no files of jps and jstat.
-_JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+#: Little memory, and no files of jps and jstat; a quick start, where no rows are computed.
+_JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
+_QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 #: As Spark's JavaModuleOptions, without the vector module.
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect"),
@@ -90,7 +91,12 @@ def launch(
     info = scratch / "gateway"
     kept = environment(config, environ)
     kept |= {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
-    own = (*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}")
+    quick = () if config.writes_files else (_QUICK_START,)
+    own = (
+        *_JVM_OPTIONS,
+        *quick,
+        f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
+    )
     if private(config, environ):
         package = Path(spirit_py.__file__).parent
         code = scratch / "code"

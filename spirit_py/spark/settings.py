@@ -28,6 +28,8 @@ _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - its name
 VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
+#: Heap of the driver's JVM: each task builds a group of rows of a file in memory.
+_FOR_MESSAGES, _FOR_FILES = "512m", "2g"
 #: Tries of one task. ``local[n]`` alone means one.
 _TASK_TRIES: Final = 4
 
@@ -77,7 +79,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.locality.wait": "0s",
         # Otherwise a folder of our name in the current directory would be imported.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
-        "spark.driver.memory": config.memory,
+        "spark.driver.memory": _FOR_FILES if config.writes_files else _FOR_MESSAGES,
         "spark.ui.killEnabled": "false",
         _AUTHENTICATE: "true",
     }

@@ -49,7 +49,8 @@ def _change_default(of: type, **value: object) -> None:
 
 
 def small_chunks() -> None:
-    """Begin the copy with chunks of 200 rows, in parts of 60, and the checksum with 1000."""
+    """Begin the copy with chunks of 200 rows, in parts of 60, the checksum with 1000."""
+    from spirit_py.archiving import archive
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.chunk import sizing
 
@@ -57,6 +58,7 @@ def small_chunks() -> None:
     _change_default(ChecksumOptions, first_rows=1000)
     sizing.FAST_GROWTH = sizing.GROWTH
     sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60
+    archive._FEWEST_ROWS, archive._FILE_BYTES = 100, 1  # type: ignore[misc]
 
 
 def spark_first() -> None:

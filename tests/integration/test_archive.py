@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import random
 from decimal import Decimal
@@ -17,15 +17,19 @@ from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
 from spirit_py.migration.archive import archive
+from tests.kits import kills
+from tests.kits.command import run
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for, migrate_here
+from tests.kits.point_listener import PointListener
 from tests.kits.reporter import RecordingReporter
-from tests.kits.resume import Interruption, assert_nothing_left, once_at, start
+from tests.kits.resume import Interruption, assert_nothing_left, kill_at, once_at, start
 from tests.kits.row_families import FAMILIES, LEAVES, family_for
-from tests.kits.tables import open_session, tables
+from tests.kits.tables import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from spirit_py.config import MigrationConfig
@@ -34,11 +38,13 @@ if TYPE_CHECKING:
 SEED = seed_of("SPIRIT_PY_TEST_SEED")
 ROWS = 150
 LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
-ARCHIVE_POINTS = (
-    *("archive.written", "archive.moved", "archive.piece", "archive.prove", "archive.proved"),
-)
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 KEEP = "at >= '2026-02-01'"
+
+
+def some(of: Sequence[Any], count: int = 1) -> list[Any]:
+    """Return what this run plays: a few, drawn by its seed, and with ``make kills`` all."""
+    return list(of) if kills.EVERYWHERE else random.Random(SEED).sample(list(of), count)
 
 
 @pytest.fixture
@@ -81,9 +87,9 @@ def left_out(db: Any, table: str = "t") -> list[tuple[Any, ...]]:
     return db.query(f"SELECT id, at, v FROM {table} WHERE NOT ({KEEP} <=> TRUE) ORDER BY id")
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", some(sorted(FAMILIES), 2))
 def test_every_type_comes_back_as_the_server_has_it(name, db, spark_engine, tmp_path):
-    """pyarrow reads each value of each type as the server shows it."""
+    """Another program reads each value of each type as the server shows it."""
     print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201  to replay a failure
     rng = random.Random(f"{SEED} {name}")
     family = family_for(db.server, name)
@@ -107,12 +113,12 @@ def test_every_type_comes_back_as_the_server_has_it(name, db, spark_engine, tmp_
     assert [row["id"] for row in back] == list(range(ROWS))
     for column, (kind, _) in family.columns.items():
         here = [one for (one,) in db.query(f"SELECT {_shown(column, kind)} FROM t ORDER BY id")]
-        beside = [dict(row.get("_mysql") or ()).get(column) for row in back]
-        values = [row[column] for row in back]
+        beside: list[str | None] = [dict(row.get("_mysql") or ()).get(column) for row in back]
+        read = [row[column] for row in back]
         if kind.startswith(TEXTS):
-            found = _bytes_of(db, values, kind, beside)
+            found = _bytes_of(db, read, kind, beside)
         else:
-            found = [_as_text(one, kind, two) for one, two in zip(values, beside, strict=True)]
+            found = [_as_text(one, kind, two) for one, two in zip(read, beside, strict=True)]
         assert found == here, (column, kind)
 
 
@@ -123,9 +129,9 @@ def _shown(column: str, kind: str) -> str:
         return f"HEX({name})"
     if kind.startswith(("enum", "set")):
         return f"HEX(CONVERT({name} USING utf8mb4))"
-    if kind.startswith(("binary", "varbinary", "vector", "point srid")) or kind.split()[0].endswith(
-        "blob"
-    ):
+    if kind.startswith(("binary", "varbinary", "vector", "point srid")) or kind.partition(" ")[
+        0
+    ].endswith("blob"):
         return f"HEX({name})" if "point" not in kind else f"HEX(SUBSTR(CAST({name} AS BINARY), 5))"
     if kind.startswith("geometry"):
         return f"HEX(CAST({name} AS BINARY))"
@@ -148,10 +154,10 @@ def _as_text(value: Any, kind: str, beside: str | None) -> Any:
         return value.encode().hex().upper()
     if isinstance(value, Decimal):
         return f"{value:f}"
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         text = f"{value:%H:%M:%S.%f}"
         return _without_zeros(f"{value.year:04d}-{value:%m-%d} {text}", kind)
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return f"{value.year:04d}-{value:%m-%d}"
     return value if isinstance(value, (str, float)) else str(value)
 
@@ -163,13 +169,18 @@ def _without_zeros(text: str, kind: str) -> str:
 
 def _bytes_of(db: Any, values: list[Any], kind: str, beside: list[str | None]) -> list[str | None]:
     """Return text that was read back in the digits of its character set, as the server has it."""
-    charset = kind.partition("character set ")[2].split()[0]
+    charset = kind.partition("character set ")[2].partition(" ")[0]
     sent = ", ".join(
         "NULL" if one is None else f"HEX(CONVERT(_utf8mb4 X'{one.encode().hex()}' USING {charset}))"
         for one in values
     )
     (found,) = db.query(f"SELECT {sent}")
     return [two if one is None else one for one, two in zip(found, beside, strict=True)]
+
+
+def query(sql: str) -> list[Any]:
+    """Return what DuckDB answers."""
+    return duckdb.sql(sql).fetchall()  # type: ignore[union-attr]
 
 
 def proved(folder: Path, db: Any) -> dict[str, Any]:
@@ -199,18 +210,14 @@ def test_what_a_migration_leaves_out_is_archived_before_it_is_dropped(
     assert len(manifest["files"]) == said["files"] > 3
     assert sum(one["rows"] for one in manifest["files"]) == len(wanted)
     assert manifest["server"]["uuid"] == db.query("SELECT @@server_uuid")[0][0]
-    found = duckdb.sql(f"SELECT count(*) FROM read_parquet('{tmp_path}/*/*.parquet')").fetchall()
+    found = query(f"SELECT count(*) FROM read_parquet('{tmp_path}/*/*.parquet')")
     assert found == [(len(wanted),)]
     assert "are in" in told.text
 
 
 @pytest.mark.parametrize(
     ("point", "nth"),
-    [
-        (point, nth)
-        for point in ARCHIVE_POINTS
-        for nth in ((1, 2) if point in ARCHIVE_POINTS[:3] else (1,))
-    ],
+    some(kills.OF_AN_ARCHIVE, 2),
 )
 def test_an_archive_that_was_stopped_is_carried_on_by_the_same_command(
     point, nth, db, spark_engine, tmp_path, small_ranges, monkeypatch
@@ -218,7 +225,7 @@ def test_an_archive_that_was_stopped_is_carried_on_by_the_same_command(
     """Wherever it is stopped, the old table stays, and no row is there twice afterwards."""
     make_days(db)
     wanted = left_out(db)
-    asked = {
+    asked: dict[str, Any] = {
         "modes": SessionModes(keep=KEEP),
         "alter": "ADD COLUMN w INT",
         "archive_to": str(tmp_path),
@@ -231,11 +238,28 @@ def test_an_archive_that_was_stopped_is_carried_on_by_the_same_command(
     assert_nothing_left(db)
 
 
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen((("archive.moved", 1),), kills.OF_AN_ARCHIVE)
+)
+def test_an_archive_that_was_killed_is_carried_on_by_the_same_command(point, nth, db, tmp_path):
+    """The process dies with its JVM; the same command needs no other, and ends with 0."""
+    make_days(db)
+    wanted = left_out(db)
+    change = ("--table", "t", "--keep", KEEP, "--archive-to", str(tmp_path / "a"))
+    with PointListener(tmp_path / "s") as listener:
+        assert kill_at(db, listener, point, nth, change=change)
+    assert left_out(db, "_t_old") == wanted
+    done = run(db, "migrate", *change, "--no-shortcut")
+    assert done.returncode == 0, done.stderr
+    assert [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path / "a", db)] == wanted
+    assert_nothing_left(db)
+
+
 def test_an_old_table_is_not_dropped_without_its_archive(db, spark_engine, tmp_path, monkeypatch):
     """A command that leaves the option out is refused; with another folder it carries on."""
     make_days(db, 200)
     wanted = left_out(db)
-    asked = {
+    asked: dict[str, Any] = {
         "modes": SessionModes(keep=KEEP),
         "alter": "ADD COLUMN w INT",
         "archive_to": str(tmp_path / "one"),
@@ -257,7 +281,7 @@ def test_an_archive_that_fails_leaves_the_old_table(db, spark_engine, tmp_path):
     (tmp_path / f"{db.name}.t").mkdir()
     (tmp_path / f"{db.name}.t" / "mine.parquet").write_text("not ours")
     asked = archiving(db, tmp_path, KEEP, alter="ADD COLUMN w INT")
-    with pytest.raises(ArchiveFailure, match="the old table is kept: .* it is not empty"):
+    with pytest.raises(ArchiveFailure, match=r"the old table is kept: .* it is not empty"):
         migrate_here(spark_engine, asked)
     assert left_out(db, "_t_old") == wanted
     assert (tmp_path / f"{db.name}.t" / "mine.parquet").read_text() == "not ours"
@@ -284,7 +308,7 @@ def _swap_rows(file: Path) -> None:
     write_table(table.set_column(at, table.schema.field(at), [values]), file)
 
 
-@pytest.mark.parametrize("damage", [_flip_a_byte, _lose, _swap_rows])
+@pytest.mark.parametrize("damage", some([_flip_a_byte, _lose, _swap_rows]))
 def test_a_damaged_file_is_found_and_written_again(
     damage, db, spark_engine, tmp_path, small_ranges, monkeypatch
 ):
@@ -296,10 +320,10 @@ def test_a_damaged_file_is_found_and_written_again(
     def spoil() -> None:
         for crc in folder.glob(".*.crc"):
             crc.unlink()
-        damage(sorted(folder.glob("rows-000001-*.parquet"))[0])
+        damage(min(folder.glob("rows-000001-*.parquet")))
 
     once_at(monkeypatch, "archive.prove", spoil)
-    with pytest.raises(ArchiveFailure, match="1 piece of .* a file was damaged"):
+    with pytest.raises(ArchiveFailure, match=r"1 piece of .* a file was damaged"):
         archive_here(config, spark_engine)
     assert not (folder / "_manifest.json").exists()
     monkeypatch.undo()
@@ -308,15 +332,15 @@ def test_a_damaged_file_is_found_and_written_again(
     assert rows == left_out(db)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        "UPDATE t SET v = 'written' WHERE id = 95",
-        "DELETE FROM t WHERE id = 95",
-        "INSERT INTO t (id, at, v) VALUES (100000, '2026-01-01', 'late')",
-        "UPDATE t SET at = '2026-03-01' WHERE id = 3",
-    ],
-)
+WRITES = [
+    "UPDATE t SET v = 'written' WHERE id = 95",
+    "DELETE FROM t WHERE id = 95",
+    "INSERT INTO t (id, at, v) VALUES (100000, '2026-01-01', 'late')",
+    "UPDATE t SET at = '2026-03-01' WHERE id = 3",
+]
+
+
+@pytest.mark.parametrize("write", some(WRITES))
 def test_rows_that_are_written_meanwhile_are_no_success(
     write, db, spark_engine, tmp_path, small_ranges, monkeypatch
 ):
@@ -339,25 +363,29 @@ def test_files_are_parted_by_an_expression(db, spark_engine, tmp_path):
     folder = tmp_path / f"{db.name}.t"
     parts = {one.name for one in folder.iterdir() if not one.name.startswith((".", "_"))}
     assert parts == {f"month_at={n}" for n in ("1", "2", "3", "__HIVE_DEFAULT_PARTITION__")}
-    found = duckdb.sql(
-        f"SELECT count(*), count(DISTINCT month_at), count(DISTINCT id)"
+    found = query(
+        "SELECT count(*), count(DISTINCT month_at), count(DISTINCT id)"
         f" FROM read_parquet('{folder}/*/*.parquet', hive_partitioning = true)"
-    ).fetchall()
+    )
     assert found[0][0] == found[0][2] == 1000
     assert report.archived[0]["rows"] == 1000
 
 
-@pytest.mark.parametrize(
-    "definition",
-    [
-        "CREATE TABLE t (id INT, at DATE, v VARCHAR(20))",
-        "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL, PRIMARY KEY (v, id))",
-        "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL COLLATE utf8mb4_0900_bin,"
-        " UNIQUE KEY (v DESC, id))",
+KEYS = [
+    "CREATE TABLE t (id INT, at DATE, v VARCHAR(20))",
+    "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL, PRIMARY KEY (v, id))",
+    (
+        "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL COLLATE"
+        " utf8mb4_0900_bin, UNIQUE KEY (v DESC, id))"
+    ),
+    (
         "CREATE TABLE t (id INT PRIMARY KEY, at DATE, v VARCHAR(20)) PARTITION BY HASH (id)"
-        " PARTITIONS 3",
-    ],
-)
+        " PARTITIONS 3"
+    ),
+]
+
+
+@pytest.mark.parametrize("definition", some(KEYS))
 def test_tables_with_every_kind_of_key_are_archived(
     definition, db, spark_engine, tmp_path, small_ranges
 ):
@@ -422,20 +450,20 @@ def test_another_archive_is_not_added_to(db, spark_engine, tmp_path):
         archive_here(archiving(db, tmp_path, KEEP), spark_engine)
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "why"),
-    [
-        (
-            "000000.json",
-            '{"format": 4, "lower": [], "upper": ["1 OR 1=1"], "written": true}',
-            "note",
-        ),
-        ("000000.json", '{"format": 4, "lower": ["5"], "upper": ["9"], "written": true}', "follow"),
-        ("000000.json", "no JSON", "note"),
-        ("begun.json", '{"format": 4, "table": "x", "digest": "", "rows": -1}', "another version"),
-        ("../rows.parquet", "x", "not of this archive"),
-    ],
-)
+FORGED = [
+    (
+        "000000.json",
+        '{"format": 4, "lower": [], "upper": ["1 OR 1=1"], "written": true}',
+        "note",
+    ),
+    ("000000.json", '{"format": 4, "lower": ["5"], "upper": ["9"], "written": true}', "follow"),
+    ("000000.json", "no JSON", "note"),
+    ("begun.json", '{"format": 4, "table": "x", "digest": "", "rows": -1}', "another version"),
+    ("../rows.parquet", "x", "not of this archive"),
+]
+
+
+@pytest.mark.parametrize(("file", "content", "why"), some(FORGED, 2))
 def test_what_is_read_of_a_folder_is_not_believed(
     file, content, why, db, spark_engine, tmp_path, small_ranges, monkeypatch
 ):

@@ -106,6 +106,14 @@ MORE_OF_A_WHOLE_REVISION = (
     ("cleanup.checkpoint", 2),
     ("revision.swapped", 1),
 )
+#: Of an archive, behind the swap.
+OF_AN_ARCHIVE = (
+    ("archive.written", 1),
+    ("archive.moved", 2),
+    ("archive.piece", 2),
+    ("archive.prove", 1),
+    ("archive.proved", 1),
+)
 #: Each point at which ``make kills`` kills.
 STRUCK = set(OF_A_REVISION) | {
     point
@@ -116,6 +124,7 @@ STRUCK = set(OF_A_REVISION) | {
         OF_A_REPAIR,
         *OF_AN_INDEX_BUILD,
         OF_A_TRIAL,
+        *OF_AN_ARCHIVE,
         *FEW_OF_A_SEARCH,
         *MORE_OF_A_SEARCH,
         *FEW_OF_RELATIVES,

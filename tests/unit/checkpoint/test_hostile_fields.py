@@ -161,8 +161,13 @@ QUOTED = {
     *("CheckpointRecord.tables.deferred", "Pointer.home", "ReverseRecord.tables.changes"),
     *("ReverseRecord.tables.schema", "AttachmentsNote.keys.name", "AttachmentsNote.triggers.name"),
     *("AttachmentsNote.keys.parent", "AttachmentsNote.swaps.schema"),
-    *("CheckpointRecord.modes", "ReverseRecord.modes", "TableRecord.schema", "TableRecord.table"),
+    *("CheckpointRecord.modes", "CheckpointRecord.choices", "ReverseRecord.modes"),
+    *("TableRecord.schema", "TableRecord.table"),
 }
+
+
+#: Quoted for a shell, in a command that is shown.
+OPTIONS = {"CheckpointRecord.modes", "CheckpointRecord.choices", "ReverseRecord.modes"}
 
 
 def changed(value: Any, text: str, path: str) -> Iterator[tuple[str, Any]]:
@@ -189,9 +194,7 @@ def known(path: str) -> bool:
 
 def names(path: str) -> bool:
     """Whether a field holds a name of a schema, a table, a key or a trigger."""
-    return path in QUOTED - {"CheckpointRecord.modes", "ReverseRecord.modes"} and not path.endswith(
-        "changes"
-    )
+    return path in QUOTED - OPTIONS and not path.endswith("changes")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)

@@ -95,7 +95,13 @@ def test_a_copy_that_has_just_begun_says_nothing_of_a_row():
 
 def test_the_end_is_named():
     """A deferred swap waits for the operator; a rehearsal swaps nothing."""
-    chosen = {"keeps_current": False, "has_grace": False, "defers": False, "rehearses": False}
+    chosen = {
+        "keeps_current": False,
+        "archives": False,
+        "has_grace": False,
+        "defers": False,
+        "rehearses": False,
+    }
     assert until(planned_phases(**chosen)) == "the swap"
     assert until(planned_phases(**{**chosen, "defers": True})) == "the deferred swap"
     assert until(planned_phases(**{**chosen, "rehearses": True})) == "the end of the rehearsal"

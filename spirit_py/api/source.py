@@ -1,0 +1,213 @@
+"""A table of the server as a data source of Spark: ``spark.read.format("spirit")``.
+
+The schema is the table's definition, the partitions are cut by its key, and rows come as Arrow's
+batches; docs/spark-source.md has the options. The password is none: it would be shown, as all
+options of Spark are. It comes from an option file, a login path or the environment, and reaches
+executors with their tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from spirit_py.archiving.columns import StoredTable
+from spirit_py.archiving.ranges import ReadTable
+from spirit_py.archiving.rows import batches, batches_of
+from spirit_py.archiving.session import schema_of
+from spirit_py.archiving.snapshot import Meeting
+from spirit_py.classes import dataclass, replace
+from spirit_py.errors import Refusal, UsageFault
+from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.tables.definition import near_name, read_table
+from spirit_py.sql import string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from spirit_py.chunk.chunk import KeyRange
+    from spirit_py.config import ConnectionOptions
+
+_OWN: Final = frozenset(
+    {"table", "columns", "where", "partitions", "snapshot", "position", "beside", "patience"}
+)
+_PARTITIONS: Final = 8
+_FEWEST_ROWS: Final = 1000
+#: So long the tasks of a snapshot wait for each other, seconds.
+_PATIENCE: Final = 60
+POSITION: Final = "_position"
+"""The column with the snapshot's place in the binlog, as ``spirit-py watch --from`` takes it."""
+
+
+def register_source(spark: SparkSession) -> None:
+    """Let a session of Spark know the format ``spirit``."""
+    spark.dataSource.register(SpiritSource)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part(InputPartition):
+    """One partition: its number, the range of the key, and whom it meets for a snapshot."""
+
+    rank: int
+    within: KeyRange
+    meeting: Meeting | None
+
+
+class SpiritSource(DataSource):
+    """The data source ``spirit``; Spark makes it with the options of ``spark.read``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "spirit"
+
+    def schema(self) -> str:
+        """Return the columns that are read, in Spark's types."""
+        what, _ = self._read()
+        return schema_of(what.stored, [POSITION] if self._is_on("position") else [])
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface's
+        """Return what cuts and reads the table."""
+        what, connection = self._read()
+        patience = self._number("patience", _PATIENCE) if self._is_on("snapshot") else None
+        return TableReader(
+            what,
+            connection,
+            partitions=self._number("partitions", _PARTITIONS),
+            patience=patience,
+            position=self._is_on("position"),
+        )
+
+    def _is_on(self, name: str) -> bool:
+        from spirit_py.api.commands import flag_value
+
+        return flag_value(name, self.options.get(name, "false"))
+
+    def _number(self, name: str, usual: int) -> int:
+        given = self.options.get(name, str(usual))
+        if not given.isdecimal() or not int(given):
+            raise UsageFault(f"{name} is {given!r}", hint="give a number from 1")
+        return int(given)
+
+    def _read(self) -> tuple[ReadTable, ConnectionOptions]:
+        """Read the definition of the table that the options name."""
+        schema, _, name = self.options.get("table", "").partition(".")
+        if not name:
+            raise UsageFault(
+                "the table is not given", hint='write .option("table", "schema.table")'
+            )
+        if self._is_on("position") and not self._is_on("snapshot"):
+            raise UsageFault(
+                "position goes with snapshot: without one there is no place of all rows",
+                hint='add .option("snapshot", "true")',
+            )
+        connection = connection_from(self.options)
+        with connect_first(connection, role="archive") as session:
+            table = read_table(session, schema, name)
+            if table is None:
+                near = near_name(session, schema, name)
+                raise Refusal(f"there is no table {schema}.{name}", hint=f"{near}check the name")
+        names = [one.strip() for one in self.options.get("columns", "").split(",") if one.strip()]
+        for one in names:
+            if not table.has_column(one):
+                raise UsageFault(f"{table.full_name} has no column {one}", hint="check columns")
+        stored = StoredTable.of(table, names)
+        if not self._is_on("beside"):
+            stored = replace(stored, beside="")
+        where = self.options.get("where", "")
+        wanted = f"(({where}\n) IS TRUE)" if where else "TRUE"
+        return ReadTable(table=table, stored=stored, wanted=wanted), connection
+
+
+def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
+    """Return how the server is reached, by options of the commands' names; UsageFault."""
+    from spirit_py.api.commands import option_values
+    from spirit_py.cli.archive import archive as command
+    from spirit_py.cli.values import complete, connection_of
+    from spirit_py.options.commands import ArchiveArguments
+    from spirit_py.options.shared import ConnectionArguments
+
+    taken = {name.lower(): value for name, value in given.items() if name.lower() not in _OWN}
+    known = set(ConnectionArguments.__annotations__)
+    if "password" in taken:
+        raise UsageFault(
+            "the password is no option of Spark, which shows all of them",
+            hint="use defaults_file or login_path, or set MYSQL_PWD for Spark's driver",
+        )
+    if unknown := sorted(taken.keys() - known):
+        raise UsageFault(f"there is no option {unknown[0]}", hint="see docs/spark-source.md")
+    asked: dict[str, object] = dict(taken)
+    if "port" in asked:
+        asked["port"] = int(str(asked["port"]))
+    if password := os.environ.get("MYSQL_PWD"):
+        asked["password"] = password
+    if "defaults_file" in asked or "defaults_extra_file" in asked:
+        asked["no_defaults"] = False
+    values = option_values(command, ArchiveArguments, asked)
+    complete(values)
+    return connection_of(values)
+
+
+class TableReader(DataSourceReader):
+    """Cuts a table into partitions, and reads them.
+
+    No filter of Spark is passed on (``pushFilters``): after a filtered query Spark 4.3 reads the
+    next one without a filter by the filtered reader, and returns too few rows (measured).
+    """
+
+    def __init__(
+        self,
+        what: ReadTable,
+        connection: ConnectionOptions,
+        *,
+        partitions: int,
+        patience: float | None,
+        position: bool,
+    ) -> None:
+        self._what = what
+        self._connection = connection
+        self._partitions = partitions
+        self._patience = patience
+        self._more = (POSITION,) if position else ()
+
+    def partitions(self) -> Sequence[_Part]:
+        """Cut the table by its key."""
+        table = self._what.table
+        rows = max(_FEWEST_ROWS, -(-table.estimated_rows // self._partitions))
+        with connect_first(self._connection, role="archive") as session:
+            ranges = list(self._what.cut(session.query, rows))
+        parts = min(len(ranges), self._partitions)
+        ends = [len(ranges) * number // parts for number in range(parts + 1)]
+        ranges = [
+            replace(ranges[begin], upper=ranges[end - 1].upper) for begin, end in pairwise(ends)
+        ]
+        meeting = None
+        if self._patience is not None:
+            meeting = Meeting(
+                name=secrets.token_hex(8),
+                tasks=len(ranges),
+                table=(table.schema, table.name),
+                patience=self._patience,
+            )
+        return [
+            _Part(rank=rank, within=within, meeting=meeting) for rank, within in enumerate(ranges)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        part: Any = partition
+        stored, more = self._what.stored, self._more
+        if part.meeting is None:
+            statement = self._what.rows_of(part.within)
+            yield from batches(self._connection, statement, stored)
+            return
+        with part.meeting.session(self._connection, part.rank) as (session, position):
+            statement = self._what.rows_of(part.within, [string_literal(position)] if more else [])
+            yield from batches_of(session, statement, stored, more=more)

@@ -1,0 +1,170 @@
+"""One snapshot for several sessions of tasks that know each other by a name alone.
+
+Named locks of the server are their only messages: each task holds one when it is there, the first
+one locks the table (READ, for milliseconds) when all are, and tells the others to open. A place in
+the binlog that is read under that lock is that of the snapshot: nobody has written the table since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.locks.blockers import LockPolicy
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
+from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
+from spirit_py.locks.turns import Front, LockTurns
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
+from spirit_py.mysql.replication import end_of_binlog
+from spirit_py.threads import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Name
+
+_LOOK_SECONDS: Final = 0.02
+_LOCK_SECONDS: Final = 600.0
+_HOLD_SECONDS: Final = 20.0
+#: A task is ended by Spark.
+_NOT_STOPPED: Final = StopSwitch()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """The tasks that read one table in one snapshot: a name of theirs alone, and their number.
+
+    They wait for each other for ``patience`` seconds.
+    """
+
+    name: str
+    tasks: int
+    table: Name
+    patience: float
+
+    def _lock(self, rank: int, what: str) -> str:
+        return f"spirit_py_{self.name}_{rank}_{what}"
+
+    @contextlib.contextmanager
+    def session(self, connection: ConnectionOptions, rank: int) -> Iterator[tuple[Session, str]]:
+        """Return a session in the snapshot of all, and the place of that in the binlog."""
+        with connect(connection, role="archive") as session:
+            take_named_lock(session, self._lock(rank, "here"))
+            if rank == 0:
+                position = self._lead(connection, session)
+            else:
+                self._await(session, [self._lock(0, "go")], while_held=self._lock(0, "here"))
+                position = self._open(session, rank)
+                # One that has read its rows sooner would be missed.
+                self._await(session, [self._lock(0, "seen")], while_held=self._lock(0, "go"))
+                release_named_lock(session, self._lock(rank, "here"))
+            try:
+                yield session, position
+            finally:
+                if rank == 0:
+                    self._let_go(session)
+
+    def _open(self, session: Session, rank: int) -> str:
+        session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
+        session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        position = position_of(session)
+        take_named_lock(session, self._lock(rank, "open"))
+        return position
+
+    def _lead(self, connection: ConnectionOptions, session: Session) -> str:
+        here = [self._lock(rank, "here") for rank in range(self.tasks)]
+        self._await(session, here)
+
+        def under_lock() -> str:
+            take_named_lock(session, self._lock(0, "go"))
+            position = self._open(session, 0)
+            opened = [self._lock(rank, "open") for rank in range(self.tasks)]
+            self._await(session, opened)
+            take_named_lock(session, self._lock(0, "seen"))
+            return position
+
+        return _locked(connection, self.table, under_lock)
+
+    def _let_go(self, session: SqlSession) -> None:
+        """Keep the first one's locks until all others have seen them, or are gone."""
+        others = [self._lock(rank, "here") for rank in range(1, self.tasks)]
+        while any(named_lock_holder(session, name) is not None for name in others):
+            _NOT_STOPPED.wait(_LOOK_SECONDS)
+
+    def _await(self, session: SqlSession, names: list[str], *, while_held: str = "") -> None:
+        """Wait until each of these locks has a holder; longer while another one has."""
+        since = time.monotonic()
+        while any(named_lock_holder(session, name) is None for name in names):
+            if while_held and named_lock_holder(session, while_held) is not None:
+                since = time.monotonic()
+            if time.monotonic() - since > self.patience:
+                raise MigrationFailure(
+                    f"a snapshot of {self.tasks} partitions needs as many tasks at a time, and they"
+                    f" did not come together within {self.patience:.0f} s",
+                    hint="give Spark as many slots, or read fewer partitions"
+                    " (.option('partitions', ...))",
+                    error_code=ErrorCode.SPARK_FAILED,
+                )
+            _NOT_STOPPED.wait(_LOOK_SECONDS)
+
+
+def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], str]) -> str:
+    """Do something while nobody writes a table; wait for the lock as a comparison does."""
+    policy = LockPolicy(timeout=_LOCK_SECONDS)
+    request = LockRequest(tables=[table], read_only=[table])
+    turns = LockTurns(
+        [(connection, Front(request))],
+        policy,
+        _NOT_STOPPED,
+        what="the table lock of a snapshot",
+        show=lambda _: None,
+        tell=lambda _: None,
+    )
+    tries = 1
+    while turns.await_free():
+        wait = math.ceil(policy.wait)
+        with open_lock_session(
+            connection, role="archive-lock", wait=wait, hold=_HOLD_SECONDS
+        ) as session:
+            lock = TableLock(session, request.tables, read_only=request.read_only)
+            try:
+                let_go_when_silent(session)
+                lock.acquire()
+            except ServerFault as fault:
+                if fault.code != LOCK_WAIT_TIMEOUT or turns.over:
+                    raise
+                turns.pause(tries, lock.waited_ms / 1000, "")
+                tries += 1
+                continue
+            with session.kept_alive(_HOLD_SECONDS):
+                position = work()
+            lock.verify()
+            lock.release()
+            return position
+    raise MigrationFailure(
+        f"{'.'.join(table)} could not be locked for a snapshot: other sessions blocked it",
+        hint="end the long transactions on the table, then read it again",
+        error_code=ErrorCode.LOCK_NOT_GRANTED,
+    )
+
+
+def position_of(session: SqlSession) -> str:
+    """Return the place of all that is executed now, as ``spirit-py watch --from`` takes it."""
+    facts = read_facts(session)
+    if facts.gtid:
+        executed = str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+        return GtidFrontier(facts.uuid, GtidSet.parse(executed)).text()
+    end = end_of_binlog(session)
+    return FileFrontier(facts.uuid, FilePlace(end.file, end.offset)).text()

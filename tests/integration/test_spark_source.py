@@ -1,0 +1,207 @@
+"""Spark's data source: a table in partitions, with the server's filters, and in one snapshot."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spirit_py import register_source
+from spirit_py.archiving.columns import StoredTable
+from spirit_py.binlog.position import read_position
+from tests.kits.tables import open_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
+
+
+@pytest.fixture
+def spark(spark_engine: Any) -> Iterator[SparkSession]:
+    """Return a session that knows the source, over the Spark of all tests."""
+    session = SparkSession(spark_engine.context())
+    register_source(session)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    yield session
+    SparkSession._instantiatedSession = None
+
+
+@pytest.fixture
+def read(spark: SparkSession, db: Any, tmp_path: Any) -> Any:
+    """Return what makes a DataFrame of table ``t``, with the password in an option file."""
+    file = tmp_path / "client.cnf"
+    file.write_text(f'[client]\npassword = "{db.server.password}"\n')
+
+    def make(**more: object) -> Any:
+        given = {"host": db.server.host, "port": db.server.port, "user": db.server.user}
+        options = {"defaults_file": str(file), "table": f"{db.name}.t", **given, **more}
+        return spark.read.format("spirit").options(**{k: str(v) for k, v in options.items()}).load()
+
+    return make
+
+
+def fill(db: Any, rows: int = 3000) -> None:
+    """Make a table with a text key of a collation without case, with gaps and odd dates."""
+    db.execute(
+        "CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci NOT NULL, n INT NOT NULL,"
+        " at DATE, seen DATETIME(3), amount DECIMAL(9,2), big BIGINT UNSIGNED, PRIMARY KEY (k, n))"
+    )
+    db.execute(LOOSE)
+    db.execute(
+        "SET SESSION cte_max_recursion_depth = 100000; INSERT INTO t"
+        f" WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+        " SELECT CONCAT(IF(i % 2, 'key', 'KEY'), i % 37), i, IF(i % 10, '2026-01-01' + INTERVAL i %"
+        " 60 DAY, IF(i % 20, NULL, '0000-00-00')), '2026-01-01' + INTERVAL i SECOND, i * 1.25,"
+        " 18446744073709551615 - i FROM n; ANALYZE TABLE t"
+    )
+
+
+def test_a_table_is_a_data_frame_in_partitions(db, read):
+    """Every row once, with the server's types, cut by a text key of a collation without case."""
+    fill(db)
+    frame = read(partitions=3)
+    assert frame.rdd.getNumPartitions() == 3
+    assert dict(frame.dtypes) == {
+        "k": "string", "n": "int", "at": "date", "seen": "timestamp_ntz",
+        "amount": "decimal(9,2)", "big": "decimal(20,0)",
+    }  # fmt: skip
+    rows = sorted(frame.collect(), key=lambda row: row.n)
+    assert [row.n for row in rows] == list(range(1, 3001))
+    assert rows[0].big == 18446744073709551614
+    assert rows[19].at is None
+    assert rows[0].seen == dt.datetime(2026, 1, 1, 0, 0, 1)  # noqa: DTZ001 - it has none
+
+
+def test_columns_conditions_and_what_is_beside_are_chosen(db, read):
+    """The server reads no other column, and returns no other row."""
+    fill(db, 100)
+    frame = read(columns="n, at", where="n > 50", beside="true")
+    assert frame.columns == ["n", "at", "_mysql"]
+    rows = sorted(frame.collect(), key=lambda row: row.n)
+    assert [row.n for row in rows] == list(range(51, 101))
+    assert [row["_mysql"] for row in rows if row.n == 60] == [{"at": "0000-00-00"}]
+
+
+def test_a_filter_changes_no_later_answer(db, read):
+    """Spark keeps a reader whose filters were passed on, also for queries without one."""
+    fill(db, 200)
+    frame = read(partitions=1)
+    assert frame.filter("k = 'key3'").count() == 3
+    assert frame.count() == 200
+
+
+def test_conditions_reach_the_server(db, read):
+    """The server's statement has the condition: it sends fewer rows."""
+    fill(db, 500)
+    before = _sent(db)
+    assert read(where="n = 77").count() == 1
+    assert _sent(db) - before < 100
+
+
+def _sent(db: Any) -> int:
+    ((sent,),) = db.query(
+        "SELECT SUM(SUM_ROWS_SENT) FROM performance_schema.events_statements_summary_by_digest"
+        " WHERE DIGEST_TEXT LIKE CONCAT('SELECT%%', %s, '%%`t`%%')",
+        (db.name,),
+    )
+    return int(sent or 0)
+
+
+def test_partitions_are_read_in_one_snapshot(db, read):
+    """Rows that move between partitions meanwhile are there once, and the place fits to it."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); SET autocommit = 1")
+    db.execute(
+        "SET SESSION cte_max_recursion_depth = 100000; INSERT INTO t"
+        " WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)"
+        " SELECT i * 2, i FROM n; ANALYZE TABLE t"
+    )
+    ended, moved = threading.Event(), 0
+
+    def move() -> None:
+        nonlocal moved
+        connection = db.connect()
+        cursor = connection.cursor()
+        low, high = 1, 7999
+        cursor.execute(f"INSERT INTO t VALUES ({low}, 0)")
+        while not ended.wait(0.001):
+            # One row is always at one of two ends.
+            cursor.execute(
+                f"UPDATE t SET id = {low + high} - id, v = v + 1 WHERE id IN ({low}, {high})"
+            )
+            moved += 1
+        connection.close()
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        for _ in range(3):
+            frame = read(partitions=2, snapshot="true", position="true")
+            rows = frame.collect()
+            assert len(rows) == 4001
+            (odd,) = [row for row in rows if row.id % 2]
+            assert odd.id in {1, 7999}
+            places = {row["_position"] for row in rows}
+            read_position(places.pop())
+    finally:
+        ended.set()
+        thread.join()
+    assert moved
+
+
+def test_a_snapshot_without_enough_slots_is_an_error(db, read):
+    """It says what is missing, and leaves no lock."""
+    fill(db, 4000)
+    frame = read(partitions=4, snapshot="true", patience=1)
+    with pytest.raises(PySparkException, match="needs as many tasks at a time"):
+        frame.collect()
+    db.execute("UPDATE t SET n = n + 100000 LIMIT 1")
+
+
+WRONG: tuple[tuple[dict[str, str], str], ...] = (
+    ({"password": "x"}, "the password is no option of Spark"),
+    ({"table": "nothing"}, "the table is not given"),
+    ({"columns": "x"}, "has no column x"),
+    ({"partitions": "0"}, "partitions is '0'"),
+    ({"hots": "db1"}, "there is no option hots"),
+    ({"position": "true"}, "position goes with snapshot"),
+)
+
+
+def test_wrong_options_are_refused(db, read):
+    """Each says what is wrong; the password is never shown."""
+    fill(db, 10)
+    for given, why in WRONG:
+        with pytest.raises(PySparkException, match=why):
+            read(**given).collect()
+
+
+def test_the_password_is_in_no_plan_and_no_setting(db, read, spark):
+    """Neither the plan nor Spark's configuration has it."""
+    fill(db, 10)
+    frame = read()
+    frame.collect()
+    password = db.server.password
+    plan = frame._jdf.queryExecution().toString()
+    assert "spirit" in plan
+    assert not password or password not in plan
+    assert not password or all(
+        password not in value for _, value in spark.sparkContext.getConf().getAll()
+    )
+
+
+def test_the_schema_is_that_of_an_archive(db, read):
+    """The same types as the files of ``spirit-py archive`` have."""
+    fill(db, 1)
+    with open_session(db) as session:
+        from spirit_py.mysql.tables.definition import read_table
+
+        table = read_table(session, db.name, "t")
+    assert table is not None
+    assert [kind for _, kind in read().dtypes] == [
+        one.spark for one in StoredTable.of(table).columns
+    ]
