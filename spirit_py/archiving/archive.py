@@ -174,7 +174,9 @@ class Archive:
             return begun.rows
         if self.folder.files():
             raise self._refusal("it is not empty")
-        rows = max(_FEWEST_ROWS, int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES)))
+        rows = int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES))
+        # Of a small table, too, every task reads a part.
+        rows = max(_FEWEST_ROWS, min(rows, table.estimated_rows // self.slots + 1))
         self.folder.write(_BEGUN, to_text(Begun(table=table.full_name, digest=digest, rows=rows)))
         return rows
 
