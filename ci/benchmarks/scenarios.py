@@ -6,7 +6,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import blocked, cutover, decoding, feed, plans, purge, rising, slow_replica, whole
+from benchmarks import (
+    blocked,
+    cutover,
+    decoding,
+    feed,
+    plans,
+    purge,
+    rising,
+    slow_replica,
+    source,
+    whole,
+)
 from benchmarks.application import Load
 from benchmarks.contenders import (
     AGGREGATE,
@@ -258,6 +269,13 @@ SCENARIOS = _by_name(
             rows=_MILLION,
             minutes=6,
             measure=purge.measure,
+        ),
+        Scenario(
+            name="source",
+            title="a table as a DataFrame: Spark's data source, and its JDBC reader",
+            rows=_MILLION,
+            minutes=4,
+            measure=source.measure,
         ),
         Scenario(
             name="decoding",

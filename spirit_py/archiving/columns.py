@@ -131,7 +131,8 @@ def _temporal(column: Column, name: str, beside: str) -> StoredColumn:
 
 
 def _shape(column: Column, name: str, beside: str) -> StoredColumn:
-    wkb, fixed = f"ST_AsWKB({name}, 'axis-order=long-lat')", column.srid or 0
+    # Not ST_AsWKB, which swaps axes and needs the definition of each SRID.
+    wkb, fixed = f"SUBSTR(CAST({name} AS BINARY), 5)", column.srid or 0
     held = f"{_beside(beside)}['{_escaped(column.name)}']"
     return StoredColumn(
         name=column.name,
