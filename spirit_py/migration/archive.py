@@ -181,7 +181,8 @@ def _archive(run: Run, found: _Found, name: Name, slots: int) -> None:
 
     def progress(rows: int, doing: str) -> None:
         nonlocal done
-        done += rows
+        # Ranges are cut by their size; the last has fewer rows.
+        done = done + rows if total is None else min(done + rows, total)
         run.figures.archiving(table, done, total, doing)
 
     with throttled(run, Work.ARCHIVE):
