@@ -249,6 +249,10 @@ class Archive:
         with self._spark_job("write rows"):
             frame = self._spark.rows(self.connection, statements, self.what.stored, names)
             writer = frame.write.mode("overwrite")
+            if self.what.stored.wide:
+                # Otherwise a group of rows is at least a hundred, however long they are.
+                writer = writer.option("parquet.block.size.row.check.min", "1")
+                writer = writer.option("parquet.page.size.row.check.min", "1")
             writer = writer.partitionBy(*names) if names else writer
             writer.parquet(self.folder.place(_WRITING))
         points.reach("archive.written")
@@ -340,7 +344,8 @@ class Archive:
         paths = [self.folder.place(name) for name in files]
         own = {name.rpartition("/")[2]: name for name in files}
         with self._spark_job("read the files back"):
-            found = self._spark.sums(paths, stored.row_digits, stored.xor_of("digits"))
+            sums = stored.xor_of("digits")
+            found = self._spark.sums(paths, stored.row_digits, sums, wide=stored.wide)
         for file, count, *xors in found:
             name = own[str(file).rpartition("/")[2]]
             rows[name] = int(count)

@@ -25,6 +25,7 @@ BESIDE: Final = "_mysql"
 """The column of what the others cannot hold; with underscores in front where a column has it."""
 _SIZES: Final = ("tinyint", "smallint", "int", "bigint")
 _WIDEST_DECIMAL: Final = 38
+_LONG: Final = SPATIAL | {"json", "vector"}
 #: An argument that no column outranks, so that CONCAT takes all bytes as they are.
 _BYTES: Final = "_binary'' COLLATE `binary`"
 #: So many hexadecimal digits of a hash are a number of Spark, and so many digits count.
@@ -185,10 +186,14 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredTable:
-    """All columns of a table, and the name of the further one, empty where none is needed."""
+    """All columns of a table, and the name of the further one, empty where none is needed.
+
+    ``wide``: a value may be too long for many rows to be in memory at once.
+    """
 
     columns: tuple[StoredColumn, ...]
     beside: str
+    wide: bool = False
 
     @classmethod
     def of(cls, table: TableSchema, names: Sequence[str] = ()) -> StoredTable:
@@ -198,7 +203,9 @@ class StoredTable:
             name = f"_{name}"
         wanted = [table.column(one) for one in names] or list(table.columns)
         columns = tuple(stored(column, name) for column in wanted)
-        return cls(columns=columns, beside=name if any(one.beside for one in columns) else "")
+        beside = name if any(one.beside for one in columns) else ""
+        wide = any(is_lob(one) or one.data_type in _LONG for one in wanted)
+        return cls(columns=columns, beside=beside, wide=wide)
 
     @property
     def selected(self) -> tuple[str, ...]:

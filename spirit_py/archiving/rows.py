@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.mysql.connect import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
 
 BATCH_ROWS: Final = 5_000
+#: Of a table with long values so many rows are fetched at once, and a batch is no longer than this.
+_STEP_ROWS, _BATCH_BYTES = 8, 16 << 20
 
 
 def batches(
@@ -30,8 +32,23 @@ def batches_of(
     session: Session, statement: str, table: StoredTable, *, more: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same in a session that is there."""
-    for rows in session.stream(statement, BATCH_ROWS):
+    for rows in _sized(session.stream(statement, _STEP_ROWS if table.wide else BATCH_ROWS)):
         yield record_batch(rows, table, more)
+
+
+def _sized(steps: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Join steps of rows into batches, by their number and by the length of their values."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    for step in steps:
+        rows += step
+        if len(step) < BATCH_ROWS:
+            size += sum(len(one) for row in step for one in row if isinstance(one, (str, bytes)))
+        if len(rows) >= BATCH_ROWS or size >= _BATCH_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
 
 
 def record_batch(

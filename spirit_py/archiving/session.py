@@ -61,8 +61,14 @@ class SparkTables:
         self._session.dataSource.register(source)
         return self._session.read.format(source.name()).load()
 
-    def sums(self, paths: Sequence[str], digits: str, sums: Sequence[str]) -> list[Any]:
-        """Read Parquet files; return path, rows and ``sums`` over ``digits`` of each with rows."""
+    def sums(
+        self, paths: Sequence[str], digits: str, sums: Sequence[str], *, wide: bool
+    ) -> list[Any]:
+        """Read Parquet files; return path, rows and ``sums`` over ``digits`` of each with rows.
+
+        Of ``wide`` rows one at a time: otherwise thousands are in memory at once.
+        """
+        self._session.conf.set("spark.sql.parquet.enableVectorizedReader", str(not wide).lower())
         rows = self._session.read.parquet(*paths)
         hashed = rows.selectExpr("_metadata.file_path AS file", f"{digits} AS digits")
         grouped = hashed.groupBy("file")
