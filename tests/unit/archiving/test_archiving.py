@@ -1,0 +1,54 @@
+"""What an archive decides without a server: batches, hashes of many rows, names of folders."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from spirit_py.archiving.archive import Tally
+from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
+from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
+from spirit_py.migration.archive import _column_of, folder_of
+from tests.kits.definitions import column, table
+
+
+def test_batches_end_by_rows_or_by_bytes():
+    """Short rows by their number, long ones by what is in memory."""
+    short = [[(number,) for number in range(BATCH_ROWS)]] * 3
+    assert [len(batch) for batch in _sized(short)] == [BATCH_ROWS] * 3
+    long = [[("x" * (_BATCH_BYTES // 4), number) for number in range(_STEP_ROWS)]] * 3
+    assert [len(batch) for batch in _sized(long)] == [_STEP_ROWS] * 3
+    assert list(_sized([])) == []
+
+
+def test_hashes_of_rows_are_joined_in_any_order():
+    """The XOR of all, as Spark adds up pieces and the server bytes."""
+    hashes = [hashlib.sha256(text).hexdigest()[:HASH_DIGITS].upper() for text in (b"a", b"b", b"c")]
+    tallies = [Tally(1, one) for one in hashes]
+    forth = tallies[0].plus(tallies[1]).plus(tallies[2])
+    back = tallies[2].plus(tallies[1]).plus(tallies[0])
+    assert forth == back
+    pieces = [int(forth.digits[at : at + 15], 16) for at in (0, 15)]
+    assert StoredTable.joined(pieces) == forth.digits
+    assert StoredTable.joined([None, 0]) == Tally().digits
+
+
+def test_folders_have_plain_names():
+    """Of the table below the folder that was given, and of an expression."""
+    config: Any = SimpleNamespace(archive_to="s3a://bucket/x/")
+    assert folder_of(config, ("shop", "orders")) == "s3a://bucket/x/shop.orders"
+    assert folder_of(config, ("shop", "a/b c")) == "s3a://bucket/x/shop.a_2Fb_20c"
+    assert _column_of("YEAR(created_at)", lambda _: False) == "year_created_at"
+    assert _column_of("`é`", lambda _: False) == "part"
+    assert _column_of("v", lambda name: name == "v") == "v_"
+
+
+def test_a_table_with_long_values_is_known():
+    """Only there a few rows at a time are in memory."""
+    plain = table(column("id"), column("v", "varchar(20)"))
+    assert not StoredTable.of(plain).wide
+    for kind in ("longblob", "text", "json", "geometry"):
+        wide = replace(plain, columns=(*plain.columns, column("w", kind)))
+        assert StoredTable.of(wide).wide
