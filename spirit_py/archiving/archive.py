@@ -241,8 +241,13 @@ class Archive:
     ) -> list[KeyRange]:
         return list(islice(self.what.cut(session.query, rows, within), most))
 
-    def _write_piece(self, number: int, piece: KeyRange, ranges: Sequence[KeyRange]) -> None:
+    def _await_turn(self) -> None:
+        """Wait until a piece may begin; raise the reason of a stop."""
+        self.stop.check()
         self.turn()
+
+    def _write_piece(self, number: int, piece: KeyRange, ranges: Sequence[KeyRange]) -> None:
+        self._await_turn()
         more = () if self.by is None else (f"CAST({self.by.value} AS CHAR)",)
         names = () if self.by is None else (self.by.name,)
         statements = [self.what.rows_of(one, more) for one in ranges]
@@ -271,6 +276,8 @@ class Archive:
     def _prove(self) -> Archived:
         points.reach("archive.prove")
         files = self._data_files()
+        if strange := [name for name in files if _piece_of(name) >= len(self._pieces)]:
+            raise self._refusal(f"{strange[0]} is not of this archive")
         self.progress(0, "reading the files back")
         in_files, rows_of_files = self._read_back(files)
         self.progress(0, "counting and hashing the table's rows")
@@ -361,7 +368,7 @@ class Archive:
 
         def work(_rank: int) -> None:
             for number, piece in waiting:
-                self.turn()
+                self._await_turn()
                 found[number] = self.step(partial(self._hashed, piece=piece))
 
         outcomes = self.engine.run_gang(

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import random
+import signal
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ import pyarrow.dataset as parquet
 import pytest
 from pyarrow.parquet import read_metadata, write_table
 
+from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.config import SessionModes
-from spirit_py.errors import Refusal
+from spirit_py.errors import Interrupted, Refusal
 from spirit_py.migration.archive import archive
 from tests.kits import kills
 from tests.kits.command import run
@@ -493,3 +495,45 @@ def stop_at(monkeypatch: Any, point: str, config: Any, engine: Any) -> None:
         once_at(patched, point, fail)
         with pytest.raises(ArchiveFailure, match="the test stops it"):
             archive_here(config, engine)
+
+
+def test_a_file_that_is_added_before_the_proof_is_no_success(
+    db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """Readers of the folder would find its rows; no piece has them."""
+    make_days(db, 300)
+    folder = tmp_path / f"{db.name}.t"
+
+    def add() -> None:
+        content = min(folder.glob("rows-*.parquet")).read_bytes()
+        (folder / "rows-000099-00000.parquet").write_bytes(content)
+
+    once_at(monkeypatch, "archive.prove", add)
+    with pytest.raises(Refusal, match=r"rows-000099-00000\.parquet is not of this archive"):
+        archive_here(archiving(db, tmp_path, KEEP), spark_engine)
+    assert not (folder / "_manifest.json").exists()
+
+
+def test_a_stop_ends_an_archive_while_rows_are_hashed(
+    db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """Not only Spark's jobs: the server's statements for each piece, too."""
+    make_days(db)
+    asked: dict[str, Any] = {
+        "modes": SessionModes(keep=KEEP),
+        "alter": "ADD COLUMN w INT",
+        "archive_to": str(tmp_path),
+    }
+    hashed: list[object] = []
+    real = Archive._hashed
+
+    def slow(self: Archive, session: Any, **more: Any) -> Any:
+        hashed.append(session)
+        self.stop.request(Interrupted(signal.SIGINT))
+        return real(self, session, **more)
+
+    monkeypatch.setattr(Archive, "_hashed", slow)
+    with pytest.raises(Interrupted):
+        start(spark_engine, db, **asked).end()
+    assert len(hashed) <= 2
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
