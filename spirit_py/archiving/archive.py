@@ -385,8 +385,10 @@ class Archive:
         return found.get(True, Tally()), found.get(False, Tally())
 
     def _forget(self, pieces: Iterable[int]) -> None:
-        """Have the next run write pieces again."""
-        self.folder.delete(MANIFEST)
+        """Have the next run write pieces again; never those of an archive that is proved."""
+        if self.folder.read(MANIFEST) is not None:
+            # It may be the only copy by now.
+            raise self._refusal("it holds a proved archive, and the table is not that one any more")
         for number in pieces:
             noted = PieceNoted.of(self._pieces[number], written=False)
             self.folder.write(_note(number), to_text(noted))

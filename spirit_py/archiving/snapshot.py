@@ -70,11 +70,12 @@ class Meeting:
                 # One that has read its rows sooner would be missed.
                 self._await(session, [self._lock(0, "seen")], while_held=self._lock(0, "go"))
                 release_named_lock(session, self._lock(rank, "here"))
-            try:
-                yield session, position
-            finally:
-                if rank == 0:
-                    self._let_go(session)
+            if rank == 0:
+                # Before anything is read: a task that is tried again must not open a later one.
+                self._let_go(session)
+                for what in ("here", "go", "seen"):
+                    release_named_lock(session, self._lock(0, what))
+            yield session, position
 
     def _open(self, session: Session, rank: int) -> str:
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")

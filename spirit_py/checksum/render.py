@@ -28,7 +28,7 @@ _SHORT_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob"})
 _IN_UNICODE: Final = frozenset(
     {
         *("ascii", "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866"),
-        *("koi8r", "koi8u", "keybcs2", "macce", "macroman", "tis620", "utf8mb3"),
+        *("koi8r", "koi8u", "keybcs2", "macce", "macroman", "utf8mb3"),
     }
 )
 _UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32"})

@@ -238,6 +238,11 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
             f"--native has no effect with {flag}, which has the rows copied",
             hint="leave one of them out",
         )
+    if options["archive_to"] is not None and not options["archive_to"].strip():
+        raise UsageFault(
+            "--archive-to is empty: nothing would be archived",
+            hint="name a folder, or leave it out",
+        )
     if options["archive_to"] and not options["keep"]:
         raise UsageFault(
             "--archive-to goes with --keep: it archives the rows that are not kept",
