@@ -6,6 +6,7 @@ A text is written under another name and renamed, so nothing is half there under
 from __future__ import annotations
 
 import contextlib
+import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass
@@ -66,7 +67,8 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         """Write a text that is not there yet, or replace it."""
         with self._said(f"be written ({name})"):
-            new = self._at(f"{name}.new")
+            # Nobody else can have put a link there.
+            new = self._at(f"{name}.{secrets.token_hex(8)}.new")
             stream = self._files.create(new, True)
             try:
                 stream.write(bytearray(text.encode()))

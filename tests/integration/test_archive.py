@@ -537,3 +537,27 @@ def test_a_stop_ends_an_archive_while_rows_are_hashed(
         start(spark_engine, db, **asked).end()
     assert len(hashed) <= 2
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+
+
+def test_a_proved_archive_is_never_written_over(db, spark_engine, tmp_path, small_ranges):
+    """The rows may be gone from the table by now: the same command again keeps every file."""
+    make_days(db, 300)
+    config = archiving(db, tmp_path, KEEP)
+    archive_here(config, spark_engine)
+    before = read_back(tmp_path, db)
+    db.execute("DELETE FROM t WHERE at < '2026-02-01'")
+    for _ in range(2):
+        with pytest.raises(Refusal, match="it holds a proved archive"):
+            archive_here(config, spark_engine)
+    assert before
+    assert read_back(tmp_path, db) == before
+    assert proved(tmp_path, db)["rows"]["archived"] == len(before)
+
+
+def test_an_empty_folder_is_no_folder(db):
+    """A variable of a script that is not set must not drop rows without an archive."""
+    make_days(db, 50)
+    done = run(db, "migrate", "--table", "t", "--keep", KEEP, "--archive-to", "")
+    assert done.returncode == 2
+    assert "--archive-to is empty" in done.stderr
+    assert len(db.query("SELECT id FROM t")) == 50
