@@ -46,6 +46,10 @@ class SwapsBack(Protocol):
     def renaming(self) -> bool:
         """Whether a RENAME is under way, and not known to have swapped the tables back."""
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether it takes no more requests, and another will that swaps back too."""
+
     def may_be_back(self) -> bool:
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
 

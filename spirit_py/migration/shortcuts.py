@@ -346,6 +346,8 @@ def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]
             return reason
         if clause := clauses.certainly_copied(contexts[0].statement):
             return f"{clause!r} is neither INSTANT nor a change of metadata alone"
+        if reason := shortcut.why_rebuilt(session, contexts[0]):
+            return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):
         return f"table {schema}.{sentinel} defers the change"

@@ -13,6 +13,7 @@ from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
 from spirit_py.preflight import clauses
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
+from spirit_py.preflight.shortcut import why_rebuilt
 from spirit_py.statement import ClauseKind
 from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.table.keys import comparable, comparable_column
@@ -156,6 +157,8 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
     if text := clauses.certainly_copied(context.statement):
         why = f"{text!r} is neither INSTANT nor a change of metadata alone"
         return Method(algorithm="copy", certain=True, why=why)
+    if not whole and (reason := why_rebuilt(context.session, context)):
+        return Method(algorithm="copy", certain=True, why=reason)
     if target is None:
         why = "the server is tried first: it changes the table in place if it can"
         return Method(algorithm="unknown", certain=False, why=why)

@@ -129,7 +129,8 @@ def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
         return "--keep-old-current needs the old table"
     if tables > 1:
         return (
-            "several tables change at one moment only when they are copied; a change that MySQL"
+            "several tables change at one moment only when they are copied"
+            f"{', and --native does nothing' if config.native else ''}; a change that MySQL"
             " can make in place needs a command of its own"
         )
     if config.defer_cutover:

@@ -11,8 +11,10 @@ import pytest
 
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.migration.control.verbs import Verbs
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.migration.reverse.phase import WayBack
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.phases import Phase
 from spirit_py.plan import make_plan
@@ -240,6 +242,52 @@ def test_a_grace_that_is_over_ends_the_way_back(kept):
     assert kept.migrate(drop_old_after=0.5).end().outcome == "done"
     with pytest.raises(Refusal, match="is not noted"):
         kept.revert()
+
+
+def test_as_long_as_the_drop_is_held_back_the_old_table_can_be_swapped_back(kept):
+    """The grace is over, a throttler keeps the old table, and a revert is not held back by it."""
+    running = kept.in_grace()
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        running.end()
+    running = kept.migrate(drop_old_after=0.001, max_load=(("Threads_connected", 0.0),))
+    running.wait_until(
+        lambda: any("drop of _t_old" in one.waiting_for for one in running.told.snapshots[-1:]),
+        "drop that is held back",
+    )
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    kept.revert()
+    assert running.end().outcome == "reverted"
+    assert kept.rows() == {**FIRST, 7: (-1, "first7")}
+    assert set(tables(kept.db)) == {"t"}
+
+
+def test_a_revert_between_reverse_replication_and_the_grace_is_answered(kept, monkeypatch):
+    """It waits for the one that swaps back in the grace, and is not refused in between."""
+    found, can_answer = WayBack.of, Verbs.can_answer
+    asking: list[BackgroundCall] = []
+    left: list[object] = []
+
+    def looked_at(verbs: Verbs, request: Any) -> bool:
+        if not (can := can_answer(verbs, request)):
+            left.append(request)
+        return can
+
+    def later(run: Any, table: tuple[str, str]) -> Any:
+        # What kept the old table current takes no more requests.
+        assert run.keeper.hands_over
+        asking.append(BackgroundCall(kept.revert))
+        until(lambda: left, "a request that is left for later")
+        return found(run, table)
+
+    monkeypatch.setattr(WayBack, "of", later)
+    monkeypatch.setattr(Verbs, "can_answer", looked_at)
+    running = kept.migrate(keep_old_current=0.5)
+    until(lambda: asking, "the end of reverse replication")
+    asking[0].result()
+    assert running.end().outcome == "reverted"
+    assert kept.rows() == FIRST
+    assert set(tables(kept.db)) == {"t"}
 
 
 def test_tables_that_were_changed_together_go_back_together(kept):

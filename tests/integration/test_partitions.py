@@ -35,6 +35,11 @@ ADD = "ADD PARTITION (PARTITION p3 VALUES LESS THAN (40), PARTITION p4 VALUES LE
 DROP = "DROP PARTITION p0, p1"
 TRUNCATE = "TRUNCATE PARTITION p1"
 EXCHANGE = "EXCHANGE PARTITION p1 WITH TABLE x"
+#: Keys that are odd lie in the second part of a partition.
+PARTS = (
+    "PARTITION BY RANGE (v) SUBPARTITION BY HASH (id) SUBPARTITIONS 2"
+    " (PARTITION p0 VALUES LESS THAN (100), PARTITION p1 VALUES LESS THAN (200))"
+)
 CLAUSES = (ADD, DROP, TRUNCATE, "TRUNCATE PARTITION ALL", EXCHANGE)
 NAMES = ("p0", "P1", "p 2")
 ROWS = ((1, 1, 1), (2, 11, 2), (3, 21, 3))
@@ -179,6 +184,33 @@ def test_a_lost_answer_is_found_out_by_the_numbers_of_the_partitions(db, desk, a
     """R25: the one that was made is known as made, also where the definition is the same."""
     native: Any = LosesTheAnswer(desk, db)
     assert attempt(desk, native, alter, turns_on(desk)) == "inplace"
+
+
+@pytest.mark.parametrize(
+    ("instead", "made"),
+    [
+        ("", True),
+        ("SELECT 1", False),
+        ("ALTER TABLE t EXCHANGE PARTITION p0sp0 WITH TABLE x", None),
+        ("ALTER TABLE t TRUNCATE PARTITION p0", None),
+    ],
+    ids=["made", "not made", "another part", "emptied"],
+)
+def test_a_part_of_a_partition_is_exchanged_alone(db, desk, engine, instead, made):
+    """R25: of a table with subpartitions the server exchanges these, and others are not touched."""
+    db.execute(f"ALTER TABLE t {PARTS}")
+    clause = "EXCHANGE PARTITION p0sp1 WITH TABLE x"
+    native: Any = LosesTheAnswer(desk, db, instead=instead)
+    if made:
+        assert attempt(desk, native, clause, turns_on(desk)) == "inplace"
+        assert rows_of(db, "x") == (ROWS[0], ROWS[2])
+        assert migrate(db, engine, clause).algorithm == "inplace"
+        assert (rows_of(db), rows_of(db, "x")) == (ROWS, ())
+        return
+    with pytest.raises(ServerFault if made is False else OutcomeUnknown):
+        attempt(desk, native, clause, turns_on(desk))
+    with pytest.raises(Refusal, match="it has p0sp0, p0sp1, p1sp0, p1sp1"):
+        migrate(db, engine, "EXCHANGE PARTITION p0 WITH TABLE x")
 
 
 @pytest.mark.parametrize("alter", CLAUSES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -24,6 +25,8 @@ from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.guard_column import row_versions
+from spirit_py.plan import make_plan
 from spirit_py.plan.definition import shape_after
 from spirit_py.preflight.shortcut import Shortcut, ShortcutResult, probe_shortcut
 from spirit_py.statement import alter_of
@@ -33,7 +36,7 @@ from tests.kits.command import run_here
 from tests.kits.connection import connection_options
 from tests.kits.locking import BLIND, turns_on
 from tests.kits.lost_answer import LosesTheAnswer
-from tests.kits.migrate import Migrating, config_for
+from tests.kits.migrate import Migrating, config_for, migrate_here
 from tests.kits.reporter import lines_to
 from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import until
@@ -218,6 +221,41 @@ def test_row_versions_are_used_up(db, desk):
     result = run(desk, "ADD c INT")
     assert result.algorithm is None
     assert "Maximum row versions" in result.reason
+
+
+def test_a_small_table_is_copied_before_its_row_versions_are_used_up(db, engine):
+    """A plain one of few bytes, when a quarter is left; the copy has all versions again."""
+    db.execute(TABLE)
+    db.execute("INSERT INTO t VALUES (1, 'x', 1, 'a')")
+    most = most_row_versions(db.query("SELECT @@version")[0][0])
+    config = config_for(db, table="t", alter="ADD c INT")
+
+    def planned() -> tuple[str, int]:
+        (found,) = make_plan(config, sample=False).tables
+        left = re.search(r"(\d+) of \d+ row versions are left", found.method.why)
+        assert left is not None
+        return found.method.algorithm, int(left[1])
+
+    used = most - most // 4 - 1
+    for number in range(used):
+        sql = f"ADD v{number} INT" if number % 2 == 0 else f"DROP v{number - 1}"
+        db.execute(f"ALTER TABLE t {sql}, ALGORITHM=INSTANT")
+    assert planned() == ("instant", most // 4 + 1)
+    db.execute(f"ALTER TABLE t ADD v{used} INT, ALGORITHM=INSTANT")
+    assert planned() == ("copy", most // 4)
+    db.execute("CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 1")
+    assert planned() == ("instant", most // 4)
+    db.execute("DROP TRIGGER tr")
+    db.execute("CREATE TABLE child (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id))")
+    assert planned() == ("instant", most // 4)
+    db.execute("DROP TABLE child")
+
+    report, _ = migrate_here(engine, config)
+    assert report.algorithm == "copy"
+    assert db.query("SELECT id, c FROM t") == [(1, None)]
+    with connect(connection_options(db), role="test") as session:
+        # The column of the snapshot guard came and went.
+        assert (row_versions(session, db.name, "t") or 0) <= 2
 
 
 def test_the_alter_means_what_the_servers_sql_mode_says(db, desk):

@@ -52,9 +52,15 @@ class Verbs(Carrier):
         )
 
     def can_answer(self, request: Request) -> bool:
-        """Return whether reverse replication, if it is to answer, has begun."""
-        begins = self._run.state.phase is Phase.KEEP and self._run.keeper is None
-        return not (request.verb == REVERT and begins)
+        """Return whether what is to answer a revert is there: it may be about to begin.
+
+        ``spirit-py revert`` asks only where the place of a swap is written down.
+        """
+        run, config = self._run, self._run.config
+        if request.verb != REVERT or run.state.phase in {Phase.GRACE, Phase.CLEANUP, Phase.DONE}:
+            return True
+        keeps = config.keep_old_current or config.drop_old_after
+        return not (keeps and (run.keeper is None or run.keeper.hands_over))
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked; a revert is asked for by ``spirit-py revert``, not by ``ctl``."""

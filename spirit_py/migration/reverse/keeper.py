@@ -130,6 +130,11 @@ class Keeper:
         """Whether a RENAME is under way, and not known to have swapped the tables back."""
         return self._swap is not None and self._swap.renaming and not self._swap.swapped
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether the time is over, and the old tables stay: their place is noted for a revert."""
+        return self._over and self._stays
+
     def may_be_back(self) -> bool:
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
         swap = self._swap

@@ -135,6 +135,11 @@ class WayBack:
         noted = record is not None and record.is_noted and record.state != ENDED
         return cls(run, record) if record is not None and noted else None
 
+    @property
+    def asked(self) -> bool:
+        """Whether a revert waits for an answer."""
+        return self._keeper.asked
+
     def taken(self) -> bool:
         """Answer a revert that waits; True once it is made. OutcomeUnknown, or a stop."""
         keeper, why = self._keeper, ""

@@ -219,6 +219,10 @@ def after_change(when: str) -> Iterator[None]:
 class SwapsBackToo(Protocol):
     """Swaps back for a revert that asks within the grace."""
 
+    @property
+    def asked(self) -> bool:
+        """Whether a revert waits."""
+
     def taken(self) -> bool:
         """Answer a revert that waits; True once it is made."""
 
@@ -277,9 +281,10 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
 
 def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo | None]) -> bool:
     """Wait until the grace is over, or the old tables are gone; True after a revert."""
-    run.go_on_to(Phase.GRACE)
     with after_change(" when it is due"):
         back = way_back()
+    # From now on a revert is answered, or refused.
+    run.go_on_to(Phase.GRACE)
     names, kept, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
     due = 0.0
     while back is None or not back.taken():
@@ -287,8 +292,12 @@ def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo 
         if until and kept:
             # The server's clock may be set forward meanwhile; ours counts the seconds as well.
             left = max(left, due - time.monotonic())
-        if left <= 0 and (back is None or back.closed()):
-            return False
+        if left <= 0:
+            if until and back is not None:
+                # As long as the old table stays, it can be swapped back.
+                _await_drop(run, names, back)
+            if back is None or back.closed():
+                return False
         if not kept:
             due = time.monotonic() + left
             kept = f"is {OldTableRecord(swapped_at=0.0, until=until)}"
@@ -301,6 +310,15 @@ def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo 
             if back is not None and back.taken():
                 return True
     return True
+
+
+def _await_drop(run: Run, names: str, back: SwapsBackToo) -> None:
+    """Wait until nothing holds back the drop that is due, or a revert asks."""
+    with throttled(run, Work.DROP):
+        while not back.asked and (reason := run.pace.reason(Work.DROP)):
+            run.show(f"{reason} (drop of {names})")
+            if run.stop.wait(_PACE_SECONDS):
+                _stopped(run, f"the drop of {names} is due")
 
 
 def _stopped(run: Run, when: str) -> None:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _SIZES: Final = """
-SELECT PARTITION_NAME, SUM(TABLE_ROWS), SUM(DATA_LENGTH + INDEX_LENGTH)
+SELECT {0}, SUM(TABLE_ROWS), SUM(DATA_LENGTH + INDEX_LENGTH)
 FROM information_schema.PARTITIONS
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND PARTITION_NAME IS NOT NULL
-GROUP BY PARTITION_NAME ORDER BY MIN(PARTITION_ORDINAL_POSITION)"""
+GROUP BY {0} ORDER BY MIN(PARTITION_ORDINAL_POSITION), MIN(SUBPARTITION_ORDINAL_POSITION)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,18 @@ class PartitionSize:
     size: int
 
 
-def partitions_of(session: SqlSession, schema: str, table: str) -> tuple[PartitionSize, ...]:
-    """Return the partitions in their order; none of a table without."""
+def partitions_of(
+    session: SqlSession, schema: str, table: str, *, smallest: bool = False
+) -> tuple[PartitionSize, ...]:
+    """Return the partitions in their order, or their ``smallest`` parts; none of a table without.
+
+    The parts are the subpartitions where there are any: EXCHANGE takes only one of those.
+    """
     session.execute("SET SESSION information_schema_stats_expiry = 0")
+    name_of = "COALESCE(SUBPARTITION_NAME, PARTITION_NAME)" if smallest else "PARTITION_NAME"
     return tuple(
         PartitionSize(name=str(name), rows=int(rows or 0), size=int(size or 0))
-        for name, rows, size in session.query(_SIZES, (schema, table))
+        for name, rows, size in session.query(_SIZES.format(name_of), (schema, table))
     )
 
 
@@ -79,7 +85,11 @@ class PartitionState:
         """Return whether a later state may be the one that the clause makes of this one."""
         patterns = [re.compile(partition_pattern(name)) for name in clause.partitions]
 
+        exchange = clause.kind is ClauseKind.EXCHANGE_PARTITION
+
         def is_named(stored: str) -> bool:
+            if exchange:
+                stored = stored.rpartition("#sp#")[2]
             # Also true of a name that looks alike: so the touched ones are counted, too.
             return not patterns or any(one.fullmatch(stored) for one in patterns)
 
@@ -87,11 +97,15 @@ class PartitionState:
         touched = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
         if not touched or not all(map(is_named, touched)):
             return False
-        wholes = {_whole(name) for name in touched}
+
+        def whole(stored: str) -> str:
+            return stored if exchange else stored.partition("#sp#")[0]
+
+        wholes = set(map(whole, touched))
         if patterns and len(wholes) != len(patterns):
             return False
-        # A partition is touched with all of its parts.
-        if touched != {name for name in before.keys() | now.keys() if _whole(name) in wholes}:
+        # A partition is touched with all of its parts, but exchanged a part at a time.
+        if touched != {name for name in before.keys() | now.keys() if whole(name) in wholes}:
             return False
         old = {before.get(name) for name in touched}
         new = {now.get(name) for name in touched}
@@ -105,10 +119,6 @@ class PartitionState:
             return bool(patterns) or len(touched) == len(before)
         # Of EXCHANGE the numbers have changed places.
         return old <= after.other and new <= self.other
-
-
-def _whole(stored: str) -> str:
-    return stored.partition("#sp#")[0]
 
 
 @dataclass(eq=False)

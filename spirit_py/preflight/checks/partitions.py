@@ -32,12 +32,13 @@ def partitions(context: PreflightContext) -> Findings:
     clause = made_by_server([context])
     if clause is None or clause.kind is ClauseKind.ADD_FOREIGN_KEY:
         return
-    found = partitions_of(context.session, context.schema, context.table)
+    exchange = clause.kind is ClauseKind.EXCHANGE_PARTITION
+    found = partitions_of(context.session, context.schema, context.table, smallest=exchange)
     if clause.kind is not ClauseKind.ADD_PARTITION:
         yield from _refused(context, clause, found)
     if clause.kind in TAKES_ROWS:
         yield from _taken(context, clause, [one for one in found if named(clause, [one.name])])
-    if clause.kind is ClauseKind.EXCHANGE_PARTITION:
+    if exchange:
         yield from _exchanged(context, clause, clause.other)
 
 
