@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-rules ci-large ci-faults ci-pages ci-wheel-bare ci-image ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-delays ci-told ci-cases-after ci-attached ci-gentle ci-tools ci-rules ci-large ci-faults ci-pages ci-wheel-bare ci-image ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: simulate help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -55,13 +55,16 @@ ci-file-position: ## lane: the integration tests of make test without GTIDs
 ci-delays: ## lane: the integration tests with random pauses between statements
 	@ci/lane-delays
 
+ci-told: ## lane: the integration tests on a server that is told to lack what 8.0.19 lacks (SPIRIT_PY_TEST_TOLD)
+	@ci/lane-told
+
 ci-cases-after: ## lane: every case with its writes after the last checksum, a fifth without GTIDs too
 	@ci/lane-cases-after
 
 ci-attached: ## lane: parents, children and triggers through 50 swaps, some killed
 	@ci/lane-attached
 
-ci-gentle: ## lane: every test of the files of which make test draws a few, such as the cases
+ci-gentle: ## lane: all tests of which make test draws some, such as the slow ones and the cases
 	@ci/lane-gentle
 
 ci-tools: ## lane: the tests of the tests' own tools: oracle, fuzzer, harness, servers, scripts of ci/

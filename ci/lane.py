@@ -34,55 +34,10 @@ START_SECONDS = 300
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: Markers of tests about what servers before 9.0 and before 9.6 have not.
 NEWER = ("vector", "logged_cascades")
+#: The oldest server that is not refused.
+OLDEST = "8.0.19"
 #: Has Spark run the tasks that are threads of the tests' process in the usual run.
 ON_SPARK = {"SPIRIT_PY_TEST_ENGINE": "spark"}
-#: Files with tests of which the usual run draws some.
-DRAWN = (
-    "abort_at_rename",
-    "after_checksum",
-    "atomic_migration",
-    "atomic_revision",
-    "attached_keys",
-    "batch",
-    "batch_resume",
-    "cases",
-    "checksum",
-    "checksum_types",
-    "chunker",
-    "compare",
-    "compare_values",
-    "control",
-    "deferred_indexes",
-    "example_projects",
-    "failover",
-    "feed_memory",
-    "feed_server",
-    "feed_weights",
-    "foreign_key_feed",
-    "frozen",
-    "fuzz_migrations",
-    "gang",
-    "index_build",
-    "lost_history",
-    "migrate",
-    "migrate_keys",
-    "migrate_replicas",
-    "migrate_under_load",
-    "narrowing",
-    "patience",
-    "plan_cases",
-    "plan_refusals",
-    "rehearsal",
-    "resume_attached",
-    "resume_hidden",
-    "reverse",
-    "revisions",
-    "shown_figures",
-    "snapshot_guard",
-    "spark",
-    "throttling",
-    "watch",
-)
 
 
 class LaneLacks(RuntimeError):
@@ -163,9 +118,9 @@ class Lane:
         )
 
     def gentle(self) -> int:
-        """Run every test of the files of which the usual run draws a few, on Spark."""
-        files = [f"tests/integration/test_{name}.py" for name in DRAWN]
-        return self.tests(*files, SPIRIT_PY_GENTLE="all", **ON_SPARK)
+        """Run all tests of which the usual run draws some, on Spark."""
+        drawn = ("-m", "draws or slow")
+        return self.tests("tests/integration", *drawn, SPIRIT_PY_GENTLE="all", **ON_SPARK)
 
     def rules(self) -> int:
         """Break each rule of docs/rules.md once, in a copy: its tests must fail."""
@@ -180,6 +135,13 @@ class Lane:
         seed = self.environ.get("SPIRIT_PY_TEST_DELAYS") or str(secrets.randbelow(10**6))
         folders = ("tests/integration", "tests/attacks", "tests/golden")
         return self.tests(*folders, "-v", "--timeout", "900", SPIRIT_PY_TEST_DELAYS=seed)
+
+    def told(self) -> int:
+        """Run the usual integration tests on a server that is told to be older."""
+        version = self.environ.get("SPIRIT_PY_TEST_TOLD") or OLDEST
+        newer = " and ".join(f"not {marker}" for marker in NEWER)
+        folders = ("tests/integration", "tests/attacks")
+        return self.tests(*folders, "-m", newer, SPIRIT_PY_TEST_TOLD=version)
 
     def semisync(self) -> int:
         """Run the tests of visibility with a replica whose acknowledgements are delayed.
@@ -275,6 +237,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
     "delays": Lane.delays,
+    "told": Lane.told,
     "cases-after": Lane.cases_after,
     "attached": Lane.attached,
     "gentle": Lane.gentle,

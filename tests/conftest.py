@@ -16,4 +16,5 @@ pytest_plugins = [
     "tests.fixtures.proxy",
     "tests.fixtures.seconds",
     "tests.fixtures.spark",
+    "tests.fixtures.told",
 ]

@@ -11,6 +11,7 @@ from benchmarks import (
     cutover,
     decoding,
     feed,
+    in_place,
     plans,
     purge,
     rising,
@@ -255,6 +256,14 @@ SCENARIOS = _by_name(
             rows=20_000,
             minutes=4,
             measure=blocked.blocked,
+        ),
+        Scenario(
+            name="in-place",
+            title="the longest write through a rotation of partitions and a new foreign key, with a"
+            " SELECT of a minute in front",
+            rows=100_000,
+            minutes=4,
+            measure=in_place.measure,
         ),
         Scenario(
             name="plan",

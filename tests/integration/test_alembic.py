@@ -105,6 +105,7 @@ def test_a_session_that_is_lost_stops_the_change_which_is_carried_on(db, orders,
     assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
 
 
+@pytest.mark.slow
 def test_the_settings_choose_the_tables_that_go_online_unasked(db, orders, caplog):
     """Alembic's own operations on a large table go online; a small or an empty one is altered."""
     db.execute(

@@ -148,6 +148,7 @@ def test_a_change_is_planned_tables_are_compared_and_what_a_migration_left_is_dr
     assert tables(db) == ["orders", "other"]
 
 
+@pytest.mark.slow
 def test_a_batch_stops_at_the_table_that_fails_and_the_same_call_carries_on(db):
     """The error has the report of all tables; what is done is not done again."""
     for name, last in (("t1", 1), ("t2", 300)):
@@ -203,6 +204,7 @@ sys.exit(forked.exitcode)
 """
 
 
+@pytest.mark.slow
 def test_two_at_once_in_a_forked_worker_leave_no_trace_in_its_process(db):
     """Nothing is written, no signal handler and no logging is set, Spark included.
 

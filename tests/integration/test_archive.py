@@ -93,6 +93,7 @@ def left_out(db: Any, table: str = "t") -> list[tuple[Any, ...]]:
     return db.query(f"SELECT id, at, v FROM {table} WHERE NOT ({KEEP} <=> TRUE) ORDER BY id")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(sorted(FAMILIES), 2))
 def test_every_type_comes_back_as_the_server_has_it(name, db, spark_engine, tmp_path):
     """Another program reads each value of each type as the server shows it."""
@@ -195,6 +196,7 @@ def proved(folder: Path, db: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_a_migration_leaves_out_is_archived_before_it_is_dropped(
     db, spark_engine, tmp_path, small_ranges
 ):
@@ -221,6 +223,7 @@ def test_what_a_migration_leaves_out_is_archived_before_it_is_dropped(
     assert "are in" in told.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "nth"),
     some(kills.OF_AN_ARCHIVE, 2),
@@ -244,6 +247,7 @@ def test_an_archive_that_was_stopped_is_carried_on_by_the_same_command(
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen((("archive.moved", 1),), kills.OF_AN_ARCHIVE)
 )
@@ -261,6 +265,7 @@ def test_an_archive_that_was_killed_is_carried_on_by_the_same_command(point, nth
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_an_old_table_is_not_dropped_without_its_archive(db, spark_engine, tmp_path, monkeypatch):
     """A command that leaves the option out is refused; with another folder it carries on."""
     make_days(db, 200)
@@ -314,6 +319,7 @@ def _swap_rows(file: Path) -> None:
     write_table(table.set_column(at, table.schema.field(at), [values]), file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", some([_flip_a_byte, _lose, _swap_rows]))
 def test_a_damaged_file_is_found_and_written_again(
     damage, db, spark_engine, tmp_path, small_ranges, monkeypatch
@@ -346,6 +352,7 @@ WRITES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", some(WRITES))
 def test_rows_that_are_written_meanwhile_are_no_success(
     write, db, spark_engine, tmp_path, small_ranges, monkeypatch
@@ -362,6 +369,7 @@ def test_rows_that_are_written_meanwhile_are_no_success(
     assert rows == left_out(db)
 
 
+@pytest.mark.slow
 def test_files_are_parted_by_an_expression(db, spark_engine, tmp_path):
     """A folder for each value; NULL has one too, and every reader finds the rows."""
     make_days(db)
@@ -391,6 +399,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("definition", some(KEYS))
 def test_tables_with_every_kind_of_key_are_archived(
     definition, db, spark_engine, tmp_path, small_ranges
@@ -514,6 +523,7 @@ def test_a_file_that_is_added_before_the_proof_is_no_success(
     assert not (folder / "_manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_a_stop_ends_an_archive_while_rows_are_hashed(
     db, spark_engine, tmp_path, small_ranges, monkeypatch
 ):
@@ -539,6 +549,7 @@ def test_a_stop_ends_an_archive_while_rows_are_hashed(
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
+@pytest.mark.slow
 def test_a_proved_archive_is_never_written_over(db, spark_engine, tmp_path, small_ranges):
     """The rows may be gone from the table by now: the same command again keeps every file."""
     make_days(db, 300)

@@ -61,6 +61,7 @@ def is_made(db):
     assert tables(db) == ["django_migrations", "shop_order", "shop_small"]
 
 
+@pytest.mark.slow
 def test_tables_and_note_change_at_one_moment_up_and_down(db, shop):
     """One RENAME has all of them; Django's own note of it is not written twice."""
     before = noted(db)
@@ -98,6 +99,7 @@ def test_what_cannot_be_in_the_swap_is_refused_and_nothing_is_done(db, shop, mor
     assert db.query("SELECT a FROM shop_order") == [(1,), (2,), (3,)]
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "number"), chosen(FEW_OF_A_WHOLE_REVISION[1:], MORE_OF_A_WHOLE_REVISION)

@@ -95,6 +95,7 @@ class Shadow:
         return {name: self._db.query(f"SELECT * FROM {prefix}{name} ORDER BY id") for name in NAMES}
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize("project", range(PROJECTS))
 def test_no_kill_leaves_tables_without_their_version(db, tmp_path, project):

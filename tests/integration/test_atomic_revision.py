@@ -59,6 +59,7 @@ def state(db):
     return versions, sorted(tuple(map(str, one)) for one in columns)
 
 
+@pytest.mark.slow
 def test_tables_and_version_change_at_one_moment_up_and_down(db, shop):
     """One RENAME has all of them, and leaves nothing; the way back is the same."""
     shop.add("two", "one", BOTH, BACK)

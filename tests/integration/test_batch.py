@@ -272,6 +272,7 @@ def test_two_that_run_side_by_side_are_both_shown(four, engine):
     assert max(map(len, shown())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_failure", ["stop", "continue"])
 def test_a_table_that_fails_stops_the_batch_or_not(four, engine, on_failure):
     """Duplicates for a unique key in the second of four shards; the same command goes on."""
@@ -449,6 +450,7 @@ def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, engine):
             store.drop(session)
 
 
+@pytest.mark.slow
 def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, engine, monkeypatch):
     """As by SIGINT: what is under way is kept, what is done is done, the rest is left."""
     config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2)

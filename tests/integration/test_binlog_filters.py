@@ -81,6 +81,7 @@ def test_a_filter_of_another_schema_hides_no_truncate(shop, monkeypatch, named):
     assert tables(shop) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_back_with_a_filter_ends_the_feed(server, shop):
     """R25: the lists are read at each connection of the feed, and again under the lock."""
     scene = Scene(shop)
@@ -114,6 +115,7 @@ def test_a_server_that_comes_back_with_a_filter_ends_the_feed(server, shop):
         watched.open("")
 
 
+@pytest.mark.slow
 @pytest.mark.logged_cascades
 def test_a_server_that_comes_back_with_native_foreign_keys_ends_the_feed(server, shop):
     """R25: then cascades are in no event; the setting is of the server's start only."""

@@ -59,6 +59,7 @@ def test_a_case_ends_as_a_native_alter_would_without_gtids(
     play(load(CASES / name), db_file, migrate_case)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("other_time_zone")
 def test_the_command_does_what_the_entry_point_does(db: Database, tmp_path: Path) -> None:
     """The command itself, in a process of its own, does what the entry point does."""

@@ -296,6 +296,7 @@ def test_a_key_in_another_order_has_no_low_watermark(db):
     assert pair.check(resume_above=KeyBound(literals=("_utf8mb4 X'6b35'",))).differences == 1
 
 
+@pytest.mark.slow
 def test_a_key_in_another_order_is_compared_over_several_snapshots(db):
     """Rows that are missing, changed or extra are found, each wherever its snapshot is."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
@@ -669,6 +670,7 @@ def test_spark_tasks_find_and_repair_differences(db, spark_engine):
     assert (result.passes, result.rows) == (2, 20_000)
 
 
+@pytest.mark.slow
 def test_a_python_worker_that_dies_costs_one_gang(db, spark_engine):
     """Spark's own second attempt is sent home, and a new gang compares the whole table."""
     fill(db, 20_000)

@@ -143,6 +143,7 @@ def test_what_differs_at_the_end_is_settled_although_a_connection_is_lost(
     assert found(result) == {"(3000)": "changed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
 def test_rows_missing_extra_and_changed_are_found_anywhere(db: Database, alter: str) -> None:
     """R5: also while an application writes, and each exactly once."""
@@ -249,6 +250,7 @@ def kill_reader(db: Database) -> None:
         db.execute(f"KILL {number}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shorter", [False, True])
 def test_a_session_that_is_killed_costs_its_segment(
     db: Database, monkeypatch: pytest.MonkeyPatch, shorter: bool
@@ -271,6 +273,7 @@ def test_a_session_that_is_killed_costs_its_segment(
     assert result.snapshots > 2
 
 
+@pytest.mark.slow
 def test_a_row_that_falls_between_chunks_is_no_pass(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +296,7 @@ def test_a_row_that_falls_between_chunks_is_no_pass(
     assert len(lossy) > 10
 
 
+@pytest.mark.slow
 def test_no_snapshot_is_kept_while_the_comparison_waits(db: Database) -> None:
     """R23: a piece that has begun is read to its end, and its snapshot is released at once."""
     fill(db, 20_000)
@@ -357,6 +361,7 @@ def test_a_pass_that_was_stopped_says_what_it_left_open(
             assert checker.settle_open(pair.stop) is bool(damage)
 
 
+@pytest.mark.slow
 def test_rows_are_looked_at_again_when_their_turn_has_come(db: Database) -> None:
     """R23: not in a pause, in which no lock is asked for."""
     fill(db, 20_000)
@@ -381,6 +386,7 @@ def test_rows_are_looked_at_again_when_their_turn_has_come(db: Database) -> None
     assert (result.differences, result.lock_held_ms > 0) == (1, True)
 
 
+@pytest.mark.slow
 def test_many_single_rows_that_differ_are_counted_in_one_snapshot(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,6 +412,7 @@ def test_many_single_rows_that_differ_are_counted_in_one_snapshot(
     assert 2 <= locks_of(db) - before <= 4
 
 
+@pytest.mark.slow
 def test_many_rows_that_change_at_once_are_under_way(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

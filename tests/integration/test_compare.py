@@ -137,6 +137,7 @@ def test_no_row_of_equal_tables_is_shown_as_the_targets_alone(db, monkeypatch, r
     assert {one.doing for one in seen} == {"", "counting the rows again"}
 
 
+@pytest.mark.slow
 def test_no_session_of_the_target_idles_until_the_source_has_ended(db, db_file, monkeypatch):
     """It is opened where the source ends: a server ends sessions that idle for too long."""
     make(db, 45_000)
@@ -352,6 +353,7 @@ def compare_there(source, target, reporter=None, **more):
     )
 
 
+@pytest.mark.slow
 def test_a_replica_is_compared_at_the_very_moment():
     """Under the source's lock the replica executes what the source had executed."""
     with replicated_pair() as both:
@@ -543,6 +545,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", REFUSED)
 def test_a_refused_login_of_the_look_is_no_outage(db, refused):
     """The server answers: nobody is told that it is waited for."""
@@ -656,6 +659,7 @@ def command(db, *more):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_command_repairs_on_spark(db):
     """The program as an operator starts it: repair, exit code 0, the summary on stderr."""

@@ -158,6 +158,7 @@ def test_a_value_that_the_targets_type_cannot_hold_is_a_difference(db, name):
     assert "warning: row (5) is not repaired" in said
 
 
+@pytest.mark.slow
 def test_many_values_that_do_not_fit_are_found_in_few_statements(db):
     """Several columns of thousands of rows: the server's warnings say which, in few statements."""
     tables(db, "VARCHAR(20)", "INT", [], [])

@@ -167,6 +167,7 @@ def posted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeypatch, posted, at):
     """The driver's tasks begin; Spark's go on with no chunk twice and none left out."""
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
@@ -337,6 +338,7 @@ def killing(scene: Scene, times: int) -> Callable[[], None]:
     return kill
 
 
+@pytest.mark.slow
 def test_gangs_that_are_lost_one_after_the_other_do_not_end_the_copy(filled, every):
     """Whoever kills sessions may stop: five times in succession without a chunk in between."""
     every("chunk.executing", killing(filled, 5))

@@ -261,6 +261,7 @@ def test_does_not_kill_when_told_so(db, cutover):
     assert untouched(db, swap)
 
 
+@pytest.mark.slow
 def test_readers_wait_no_longer_than_the_request(db, cutover):
     """Readers that queue behind the lock request go on when it gives up, blocked or not."""
     swap = make_tables(db)
@@ -427,6 +428,7 @@ def test_a_lock_request_without_a_client_leaves_the_queue(db, proxy, cutover):
     assert untouched(db, swap)
 
 
+@pytest.mark.slow
 def test_a_server_cut_off_under_the_lock_frees_the_table(db, proxy, cutover):
     """When nothing passes between us and the server any more, it frees the table by itself."""
     swap = make_tables(db)

@@ -158,6 +158,7 @@ def swap_under_writers(db, application, swaps: int) -> None:
         LOG.info("%s: p50 %.1f, p90 %.1f, max %.1f ms", what, middle, ninth, most)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(PATIENCE)
 def test_many_swaps_under_writers_lose_no_write(db, application):
     """Every acknowledged write is in the table after many swaps, and none came too late."""

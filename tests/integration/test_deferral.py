@@ -72,6 +72,7 @@ def test_it_swaps_when_the_sentinel_is_dropped(table, engine):
     assert [one.is_shown(verbose=False) for one in done[:3]] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_a_difference_that_comes_while_waiting_is_found(table, engine):
     """A row changed behind the feed's back is found and repaired before the swap."""
     migrating = Migrating(
@@ -185,6 +186,7 @@ def test_a_clean_comparison_under_way_is_given_up(table, engine, monkeypatch):
     assert "anew" not in at.migrating.told.text
 
 
+@pytest.mark.slow
 def test_a_comparison_that_found_a_difference_is_made_anew(table, engine, monkeypatch):
     """The sentinel goes after a difference was found: nothing is swapped without a clean pass."""
     at = dropped_during(
@@ -234,6 +236,7 @@ def test_a_sentinel_made_by_hand_is_never_dropped(table, engine, how):
     assert tables(table) == ["_t_snt", "t"]
 
 
+@pytest.mark.slow
 def test_a_sentinel_while_the_swap_waits_for_its_lock_counts(table, engine):
     """A swap that waits for its lock is deferred like one that was not begun."""
     migrating = Migrating(

@@ -98,6 +98,7 @@ class Shop:
         return self._db.query("SHOW CREATE TABLE shop_order")[0][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [ENGINE, "django.db.backends.mysql"])
 def test_an_operation_goes_online_whatever_the_engine_with_all_its_statements(db, shop, engine):
     """Its index, which Django puts off to the end of the migration, goes online too; and back."""

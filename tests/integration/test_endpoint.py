@@ -51,6 +51,7 @@ def test_a_proxy_that_speaks_the_protocol_itself_is_refused(db, proxy, engine):
     assert db.query("SHOW TABLES") == [("t",)]
 
 
+@pytest.mark.slow
 @pytest.mark.gtid
 def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, engine):
     """R14: before anything is written, with both servers named; one server behind it is none."""

@@ -173,6 +173,7 @@ def test_a_black_holed_connection_is_noticed(scene: Scene, proxy: TcpProxy) -> N
     scene.assert_equal()
 
 
+@pytest.mark.slow
 def test_block_wait_fails_when_the_feed_is_not_live(scene: Scene, proxy: TcpProxy) -> None:
     """R12: the cutover refuses a feed that hears nothing, soon and with the reason."""
     scene.tables()
@@ -613,6 +614,7 @@ def test_a_reconnect_goes_on_behind_the_last_transaction(either: Scene) -> None:
     assert feed.statistics().received == 3
 
 
+@pytest.mark.slow
 def test_a_reconnect_inside_a_large_transaction_reads_it_again_whole(
     scene: Scene, proxy: TcpProxy
 ) -> None:

@@ -68,6 +68,7 @@ def test_the_feed_outlives_a_restart(lone: Scene, server: MySQLServer, crash: bo
     assert lone.stop.reason is None
 
 
+@pytest.mark.slow
 def test_a_session_that_got_the_number_of_our_swap_is_another_one(
     lone: Scene, server: MySQLServer
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_session_that_got_the_number_of_our_swap_is_another_one(
     assert isinstance(lone.fault(), SchemaChanged)
 
 
+@pytest.mark.slow
 def test_weights_are_asked_for_when_the_server_is_back(lone: Scene, server: MySQLServer) -> None:
     """R6, R7: changes that were received before an outage wait for their weights, and are kept."""
     lone.tables("id VARCHAR(20) PRIMARY KEY, v VARCHAR(200), n INT")
@@ -114,6 +116,7 @@ def test_weights_are_asked_for_when_the_server_is_back(lone: Scene, server: MySQ
     assert lone.stop.reason is None
 
 
+@pytest.mark.slow
 def test_another_server_behind_the_address_is_refused(lone: Scene, server: MySQLServer) -> None:
     """R14: after a failover the tables are not those that were followed."""
     lone.tables()

@@ -181,6 +181,7 @@ def test_texts_that_are_equal_are_one_key(either: Scene) -> None:
     assert (found.received, found.applied) == (9, 3)
 
 
+@pytest.mark.slow
 def test_changes_of_different_texts_are_applied_side_by_side(scene: Scene) -> None:
     """A locked row of one text holds up its partition only."""
     rows = 6 * partitions.SPLIT_ROWS

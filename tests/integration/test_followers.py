@@ -85,6 +85,7 @@ def writes(db):
     loop.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deferred", ["off", "on"])
 @pytest.mark.parametrize("change", list(CHANGES))
 def test_each_follower_arrives_at_the_definition_and_the_rows(

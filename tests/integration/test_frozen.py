@@ -143,6 +143,7 @@ def test_a_lock_that_is_held_too_long(db):
     assert lock.take(moments).attempts == 2
 
 
+@pytest.mark.slow
 def test_a_wait_under_the_lock_keeps_it(db, monkeypatch):
     """As long as the process is well, waiting for the snapshots does not lose the lock."""
     monkeypatch.setattr(table_lock, "LETS_GO_AFTER", 2)

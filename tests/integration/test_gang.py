@@ -263,6 +263,7 @@ def test_a_gang_on_spark_answers_like_one_of_threads(db, remote, spark_engine):
             assert together.finish() == [[text]] * 2
 
 
+@pytest.mark.slow
 def test_an_error_of_a_spark_task_arrives_as_it_was_raised(db, remote, spark_engine):
     """An error of a Spark task arrives as it was raised, and the engine lives on."""
     with pytest.raises(ValueLost, match="does not fit"):

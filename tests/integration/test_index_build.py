@@ -94,6 +94,7 @@ def test_a_killed_build_is_repeated(db, engine, monkeypatch):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_stop_request_ends_a_build_that_waits(db, engine, monkeypatch):
     """The session is killed at once, and the same command resumes with the build."""
     make_table(db)
@@ -118,6 +119,7 @@ def test_a_stop_request_ends_a_build_that_waits(db, engine, monkeypatch):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_build_without_its_lock_says_who_may_hold_it(db, engine, monkeypatch):
     """After its tries the run ends, and resumes when the lock is free."""
     make_table(db, 500)

@@ -306,6 +306,7 @@ def test_settings_that_judge_otherwise_end_a_resume(setting, value, keep, db, en
     assert start(engine, db, **asked).end().runs == 2
 
 
+@pytest.mark.slow
 def test_without_an_alter_the_table_is_purged(db, engine):
     """A dry run tells what stays; the run leaves nothing but the table."""
     scene = SCENES["dates"]
@@ -471,6 +472,7 @@ def test_a_small_disk_is_refused_where_the_share_is_known(
     assert {name for name, codes in told.items() if "no-disk-space" in codes} == {severity}
 
 
+@pytest.mark.slow
 def test_many_tables_are_purged_without_an_alter(db):
     """By patterns; an empty expression is none."""
     for name in ("a1", "a2"):
@@ -542,6 +544,7 @@ def test_it_holds_in_every_way_of_running(more, db, engine, monkeypatch):
     assert (report.differences_found, report.chunks_repaired) == (0, 0), told.text
 
 
+@pytest.mark.slow
 def test_it_holds_without_gtids(db_file, engine, monkeypatch):
     """Nothing is dropped by a watermark there."""
     scene = SCENES["dates"]
@@ -554,6 +557,7 @@ def test_it_holds_without_gtids(db_file, engine, monkeypatch):
     assert_kept(db_file, scene)
 
 
+@pytest.mark.slow
 def test_every_planted_difference_is_found_and_repaired(db, engine, monkeypatch):
     """A row that is not kept, a kept one that is missing, and one that is changed."""
     scene = SCENES["dates"]

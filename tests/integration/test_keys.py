@@ -40,6 +40,7 @@ def fill(db: Database, rows: int = ROWS) -> None:
     db.execute("ANALYZE TABLE t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alter",
     [LONGER, "DROP PRIMARY KEY, ADD PRIMARY KEY (i, id), ADD KEY (id)"],
@@ -97,6 +98,7 @@ def test_a_changed_key_goes_back(db: Database, engine: GangEngine, before: str, 
     assert said.said(" 0 chunks repaired")
 
 
+@pytest.mark.slow
 def test_two_rows_of_an_old_key_end_the_way_back_by_name(db: Database, engine: GangEngine) -> None:
     """The new key allows what the old one does not: the revert names the rows, keeps both."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, i INT NOT NULL, v INT)")

@@ -143,6 +143,7 @@ def write(both):
     both.at.execute("INSERT INTO r.t (v) VALUES (1)")
 
 
+@pytest.mark.slow
 def test_a_replica_whose_applier_waits_is_waited_for(pair):
     """A lock on the replica: its lag grows beyond the limit, and is gone with the lock."""
     with watching(pair.options, pair.named) as seen, connect(pair.replica) as other:
@@ -164,6 +165,7 @@ def test_a_replica_whose_applier_waits_is_waited_for(pair):
     assert seen.warned == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thread", ["SQL_THREAD", "IO_THREAD"])
 def test_a_replica_that_was_stopped_is_waited_for(pair, thread):
     """Applier or receiver: named, although nothing is written; and free after the start."""
@@ -231,6 +233,7 @@ def test_a_replica_that_the_server_knows_is_found(pair, proved):
         until(lambda: seen.look() == "" and one.state.behind is not None, "a look at the replica")
 
 
+@pytest.mark.slow
 def test_a_replica_that_reports_no_address_is_found_where_it_is_connected_from(tmp_path):
     """By the session that is sent the binlog for it, at its port, and only where TLS proves it.
 
@@ -305,6 +308,7 @@ def test_who_is_relied_on_and_cannot_be_asked_ends_preflight(pair):
         assert "--replica" in remedy
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair, proved, show):
     """Killed: named, the work waits until it is back; found by itself, it is left out."""
     with (

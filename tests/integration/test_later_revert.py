@@ -108,6 +108,7 @@ def kept(db, engine) -> Kept:
 FIRST = {n: (n * 7, f"first{n}") for n in range(1, 301)}
 
 
+@pytest.mark.slow
 def test_no_write_since_the_swap_is_lost(kept):
     """Clients write before, during and after the swap, with no process there, and meanwhile."""
     print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
@@ -167,6 +168,7 @@ def test_a_revert_goes_on_where_the_waiting_process_was_stopped(kept):
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_a_revert_that_fails_leaves_the_grace_as_it_was(kept):
     """Duplicates of an old unique key: nothing is lost, and the revert may be repeated."""
     running = kept.in_grace(alter="ADD COLUMN extra INT, DROP INDEX u")

@@ -358,6 +358,7 @@ def test_an_advisory_lock_is_taken_from_a_session_that_the_server_takes_for_livi
     assert not stop.requested
 
 
+@pytest.mark.slow
 def test_an_advisory_lock_taken_by_another_stops_the_run(db, advisory, name, session):
     """When another has taken the lock meanwhile, the migration is stopped."""
     stop = StopSwitch()

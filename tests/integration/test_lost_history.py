@@ -135,6 +135,7 @@ def write(db: Database) -> None:
         db.execute("UPDATE t SET b = 'later' WHERE id = %s", (number * 2,))
 
 
+@pytest.mark.slow
 def test_what_a_crash_took_back_of_the_copy_is_not_swapped_in(
     forgetful: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def test_what_a_crash_took_back_of_the_copy_is_not_swapped_in(
     assert "the server was restarted since" in carry_on(db)
 
 
+@pytest.mark.slow
 def test_a_crash_while_rows_are_copied_ends_the_run(
     forgetful: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +163,7 @@ def test_a_crash_while_rows_are_copied_ends_the_run(
     carry_on(db)
 
 
+@pytest.mark.slow
 def test_a_crash_between_two_runs_has_everything_compared(
     forgetful: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def breakable(
         yield server, db, folder
 
 
+@pytest.mark.slow
 def test_writes_without_a_binary_log_are_not_lost(
     breakable: tuple[MySQLServer, Database, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_reset_before_the_swap_is_not_taken_for_a_feed_that_has_caught_up(
     carry_on(db)
 
 
+@pytest.mark.slow
 def test_a_reset_between_two_runs_is_noticed_where_the_log_has_grown_again(
     server: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

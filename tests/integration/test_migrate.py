@@ -151,6 +151,7 @@ def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swap
     assert_migrated(db)
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_same_table_is_refused(table, tmp_path):
     """While one migration runs, another of the same table ends with 2 and disturbs nothing."""
     with copy_held(table, tmp_path) as (first, cursor):
@@ -228,6 +229,7 @@ def test_a_run_of_two_rows_has_a_dozen_lines_at_most(table, monkeypatch, more, h
     assert sum("changed (copy)" in line for line in said) == 1
 
 
+@pytest.mark.slow
 def test_the_migration_goes_on_when_its_output_is_not_read(table, tmp_path):
     """The reader of the log leaves in the middle: the swap is done and the exit code is 0."""
     with copy_held(table, tmp_path) as (process, cursor):
@@ -241,6 +243,7 @@ def test_the_migration_goes_on_when_its_output_is_not_read(table, tmp_path):
     assert "z" in [row[0] for row in table.query("SHOW COLUMNS FROM t")]
 
 
+@pytest.mark.slow
 def test_an_interrupt_cleans_up_when_the_output_is_not_read(table, tmp_path):
     """SIGINT with a log pipe that is gone: exit code 130, and the checkpoint is written."""
     with copy_held(table, tmp_path) as (process, cursor):

@@ -38,6 +38,7 @@ def waits(migrating):
     return bool(seen) and "to be dropped" in seen[-1].waiting_for
 
 
+@pytest.mark.slow
 def test_two_tables_change_in_one_rename(two, engine):
     """Both are copied, checked and swapped by one RENAME while writers go on."""
     ended = threading.Event()

@@ -139,6 +139,7 @@ def test_a_dry_run_tries_it_between_empty_copies(db, desk, engine):
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["t", "p"])
 def test_a_row_that_comes_before_the_key_is_found_after_it(db, desk, engine, table):
     """R23: nothing is requested meanwhile. The key is dropped again, and the row named."""
@@ -187,6 +188,7 @@ def test_a_run_after_a_stopped_one_looks_at_the_rows_of_its_key(db, desk, engine
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize(("point", "nth"), chosen(FEW_OF_A_SEARCH, MORE_OF_A_SEARCH))
 def test_killed_in_its_search_the_same_command_looks_again(db, desk, tmp_path, point, nth):
@@ -217,6 +219,7 @@ def held_with_an_orphan(db, folder, point: str, nth: int = 1):
         yield command, hold
 
 
+@pytest.mark.slow
 def test_an_abort_in_the_search_calls_nothing_done(db, desk, engine, tmp_path):
     """The key is there, and not every row was looked at."""
     with held_with_an_orphan(db, tmp_path, "orphans.chunk") as (command, hold):

@@ -96,6 +96,7 @@ def test_by_default_the_old_table_is_dropped_at_once(db, change):
     assert report.old_table == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"keep_old_current": HOUR}, {"drop_old_after": HOUR}])
 def test_a_migration_beside_one_that_keeps_its_old_table_hears_that_it_has_swapped(
     db, change, more

@@ -126,6 +126,7 @@ def test_where_it_cannot_be_it_is_refused(pair, engine, setting, cause):
     assert_as_it_was(pair)
 
 
+@pytest.mark.slow
 def test_an_account_that_may_not_write_past_the_log_is_told_so(pair, engine):
     """Before anything is written there."""
     pair.at.execute("CREATE USER plain IDENTIFIED BY 'p'")

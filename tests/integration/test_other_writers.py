@@ -25,6 +25,7 @@ def found(server, **more):
         return list(other_writers.other_writers(context))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_running_channel_is_refused_without_writes_only_here():
     """The source has none; the replica has one, and a filter on the table or its end is enough."""

@@ -266,6 +266,7 @@ def test_a_resumed_feed_goes_on(scene: Scene, engine: Any) -> None:
     assert feed.statistics().skipped_bytes < ROWS
 
 
+@pytest.mark.slow
 def test_a_migration_that_is_interrupted_goes_on(
     db: Database, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

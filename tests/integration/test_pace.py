@@ -233,6 +233,7 @@ def test_a_beat_is_one_row_with_the_servers_time(db):
     assert first < second
 
 
+@pytest.mark.slow
 def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, engine, monkeypatch):
     """Others who write are seen by the server's counters: the report has how many tasks worked."""
     monkeypatch.setattr(adaptive_module, "_LONGEST_MEASURE", 0.3)

@@ -261,6 +261,7 @@ def test_nothing_is_requested_while_a_query_is_in_front(db, desk, engine):
     assert rows_of(db) == (*ROWS[1:], (4, 22, 4))
 
 
+@pytest.mark.slow
 def test_an_exchange_is_not_made_a_second_time(db, desk, tmp_path):
     """A killed run may have made it; made again, it would bring the rows back."""
     reader = db.connect()
@@ -333,6 +334,7 @@ def test_a_table_named_validation_is_exchanged(db, desk, engine):
     assert rows_of(db, "validation") == ROWS[1:2]
 
 
+@pytest.mark.slow
 def test_the_other_table_may_change_while_it_is_waited_for(db, desk, engine):
     """What is exchanged is what is there when the clause is sent."""
     reader = db.connect()

@@ -424,6 +424,7 @@ def test_a_run_that_works_on_the_table_is_said_to_run(table: Database) -> None:
     assert any("it runs now" in line.text for line in text_of(plan))
 
 
+@pytest.mark.slow
 def test_what_a_locked_table_hides_is_said(table: Database) -> None:
     """Behind LOCK TABLES of somebody else all that needs no row is planned, and the rest named."""
     with closing(table.connect()) as other, closing(other.cursor()) as cursor:

@@ -25,6 +25,7 @@ def written_elsewhere(db):
     return db
 
 
+@pytest.mark.slow
 def test_a_stored_value_of_another_zone_is_named(written_elsewhere):
     """The run ends with the row and the column, the source is whole, and the copy is kept."""
     db = written_elsewhere
@@ -37,6 +38,7 @@ def test_a_stored_value_of_another_zone_is_named(written_elsewhere):
     assert db.query(SECOND) == [("2026-03-01 21:00:00",)]
 
 
+@pytest.mark.slow
 def test_recomputed_values_are_accepted(written_elsewhere):
     """With the option the same command goes on; the new table has what the server computes."""
     db = written_elsewhere
@@ -46,6 +48,7 @@ def test_recomputed_values_are_accepted(written_elsewhere):
     assert db.query(SECOND) == db.query(SECOND.replace("2", "1"))
 
 
+@pytest.mark.slow
 def test_rows_written_again_are_equal(written_elsewhere):
     """A value that was stored anew with the server's settings is no difference any more."""
     db = written_elsewhere

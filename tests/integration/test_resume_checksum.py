@@ -44,6 +44,7 @@ def test_what_was_compared_is_not_compared_again(db, engine, monkeypatch):
     assert report.differences_found == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "rows"), [("id IN (6, 8)", 2), ("TRUE", ROWS)])
 def test_a_write_to_the_new_table_between_two_runs_is_found(db, engine, monkeypatch, where, rows):
     """Only a comparison of all rows brings such rows back."""
@@ -54,6 +55,7 @@ def test_a_write_to_the_new_table_between_two_runs_is_found(db, engine, monkeypa
     assert report.differences_found == rows
 
 
+@pytest.mark.slow
 def test_a_hidden_change_between_two_runs_is_found(db, engine, monkeypatch):
     """R13: everything is compared again, since nothing shows which rows it changed."""
     stop_between_snapshots(engine, db, monkeypatch)
@@ -76,6 +78,7 @@ def test_a_new_table_that_was_truncated_is_another_one(db, engine, monkeypatch):
     assert report.differences_found == 0
 
 
+@pytest.mark.slow
 def test_a_write_between_two_runs_is_found_without_gtids(db_file, engine, monkeypatch):
     """There the place in the binlog file shows it."""
     bound = stop_between_snapshots(engine, db_file, monkeypatch)
@@ -85,6 +88,7 @@ def test_a_write_between_two_runs_is_found_without_gtids(db_file, engine, monkey
     assert report.differences_found == 1
 
 
+@pytest.mark.slow
 def test_after_a_killed_run_everything_is_compared_again(db, engine, monkeypatch):
     """It could not note where it stopped writing, so any later write may be another session's."""
     stop_between_snapshots(engine, db, monkeypatch)

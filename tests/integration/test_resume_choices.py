@@ -352,6 +352,7 @@ def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, engine):
     assert tables(stopped) == KEPT
 
 
+@pytest.mark.slow
 def test_a_row_deleted_between_two_runs_stays_deleted(db, engine, monkeypatch):
     """R17: rows that an earlier run copied after its last record, deleted while it was away."""
     make_table(db, ROWS)

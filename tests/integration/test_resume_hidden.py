@@ -101,6 +101,7 @@ def test_what_was_hidden_is_found_by_the_checksum(
     assert run.report.differences_found > 0, run.told.text
 
 
+@pytest.mark.slow
 def test_a_stale_row_blocks_no_other_row(db: Database, engine: GangEngine) -> None:
     """R13, R21: a row left by a hidden delete does not conflict with others in a new unique key."""
     alter = ALTERS["unique"]
@@ -111,6 +112,7 @@ def test_a_stale_row_blocks_no_other_row(db: Database, engine: GangEngine) -> No
     assert_equal(db, begin(engine, db, alter), rows)
 
 
+@pytest.mark.slow
 def test_a_hidden_change_of_the_same_run_stops_it(db: Database, engine: GangEngine) -> None:
     """R13: only what was committed before a run began is passed over in it."""
     alter = ALTERS["plain"]

@@ -74,6 +74,7 @@ def test_status_shows_an_orphaned_pointer_as_left_over(db, interrupt):
     json.dumps(orphan.to_dict())
 
 
+@pytest.mark.slow
 def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(db, engine, interrupt):
     """Once that is agreed to: no command would ever resume it."""
     interrupt(statement=BOTH, table="", alter="")
@@ -88,6 +89,7 @@ def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(db, en
     assert_nothing_left(db, "t", "u")
 
 
+@pytest.mark.slow
 def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(db, engine, interrupt):
     """The record of both still names it, and its own checkpoint says otherwise."""
     interrupt(statement=BOTH, table="", alter="")
@@ -121,6 +123,7 @@ def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
         db.execute(f"DROP DATABASE {other}")
 
 
+@pytest.mark.slow
 def test_a_run_on_another_server_writes_no_proof_into_the_table_of_another_tool(
     db, engine, interrupt
 ):

@@ -72,6 +72,7 @@ def test_a_copied_row_that_does_not_fit(db: Database, engine: GangEngine, key: s
     assert again.report.rows_copied_before > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_a_changed_row_that_does_not_fit(db: Database, engine: GangEngine, key: str) -> None:
     """R10: its image stays in the binlog in front of the fixed one, and is passed over there.

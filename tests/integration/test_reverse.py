@@ -350,6 +350,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, engine):
     assert changed.columns() == ["id", "v"]
 
 
+@pytest.mark.slow
 def test_what_the_feed_could_not_see_is_repaired(db, engine):
     """Rows of the old table that differ are found before the swap back and made equal.
 
@@ -468,6 +469,7 @@ def test_ddl_while_no_process_follows_ends_reverse_replication(db, engine):
     assert changed.columns() == ["id", "v", "extra", "more"]
 
 
+@pytest.mark.slow
 def test_duplicates_of_an_old_unique_key_are_named(db, engine):
     """The new table holds duplicates of an old UNIQUE key: the revert names them, keeps both."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
@@ -555,6 +557,7 @@ def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, engine):
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
 
 
+@pytest.mark.slow
 def test_several_tables_go_back_together(db, engine):
     """Tables that were changed together go back in one swap, whichever of them is named."""
     for name in ("a", "b"):

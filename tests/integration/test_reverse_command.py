@@ -121,6 +121,7 @@ def go_on_writing(clients: list[Client], writes: int = 50) -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_write_is_lost_through_crash_resumption_signal_and_revert(table, run):
     """The process is killed; the same command goes on, is interrupted; a revert ends it.
 
@@ -185,6 +186,7 @@ def test_a_lost_answer_to_rename_ends_reverse_replication_and_not_the_change(tab
     assert table.query("SELECT COUNT(*) FROM t") == [(2001,)]
 
 
+@pytest.mark.slow
 def test_triggers_are_on_the_table_alone_and_come_back_with_it(table, run):
     """Each write fires each of them once, also one that came after the swap; R5 fires nothing."""
     table.execute(

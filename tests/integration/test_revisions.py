@@ -284,6 +284,7 @@ def test_the_examples_are_stopped_at_every_alter(db, tmp_path, framework, point,
     assert db.query(f"SELECT COUNT(*) FROM {shop.table}") == [(12_000,)]
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize("framework", ["alembic", "django"])
 def test_ctrl_c_says_that_the_table_is_whole_without_a_traceback(db, tmp_path, framework):

@@ -150,6 +150,7 @@ def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
     assert len(told(run.told, ChecksumDone)) == 2
 
 
+@pytest.mark.slow
 def test_a_row_that_a_false_one_has_removed_is_repaired(family, engine):
     """By a second unique key: the false row was changed since, and is right; the other is gone."""
     db = family
@@ -223,6 +224,7 @@ def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(family, eng
     assert len(told(run.told, ChecksumDone)) == 2
 
 
+@pytest.mark.slow
 def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_later_run(
     family, engine, monkeypatch
 ):

@@ -199,6 +199,7 @@ def test_an_alter_that_is_made_already_is_not_told_as_a_change(db, alter, same):
     assert (".t changed (" in ended.stderr) == (not same)
 
 
+@pytest.mark.slow
 def test_row_versions_are_used_up(db, desk):
     """After 64 instant changes (255 from 9.1) the server says so, and the copy takes over."""
     assert run(desk, "ADD first INT").algorithm == "instant"
@@ -316,6 +317,7 @@ def look_of(db) -> int | None:
     return int(found[0][0]) if found else None
 
 
+@pytest.mark.slow
 def test_a_long_wait_outlives_the_sessions_that_wait(db, desk, monkeypatch):
     """The server ends a session that idles; one of the looks may be killed by hand."""
     # Far more often than the server ends them here, also on a busy machine.

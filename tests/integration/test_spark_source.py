@@ -95,6 +95,7 @@ def test_a_filter_changes_no_later_answer(db, read):
     assert frame.count() == 200
 
 
+@pytest.mark.slow
 def test_conditions_reach_the_server(db, read):
     """The server's statement has the condition: it sends fewer rows."""
     fill(db, 500)
@@ -153,6 +154,7 @@ def test_partitions_are_read_in_one_snapshot(db, read):
     assert moved
 
 
+@pytest.mark.slow
 def test_a_snapshot_without_enough_slots_is_an_error(db, read):
     """It says what is missing, and leaves no lock."""
     fill(db, 4000)

@@ -75,6 +75,7 @@ def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engin
         assert shown(db).live == mine
 
 
+@pytest.mark.slow
 def test_the_commands_that_are_shown_do_what_they_are_shown_for(db, engine):
     """That of a sentinel lets the swap happen; that of ``status`` resumes."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")

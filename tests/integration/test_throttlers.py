@@ -53,6 +53,7 @@ def test_a_query_that_cannot_be_one_is_refused_before_anything_is_done(db, query
     assert db.query("SHOW TABLES") == [("t",)]
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_long_is_ended_on_the_server(db):
     """After two seconds, as an error: the operator's query is no load of its own."""
     throttler = query_throttler(connection_options(db), "SELECT COUNT(*), SLEEP(20)")
@@ -155,6 +156,7 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
     throttler.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggressive", [False, True])
 def test_whoever_holds_the_global_read_lock_is_named(db, aggressive):
     """No session may write: the probe's commit, which cannot be made, says why."""

@@ -104,6 +104,7 @@ def assert_changed(db) -> None:
     assert (int(new), int(length)) == (rows, 200 * rows)
 
 
+@pytest.mark.slow
 def test_the_copy_waits_while_the_load_is_high_and_comes_back(filled, engine, monkeypatch):
     """No chunk is handed out above --max-load; the reason is shown, logged and in the report."""
     held = Held(monkeypatch)
@@ -130,6 +131,7 @@ def _stands_still(db) -> bool:
     return before == db.query("SELECT COUNT(*) FROM _t_new")
 
 
+@pytest.mark.slow
 def test_a_critical_load_ends_the_run_and_the_same_command_carries_on(filled, engine, monkeypatch):
     """The error names the counter; the next run copies what is left."""
     held = Held(monkeypatch)

@@ -238,6 +238,7 @@ def test_the_feed_needs_tls_where_it_is_required():
             dump(options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["VERIFY_CA", "VERIFY_IDENTITY"])
 def test_executors_verify_without_the_files(db, tls, tmp_path, mysql, spark_engine, mode):
     """What a task needs travels with it: the files need not be where it runs."""
@@ -264,6 +265,7 @@ def test_executors_verify_without_the_files(db, tls, tmp_path, mysql, spark_engi
         assert "TLS: " in second.error.message
 
 
+@pytest.mark.slow
 @pytest.mark.gtid
 @pytest.mark.parametrize("mode", ["VERIFY_CA", "VERIFY_IDENTITY"])
 def test_a_whole_migration_is_encrypted(
@@ -338,6 +340,7 @@ def test_the_options_reach_every_connection_of_a_command(db, options, stranger):
     assert "not signed by an authority of --ssl-ca" in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_target_of_a_comparison_has_options_of_its_own(db, options, stranger):
     """They take the place of all of the source's, which is reached without any here."""
     given, user = options

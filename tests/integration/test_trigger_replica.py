@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(300)
 AUDIT = "INSERT INTO audit VALUES ('{}', NEW.id)"
 
 
+@pytest.mark.slow
 def test_a_replica_executes_the_statements_as_its_source_did():
     """Each byte is the same there, and STATEMENT-format writes fire each trigger once."""
     with replicated_pair() as pair:

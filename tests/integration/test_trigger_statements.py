@@ -114,6 +114,7 @@ TWO = (
 )
 
 
+@pytest.mark.slow
 def test_a_committed_write_fires_each_trigger_once_wherever_the_sequence_is_cut_off(db):
     """Also one whose snapshot is of any moment before."""
     make_tables(db, *TWO)

@@ -88,6 +88,7 @@ class Inserting(threading.Thread):
         return self.keys
 
 
+@pytest.mark.slow
 def test_a_packet_that_stopped_anywhere_is_settled_while_others_write(db):
     """Every committed row has fired each trigger once, and they are as they were."""
     for statement in (*MADE, "CREATE TABLE seen (id INT)"):

@@ -125,6 +125,7 @@ def triggers_of(db, table="t"):
         return read_triggers(session, db.name, table)
 
 
+@pytest.mark.slow
 def test_each_write_fires_each_trigger_once_during_several_migrations(audited, engine):
     """None is lost and none is made twice by the swap; our own writes fire nothing."""
     db = audited

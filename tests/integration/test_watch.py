@@ -250,6 +250,7 @@ def written(writer: Writer) -> list[tuple[str, int, int]]:
     return [(k, row, 0 if k == "delete" else number) for k, row, number in writer.journal]
 
 
+@pytest.mark.slow
 def test_a_restart_loses_nothing_and_keeps_the_order(
     either_db: Database, watch, writer: Writer
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from spirit_py.table.values import CHARSETS, KeyWeights
 from tests.kits.definitions import column
 from tests.kits.draw import seed_of
@@ -18,6 +20,7 @@ COLLATIONS = (
 )
 
 
+@pytest.mark.slow
 def test_texts_have_equal_weights_where_the_server_equates_them(db):
     """For every collation that is used by weight, and random pairs of texts.
 

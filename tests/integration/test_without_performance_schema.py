@@ -86,6 +86,7 @@ def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, executor
     assert any("performance_schema is OFF: index builds" in line for line in report.warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 def test_a_killed_run_is_resumed_and_its_sessions_are_ended(db, engine, tmp_path):
     """What the dead run has left on the server writes no more, and nothing is copied anew."""

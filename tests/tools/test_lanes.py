@@ -159,14 +159,12 @@ def test_the_lane_of_delays_has_a_seed_that_repeats_it(seed: str) -> None:
 
 @pytest.mark.smoke
 def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
-    """Every file with the marker, and all of it."""
+    """All tests with one of the two markers."""
     outside = Outside()
     assert lane(outside, engine=False).gentle() == 0
     assert outside.environments[0]["SPIRIT_PY_GENTLE"] == "all"
     assert outside.environments[0][ENGINE_VARIABLE] == "spark"
-    files = (ROOT / "tests/integration").glob("test_*.py")
-    names = {path.name for path in files if "mark.draws(" in path.read_text()}
-    assert names == set(re.findall(r"test_\w+\.py", outside.commands[0]))
+    assert "tests/integration -m draws or slow" in outside.commands[0]
 
 
 @pytest.mark.smoke

@@ -151,7 +151,7 @@ def functions_of(file: str) -> dict[str, ast.FunctionDef]:
     """Return the tests of a file that stand for themselves, in no class and behind no ``if``."""
     tree = ast.parse((TESTS / f"{file}.py").read_text())
     marked = [ast.unparse(one) for one in tree.body if isinstance(one, ast.Assign)]
-    if any(re.match(r"pytestmark\b.*\b(draws|skip)", one) for one in marked):
+    if any(re.match(r"pytestmark\b.*\b(draws|slow|skip)", one) for one in marked):
         return {}
     return {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
 
@@ -162,7 +162,9 @@ def test_no_run_leaves_out_the_tests_of_a_rule(rule: str, file: str, name: str) 
     found = functions_of(file).get(name)
     assert found, f"{rule}: {file}.py has no {name}, or draws it"
     marks = [ast.unparse(one) for one in found.decorator_list]
-    assert not [one for one in marks if re.search(r"\b(draws|skip|skipif|xfail)\b", one)], marks
+    assert not [one for one in marks if re.search(r"\b(draws|slow|skip|skipif|xfail)\b", one)], (
+        marks
+    )
 
 
 def test_each_rule_has_such_a_test() -> None:
