@@ -51,7 +51,8 @@ _BEGUN: Final = f"{_NOTES}/begun.json"
 #: Of the table, in one file; the table's bytes are more than the file's.
 _FILE_BYTES: Final = 256 << 20
 _FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
-_OURS: Final = re.compile(r"(?:[^/]+/)?rows-(\d{6})-\d{5}\.parquet")
+_OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5}\.parquet")
+_UNREAD_SHOWN: Final = 3
 #: Between two looks whether the run is to stop.
 _LOOK_SECONDS: Final = 0.2
 _ZEROS: Final = "0" * HASH_DIGITS
@@ -161,7 +162,8 @@ class Archive:
         """Return how many rows a range has; Refusal where the folder holds something else."""
         table = self.what.table
         by = "" if self.by is None else f"{self.by.name} {self.by.value}"
-        parts = (digest_of(shape_of(table), table.name), self.what.wanted, by, self.born)
+        server = self.step(_server)["uuid"]
+        parts = (digest_of(shape_of(table), table.name), self.what.wanted, by, self.born, server)
         digest = digest_of(repr(parts), "")
         text = self.folder.read(_BEGUN)
         if text is not None:
@@ -214,7 +216,8 @@ class Archive:
         for one in self.folder.files():
             if one.name.startswith("_") or one.name.split("/")[-1].startswith((".", "_")):
                 continue
-            if not _OURS.fullmatch(one.name):
+            found = _OURS.fullmatch(one.name)
+            if found is None or found[1] != (self.by.name if self.by else None):
                 raise self._refusal(f"{one.name} is not of this archive")
             names.append(one.name)
         return names
@@ -279,7 +282,7 @@ class Archive:
         if strange := [name for name in files if _piece_of(name) >= len(self._pieces)]:
             raise self._refusal(f"{strange[0]} is not of this archive")
         self.progress(0, "reading the files back")
-        in_files, rows_of_files = self._read_back(files)
+        in_files, rows_of_files, unread = self._read_back(files)
         self.progress(0, "counting and hashing the table's rows")
         on_server = self._hash_pieces()
         wrong = [
@@ -295,6 +298,7 @@ class Archive:
                 " file was damaged",
                 hint="run the same command again: it writes these pieces anew; rows that are"
                 " archived have to stay as they are until then",
+                details=unread,
             )
         archived = kept = Tally()
         for wanted, others in on_server:
@@ -324,23 +328,29 @@ class Archive:
         points.reach("archive.proved")
         return result
 
-    def _read_back(self, files: Sequence[str]) -> tuple[dict[int, Tally], dict[str, int]]:
-        """Return rows and hash of each piece, and the rows of each file, as they are read.
+    def _read_back(
+        self, files: Sequence[str]
+    ) -> tuple[dict[int, Tally], dict[str, int], tuple[str, ...]]:
+        """Return rows and hash of each piece, rows of each file, and why some cannot be read.
 
         Where they cannot be read together, each piece is read by itself, to know which is damaged.
         """
         try:
-            return self._tallies(files)
+            return (*self._tallies(files), ())
         except ArchiveFailure:
             with self._spark_job("work"):
                 self._spark.try_it()
         pieces, rows = self._tallies(())
+        unread: list[str] = []
         for number in range(len(self._pieces)):
-            with contextlib.suppress(ArchiveFailure):
+            try:
                 own = self._tallies([name for name in files if _piece_of(name) == number])
+            except ArchiveFailure as error:
+                unread.append(error.message)
+            else:
                 pieces |= own[0]
                 rows |= own[1]
-        return pieces, rows
+        return pieces, rows, tuple(unread[:_UNREAD_SHOWN])
 
     def _tallies(self, files: Sequence[str]) -> tuple[dict[int, Tally], dict[str, int]]:
         pieces: dict[int, Tally] = defaultdict(Tally)
@@ -447,7 +457,7 @@ def _note(number: int) -> str:
 
 def _piece_of(name: str) -> int:
     found = _OURS.fullmatch(name)
-    return int(found[1]) if found else -1
+    return int(found[2]) if found else -1
 
 
 def _count(session: SqlSession, table: str) -> int:

@@ -28,6 +28,9 @@ _SETTINGS: Final = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # Names of columns are the server's: ``${x}`` is one, and case is told apart by more rules.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.caseSensitive": "true",
     # A damaged page whose values can still be read is damaged (measured: zstd's last bytes).
     "parquet.page.write-checksum.enabled": "true",
     "parquet.page.verify-checksum.enabled": "true",
@@ -70,7 +73,8 @@ class SparkTables:
         """
         self._session.conf.set("spark.sql.parquet.enableVectorizedReader", str(not wide).lower())
         rows = self._session.read.parquet(*paths)
-        hashed = rows.selectExpr("_metadata.file_path AS file", f"{digits} AS digits")
+        # Not of _metadata, which a column may be called.
+        hashed = rows.selectExpr("input_file_name() AS file", f"{digits} AS digits")
         grouped = hashed.groupBy("file")
         wanted = [self._functions.expr(one).alias(f"x{at}") for at, one in enumerate(sums)]
         count = self._functions.expr("count(*)").alias("rows")

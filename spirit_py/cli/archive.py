@@ -45,8 +45,10 @@ def archive_config(options: dict[str, Any]) -> MigrationConfig:
         if not options[name]:
             flag = f"--{name.replace('_', '-')}"
             raise UsageFault(f"{flag} is missing", hint="spirit-py archive --help shows an example")
-    if options["keep"] is not None and not options["keep"].strip():
-        raise UsageFault("--keep is empty", hint="write an expression, or leave it out")
+    for name in ("keep", "archive_by"):
+        if options[name] is not None and not options[name].strip():
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageFault(f"{flag} is empty", hint="write an expression, or leave it out")
     alike = named_alike(MigrationConfig, options)
     threads = options["threads"] or SparkConfig.threads
     return MigrationConfig(

@@ -243,6 +243,8 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
             "--archive-to is empty: nothing would be archived",
             hint="name a folder, or leave it out",
         )
+    if options["archive_by"] is not None and not options["archive_by"].strip():
+        raise UsageFault("--archive-by is empty", hint="give an expression, or leave it out")
     if options["archive_to"] and not options["keep"]:
         raise UsageFault(
             "--archive-to goes with --keep: it archives the rows that are not kept",

@@ -10,7 +10,6 @@ import re
 import signal
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from spirit_py.archiving.archive import Archive, Partitioning
 from spirit_py.archiving.columns import StoredTable
@@ -22,7 +21,7 @@ from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.events.swap import ArchiveBegun, ArchiveProved
 from spirit_py.migration.facts import Concluded
-from spirit_py.migration.run import Run
+from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.migration.swap.old_tables import with_old_table
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.throttling import throttled
@@ -36,11 +35,10 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_archivable
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
-from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import local_slots
-from spirit_py.status.report import run_begun, told
 from spirit_py.status.reporters import Reporters
+from spirit_py.table.names import archive_folder
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -146,7 +144,7 @@ def _read(
             named=named,
         )
         value = read_row_expression(session, table, given, facts, moment=moment).value()
-        by = Partitioning(name=_column_of(config.archive_by, table.has_column), value=value)
+        by = Partitioning(name=_column_of(config.archive_by, table.has_column), value=_named(value))
     wanted = "TRUE" if keep is None else f"NOT {keep.condition()}"
     what = ReadTable(table=table, stored=StoredTable.of(table), wanted=wanted)
     return _Found(what=what, born=born_at(session, *name), by=by, keep=keep)
@@ -160,10 +158,12 @@ def _column_of(expression: str, taken: Callable[[str], bool]) -> str:
     return name
 
 
-def folder_of(config: MigrationConfig, name: Name) -> str:
-    """Return the folder of one table's archive: ``schema.table`` below ``--archive-to``."""
-    plain = quote(".".join(name), safe="").replace("%", "_")
-    return f"{config.archive_to.rstrip('/')}/{plain}"
+def _named(value: str) -> str:
+    """Return SQL of a value that can be a folder's name; its digest where it is long or no text."""
+    text = f"CAST({value} AS CHAR)"
+    odd = f"(LENGTH({text}) > {_LONGEST_NAME} OR {text} REGEXP '[[:cntrl:]]')"
+    digest = f"CONCAT('sha256-', LEFT(SHA2({value}, 256), 16))"
+    return f"IF({value} IS NULL, NULL, IF({text} IS NULL OR {odd}, {digest}, {text}))"
 
 
 def _slots(config: MigrationConfig) -> int:
@@ -173,7 +173,7 @@ def _slots(config: MigrationConfig) -> int:
 
 def _archive(run: Run, found: _Found, name: Name, slots: int) -> None:
     table = found.what.table
-    path = folder_of(run.config, name)
+    path = archive_folder(run.config.archive_to, name)
     run.tell(ArchiveBegun(archived=table.full_name, folder=path))
     context = run.engines.context(run.show)
     total = table.estimated_rows or None
@@ -228,32 +228,22 @@ def archive(
 
     Raises SpiritError with the exit code of the process (R16).
     """
-    switch = stop or StopSwitch()
     reporter = Reporters([reporter])
-    run = Run(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
-
-    def completed() -> MigrationReport:
-        run.complete()
-        return run.report
-
-    with told(
-        config.records.report_json,
+    run = Run(
+        config,
         reporter,
-        begun=run_begun("archive", config.connection),
-        broke=run.broke,
-        completed=completed,
-    ):
-        run_command(
-            lambda: _archive_table(run),
-            stop=switch,
-            reporter=reporter,
-            status=run.snapshots.take,
-            left_at_once=lambda: Interrupted(
-                signal.SIGINT, hint="the table is as it was; the same command carries on"
-            ),
-            hurry=run.hurry,
-        )
-    return run.report
+        engine_factory=engine_factory or SparkEngine,
+        stop=stop or StopSwitch(),
+    )
+    return run_to_its_end(
+        run,
+        reporter,
+        "archive",
+        lambda: _archive_table(run),
+        left_at_once=lambda: Interrupted(
+            signal.SIGINT, hint="the table is as it was; the same command carries on"
+        ),
+    )
 
 
 def _archive_table(run: Run) -> None:

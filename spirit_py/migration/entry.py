@@ -10,12 +10,11 @@ from spirit_py import __version__
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.migration import run_migration
-from spirit_py.migration.run import Run
+from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.mysql.connect import client_version
-from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.java import require_java
-from spirit_py.status.report import MigrationReport, installed, run_begun, told
+from spirit_py.status.report import installed
 from spirit_py.status.reporters import Reporters
 from spirit_py.threads import StopSwitch
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter, SwappedAlong
     from spirit_py.events.event import Gate
     from spirit_py.spark.gang import GangEngine
+    from spirit_py.status.report import MigrationReport
 
 
 def migrate(
@@ -43,31 +43,22 @@ def migrate(
     is asked before the tables are changed, and ``along``, which needs ``no_shortcut``, is swapped
     in the same RENAME. Raises SpiritError with the exit code of the process (R16).
     """
-    switch = stop or StopSwitch()
     reporter = Reporters([reporter])
-    factory = engine_factory or SparkEngine
-    run = Run(config, reporter, engine_factory=factory, stop=switch, gate=gate, along=along)
-
-    def completed() -> MigrationReport:
-        run.complete()
-        return run.report
-
-    with told(
-        config.records.report_json,
+    run = Run(
+        config,
         reporter,
-        begun=run_begun("migrate", config.connection),
-        broke=run.broke,
-        completed=completed,
-    ):
-        run_command(
-            lambda: run_migration(run),
-            stop=switch,
-            reporter=reporter,
-            status=run.snapshots.take,
-            left_at_once=lambda: _left_at_once(run),
-            hurry=run.hurry,
-        )
-    return run.report
+        engine_factory=engine_factory or SparkEngine,
+        stop=stop or StopSwitch(),
+        gate=gate,
+        along=along,
+    )
+    return run_to_its_end(
+        run,
+        reporter,
+        "migrate",
+        lambda: run_migration(run),
+        left_at_once=lambda: _left_at_once(run),
+    )
 
 
 def _left_at_once(run: Run) -> SpiritError:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.control.settings import SETTINGS
 from spirit_py.migration.facts import Broken, Counted, Fact, LockHeldUp, WaitsFor
@@ -18,7 +18,8 @@ from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_own_statements
 from spirit_py.phases import Phase, planned_phases
-from spirit_py.status.report import MigrationReport, versions
+from spirit_py.signals import run_command
+from spirit_py.status.report import MigrationReport, run_begun, told, versions
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 if TYPE_CHECKING:
@@ -202,3 +203,39 @@ class Run(Job):
         for finding in findings:
             text = f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause
             self.warn(text, code=finding.code)
+
+
+def run_to_its_end(
+    run: Run,
+    reporter: Reporter,
+    command: str,
+    work: Callable[[], None],
+    *,
+    left_at_once: Callable[[], SpiritError],
+) -> MigrationReport:
+    """Do a command's work under its signals and its display; write and return the report.
+
+    Raises SpiritError with the exit code of the process (R16): ``left_at_once`` that of one who
+    does not wait for the end.
+    """
+
+    def completed() -> MigrationReport:
+        run.complete()
+        return run.report
+
+    with told(
+        run.config.records.report_json,
+        reporter,
+        begun=run_begun(command, run.config.connection),
+        broke=run.broke,
+        completed=completed,
+    ):
+        run_command(
+            work,
+            stop=run.stop,
+            reporter=reporter,
+            status=run.snapshots.take,
+            left_at_once=left_at_once,
+            hurry=run.hurry,
+        )
+    return run.report

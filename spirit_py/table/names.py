@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from spirit_py.classes import dataclass
 
@@ -126,3 +127,9 @@ class Swap(OfTable):
         source = mapping.source
         old = old or AuxiliaryNames.of(source.name).old
         return cls(schema=source.schema, table=source.name, new=mapping.target.name, old=old)
+
+
+def archive_folder(archive_to: str, name: Name) -> str:
+    """Return the folder of one table's archive: ``schema.table`` below ``--archive-to``."""
+    plain = quote(".".join(name), safe="").replace("%", "_")
+    return f"{archive_to.rstrip('/')}/{plain}"

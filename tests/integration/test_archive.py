@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import random
+import re
 import signal
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -285,17 +286,37 @@ def test_an_old_table_is_not_dropped_without_its_archive(db, spark_engine, tmp_p
     assert_nothing_left(db)
 
 
-def test_an_archive_that_fails_leaves_the_old_table(db, spark_engine, tmp_path):
+def test_an_archive_that_fails_leaves_the_old_table(db, spark_engine, tmp_path, monkeypatch):
     """The change is done, the error says so, and the rows are all there."""
     make_days(db, 200)
     wanted = left_out(db)
-    (tmp_path / f"{db.name}.t").mkdir()
-    (tmp_path / f"{db.name}.t" / "mine.parquet").write_text("not ours")
+
+    def of_somebody_else() -> None:
+        (tmp_path / f"{db.name}.t").mkdir()
+        (tmp_path / f"{db.name}.t" / "mine.parquet").write_text("not ours")
+
+    once_at(monkeypatch, "cutover.renamed", of_somebody_else)
     asked = archiving(db, tmp_path, KEEP, alter="ADD COLUMN w INT")
     with pytest.raises(ArchiveFailure, match=r"the old table is kept: .* it is not empty"):
         migrate_here(spark_engine, asked)
     assert left_out(db, "_t_old") == wanted
     assert (tmp_path / f"{db.name}.t" / "mine.parquet").read_text() == "not ours"
+
+
+@pytest.mark.parametrize("what", ["a file", "a pattern"])
+def test_a_folder_that_would_be_refused_after_the_swap_is_refused_before(
+    db, spark_engine, tmp_path, what
+):
+    """One that is not empty, such as last month's, and a name that Spark reads as many."""
+    make_days(db, 50)
+    folder = tmp_path / ("a" if what == "a file" else "a{b,c}")
+    (folder / f"{db.name}.t").mkdir(parents=True)
+    (folder / f"{db.name}.t" / "rows.parquet").write_text("of last month")
+    asked = archiving(db, folder, KEEP, alter="ADD COLUMN w INT")
+    with pytest.raises(Refusal, match="is not empty" if what == "a file" else "many folders"):
+        migrate_here(spark_engine, asked)
+    assert "w" not in db.query("SHOW CREATE TABLE t")[0][1].split("`")
+    assert_nothing_left(db)
 
 
 def _flip_a_byte(file: Path) -> None:
@@ -385,6 +406,27 @@ def test_files_are_parted_by_an_expression(db, spark_engine, tmp_path):
     assert report.archived[0]["rows"] == 1000
 
 
+@pytest.mark.slow
+def test_a_value_that_is_no_name_of_a_folder_has_its_digest_there(db, spark_engine, tmp_path):
+    """A long one, bytes that are no text, and one with a line's end."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARBINARY(400))")
+    values = {1: b"plain", 2: b"x" * 300, 3: b"\xff\x00\xfe", 4: b"a\nb", 5: None}
+    for key, value in values.items():
+        db.execute("INSERT INTO t VALUES (%s, %s)", (key, value))
+    report = archive_here(archiving(db, tmp_path, archive_by="v"), spark_engine)
+    assert report.archived[0]["rows"] == len(values)
+    folder = tmp_path / f"{db.name}.t"
+    found = query(
+        f"SELECT id, v FROM read_parquet('{folder}/*/*.parquet', hive_partitioning = false)"
+    )
+    assert {key: value if value is None else bytes(value) for key, value in found} == values
+    names = {one.name for one in folder.iterdir() if one.name.startswith("v_=")}
+    assert len(names) == len(values)
+    others = names - {"v_=plain", "v_=__HIVE_DEFAULT_PARTITION__"}
+    assert len(others) == 3
+    assert all(re.fullmatch(r"v_=sha256-[0-9a-f]{16}", one) for one in others)
+
+
 KEYS = [
     "CREATE TABLE t (id INT, at DATE, v VARCHAR(20))",
     "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL, PRIMARY KEY (v, id))",
@@ -417,16 +459,18 @@ def test_strange_names_are_kept(db, spark_engine, tmp_path):
     """Names of columns that Spark would read otherwise, and one that the program itself uses."""
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, `a b` INT, `c``d` DATE, `e.f` TEXT, `_mysql` INT,"
-        " `gé,;` GEOMETRY, `it's` DATETIME(3), `\\x` DATE)"
+        " `gé,;` GEOMETRY, `it's` DATETIME(3), `\\x` DATE,"
+        " `_metadata` INT, `${spark.app.name}` INT)"
     )
     db.execute(LOOSE)
     db.execute(
         "INSERT INTO t VALUES (1, 2, '0000-00-00', 'x', 3, ST_GeomFromText('POINT(1 2)', 4326),"
-        " '2026-02-31 01:02:03.5', '2026-00-00')"
+        " '2026-02-31 01:02:03.5', '2026-00-00', 4, 5)"
     )
     archive_here(archiving(db, tmp_path), spark_engine)
     (row,) = read_back(tmp_path, db)
     assert (row["a b"], row["e.f"], row["_mysql"]) == (2, "x", 3)
+    assert (row["_metadata"], row["${spark.app.name}"]) == (4, 5)
     assert dict(row["__mysql"]) == {
         "c`d": "0000-00-00",
         "gé,;": "4326",

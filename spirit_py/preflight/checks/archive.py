@@ -13,11 +13,13 @@ from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.spark.java import require_java
 from spirit_py.spark.settings import single_machine
+from spirit_py.table.names import archive_folder
 
 if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
 
 _LOCAL: Final = "file:"
+_GLOBS: Final = frozenset("*?[]{}\\")
 
 
 def archive(context: PreflightContext) -> Findings:
@@ -27,6 +29,7 @@ def archive(context: PreflightContext) -> Findings:
         return
     try:
         require_archivable(config)
+        _require_empty(Path(archive_folder(config.archive_to, (context.schema, context.table))))
         if config.archive_by:
             code = ErrorCode.ARCHIVE_REFUSED
             given = Given(option="--archive-by", text=config.archive_by, code=code)
@@ -46,7 +49,12 @@ def require_archivable(config: MigrationConfig) -> None:
             "pip install 'spirit-py[archive]'",
         )
     path = config.archive_to
-    if ":" in path and not path.startswith(_LOCAL):
+    if globs := _GLOBS.intersection(path):
+        raise _refusal(
+            f"{path} has {' '.join(sorted(globs))}, with which Spark names many folders",
+            "name another folder",
+        )
+    if not _is_local(path):
         return
     if not single_machine(config):
         raise _refusal(
@@ -54,10 +62,26 @@ def require_archivable(config: MigrationConfig) -> None:
             " others",
             "name a folder that all of them reach, such as s3a://... or hdfs://...",
         )
-    folder = Path(path.removeprefix(_LOCAL)).absolute()
+    folder = _local(path)
     there = next(one for one in (folder, *folder.parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise _refusal(f"{there} is no folder that can be written", "name another folder")
+
+
+def _require_empty(folder: Path) -> None:
+    """Refuse a folder of this machine that has something: it would be refused after the swap."""
+    if _is_local(str(folder)) and (there := _local(str(folder))).is_dir() and any(there.iterdir()):
+        raise _refusal(
+            f"{there} is not empty", "name a folder for this archive alone, such as one of its day"
+        )
+
+
+def _is_local(path: str) -> bool:
+    return ":" not in path or path.startswith(_LOCAL)
+
+
+def _local(path: str) -> Path:
+    return Path(path.removeprefix(_LOCAL)).absolute()
 
 
 def _refusal(cause: str, remedy: str) -> Refusal:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 from spirit_py.archiving.archive import Tally
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
-from spirit_py.migration.archive import _column_of, folder_of
+from spirit_py.migration.archive import _column_of
+from spirit_py.table.names import archive_folder
 from tests.kits.definitions import column, table
 
 
@@ -37,9 +36,8 @@ def test_hashes_of_rows_are_joined_in_any_order():
 
 def test_folders_have_plain_names():
     """Of the table below the folder that was given, and of an expression."""
-    config: Any = SimpleNamespace(archive_to="s3a://bucket/x/")
-    assert folder_of(config, ("shop", "orders")) == "s3a://bucket/x/shop.orders"
-    assert folder_of(config, ("shop", "a/b c")) == "s3a://bucket/x/shop.a_2Fb_20c"
+    assert archive_folder("s3a://bucket/x/", ("shop", "orders")) == "s3a://bucket/x/shop.orders"
+    assert archive_folder("s3a://bucket/x/", ("shop", "a/b c")) == "s3a://bucket/x/shop.a_2Fb_20c"
     assert _column_of("YEAR(created_at)", lambda _: False) == "year_created_at"
     assert _column_of("`é`", lambda _: False) == "part"
     assert _column_of("v", lambda name: name == "v") == "v_"
