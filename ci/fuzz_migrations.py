@@ -101,7 +101,9 @@ def player() -> Any:
                 yield functools.partial(
                     judge,
                     server=server,
-                    migrate=functools.partial(migrate, engine=engine, folder=Path(folder)),
+                    migrate=functools.partial(
+                        migrate, engine=engine, folder=Path(folder), archives=True
+                    ),
                 )
         finally:
             engine.stop()

@@ -8,9 +8,11 @@ import time
 import traceback
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import MySQLdb
+from pyarrow.parquet import ParquetFile
 
 from mysql_words import version_number
 from spirit_py.config import FeedOptions
@@ -174,14 +176,22 @@ def _under_load(
 
 def _changed(case: Case, oracle: Oracle, outcome: Outcome) -> tuple[str, object]:
     """Judge a run that says that the table is changed."""
-    native = NativeAlter(statement=case.native_statement(), keyless=False)
+    keep = case.expect.keep
+    left_out = f"NOT (({keep}) IS TRUE)" if keep else ""
+    native = NativeAlter(statement=case.native_statement(), keyless=False, counted=left_out)
     try:
-        oracle.judge(native)
+        judged = oracle.judge(native)
     except OracleError as error:
         return "wrong", error
     except MySQLdb.Error as error:
         return "accepted", f"exit code 0, and a native ALTER says {error}"
     report = outcome.report
+    for archive in report["archived"]:
+        files = Path(archive["folder"].removeprefix("file:")).glob("*.parquet")
+        rows = sum(ParquetFile(file).metadata.num_rows for file in files)
+        if not judged.counted == archive["rows"] == rows:
+            counts = f"{archive['rows']} archived, {rows} in files"
+            return "wrong", f"{judged.counted} rows are left out, {counts}"
     seen = {name: report[name] for name in ("differences_found", "chunks_repaired")}
     if any(seen.values()):
         return "wrong", f"{seen}: {report.get('difference_examples')}"

@@ -146,10 +146,17 @@ def migrate(
     *,
     engine: GangEngine,
     folder: Path,
+    archives: bool = False,
 ) -> Outcome:
-    """Run the command in this process, on the engine of the tests."""
+    """Run the command in this process, on the engine of the tests.
+
+    Args:
+        archives: archive what ``--keep`` leaves out in the folder, below the schema's name.
+    """
     path = folder / "report.json"
     arguments = [*case_arguments(case, db), "--report-json", str(path)]
+    if archives and case.expect.keep:
+        arguments += ["--archive-to", str(folder / db.name)]
     config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=feed or (LATE_FEED if case.timing.deferred else FEED))
     reporter = RecordingReporter()

@@ -62,6 +62,7 @@ class NativeAlter:
         keyless: take the twin's keys away for the replay.
         rows_from_setup: run the setup's INSERTs in the twin and replay only what came after it.
         probes: statements that are run on both in the end; they must have the same effects.
+        counted: a condition; the twin's rows for which it is true are counted before the ALTER.
     """
 
     statement: str
@@ -71,15 +72,17 @@ class NativeAlter:
     keyless: bool = True
     rows_from_setup: bool = False
     probes: tuple[Probe, ...] = ()
+    counted: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the oracle saw when everything was right."""
+    """What the oracle saw when everything was right; ``counted`` of the twin before its ALTER."""
 
     rows: int
     events_before: int
     events_after: int
+    counted: int = 0
 
 
 class Oracle:
@@ -161,6 +164,7 @@ class Oracle:
         if native.rows_from_setup:
             before = [change for change in before if change.end > self.began]
         self._fill(frame, before, native)
+        counted = self._counted(native) if native.counted else 0
         if native.statement:
             self._alter(native)
         with self._session() as run:
@@ -171,7 +175,16 @@ class Oracle:
             attached.assert_no_orphan(run, self.schema)
         if native.probes:
             self._probe(native)
-        return Judgement(rows=rows, events_before=len(before), events_after=len(after))
+        return Judgement(
+            rows=rows, events_before=len(before), events_after=len(after), counted=counted
+        )
+
+    def _counted(self, native: NativeAlter) -> int:
+        with self._session() as run:
+            for statement in native.session:
+                run(statement)
+            table = f"{quoted(self.twin)}.{quoted(self.changed[0])}"
+            return int(run(f"SELECT COUNT(*) FROM {table} WHERE {native.counted}")[0][0])
 
     def _tables(self, run: Any, schema: str) -> list[tuple[str, str]]:
         """Return the tables in the schemas of the case or of its twin."""
