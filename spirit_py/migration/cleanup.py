@@ -26,6 +26,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
+from spirit_py.mysql.tables.definition import stored_name
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
 from spirit_py.mysql.tables.new_table import is_own_sentinel
 from spirit_py.sql import quote_table
@@ -89,6 +90,7 @@ def clean_up(
     """
     with connect_first(options, role="cleanup", read_timeout=600) as session:
         require_one_server(session, options)
+        database, table = stored_name(session, database, table)
         grants = read_grants(session)
         grants.require(_NEEDED, database, HIDDEN, astuple(AuxiliaryNames.of(table)))
         tables, _ = _migration(session, (database, table))

@@ -31,7 +31,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
-from spirit_py.mysql.tables.definition import near_name
+from spirit_py.mysql.tables.definition import near_name, stored_name
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -81,6 +81,7 @@ def migrations(
     # A table whose definition is being changed is waited for a second.
     with connect_first(options, role="status", read_timeout=60, lock_wait_timeout=1) as session:
         listing = _Listing(session, options, max_age)
+        database, table = stored_name(session, database, table)
         names = AuxiliaryNames.of(table)
         if table:
             listing.grants.require(("SELECT",), database, HIDDEN, astuple(names))

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.mysql.capabilities import Capability
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.session import Session
 from spirit_py.mysql.tables.deferred_indexes import set_build_buffer, set_build_threads
 from spirit_py.plan import make_plan
 from spirit_py.preflight.checks import server_settings
 from spirit_py.throttle.server import redo_use
-from tests.kits.capabilities import lack
+from tests.kits.capabilities import answer, lack
 from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for
 from tests.kits.resume import start
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OLD = (
     Capability.INSTANT_COLUMNS,
@@ -37,17 +33,6 @@ def table(db):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY (a))")
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
     return db
-
-
-def answer(monkeypatch: pytest.MonkeyPatch, answers: dict[str, list[tuple[Any, ...]]]) -> None:
-    """Have the server answer so to statements that begin like that."""
-    query: Callable[..., Any] = Session.query
-
-    def answered(self: Session, sql: str, parameters: Any = None) -> Any:
-        given = [answers[begin] for begin in answers if sql.startswith(begin)]
-        return given[0] if given else query(self, sql, parameters)
-
-    monkeypatch.setattr(Session, "query", answered)
 
 
 def test_a_table_is_copied_and_swapped_without_a_guard(table, engine, monkeypatch):

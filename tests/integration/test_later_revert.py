@@ -21,6 +21,7 @@ from spirit_py.plan import make_plan
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
+from tests.kits.capabilities import answer
 from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
@@ -244,6 +245,18 @@ def test_a_grace_that_is_over_ends_the_way_back(kept):
     assert kept.migrate(drop_old_after=0.5).end().outcome == "done"
     with pytest.raises(Refusal, match="is not noted"):
         kept.revert()
+
+
+def test_a_name_is_taken_as_the_server_stores_it(kept, monkeypatch):
+    """With lower_case_table_names=1 in lower case, however it is written."""
+    kept.migrate(drop_old_after=math.inf).end()
+    answer(monkeypatch, {"SELECT @@GLOBAL.lower_case_table_names": [(1,)]})
+    given = {"database": kept.db.name.upper(), "table": "T"}
+    (shown,) = migrations(connection_options(kept.db), **given, max_age=HOUR)
+    assert shown.tables == (f"{kept.db.name}.t",)
+    kept.revert(table="T")
+    assert kept.rows() == FIRST
+    assert set(tables(kept.db)) == {"t"}
 
 
 def test_as_long_as_the_drop_is_held_back_the_old_table_can_be_swapped_back(kept):

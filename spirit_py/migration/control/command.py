@@ -19,6 +19,7 @@ from spirit_py.migration.listing import require_name
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
+from spirit_py.mysql.tables.definition import stored_name
 from spirit_py.signals import stop_on_signals
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
@@ -108,6 +109,7 @@ def control(
         stop_on_signals(stop),
         connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session,
     ):
+        database, table = stored_name(session, database, table)
         Asking(session, database, table, stop, say).ask(verb, arguments)
 
 

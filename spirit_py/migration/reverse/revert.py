@@ -37,6 +37,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
+from spirit_py.mysql.tables.definition import stored_name
 from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
@@ -198,8 +199,7 @@ class Revert(Job):
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self._began = time.monotonic()
-        self._lock_name = lock_name("migration", config.database, config.table)
-        self._name = f"{config.database}.{config.table}"
+        self._named((config.database, config.table))
         self._waits = Wait()
         self._keeper: Keeper | None = None
 
@@ -207,6 +207,10 @@ class Revert(Job):
     def table(self) -> str:
         """The table that was named."""
         return self._name
+
+    def _named(self, name: Name) -> None:
+        self._names, self._name = name, ".".join(name)
+        self._lock_name = lock_name("migration", *name)
 
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
@@ -235,6 +239,7 @@ class Revert(Job):
         with self.stack:
             with self.first_session("revert", read_timeout=_READ_SECONDS) as session:
                 require_one_server(session, self.config.connection)
+                self._named(stored_name(session, *self._names))
                 found = self._find(session)
                 known = old_tables(session, found)
                 holder = named_lock_holder(session, self._lock_name)
@@ -248,11 +253,11 @@ class Revert(Job):
             self._take_over(found, known)
 
     def _find(self, session: Session) -> ReverseRecord:
-        record = find_reverse(session, self.config.database, self.config.table)
+        record = find_reverse(session, *self._names)
         if record is None:
-            names = astuple(AuxiliaryNames.of(self.config.table))
-            read_grants(session).require(("SELECT",), self.config.database, HIDDEN, names)
-            require_name(session, self.config.database, self.config.table)
+            names = astuple(AuxiliaryNames.of(self._names[1]))
+            read_grants(session).require(("SELECT",), self._names[0], HIDDEN, names)
+            require_name(session, *self._names)
             raise Refusal(
                 f"{self._name} cannot be swapped back: no reverse replication of it runs, and the"
                 " place of a swap is not noted",
@@ -331,7 +336,7 @@ class Revert(Job):
             label = self.config.connection.label
             end_earlier_sessions(session, label, tokens=tokens, warn=self.warn)
             settle_left(self, session, names)
-            latest = find_reverse(session, self.config.database, self.config.table)
+            latest = find_reverse(session, *self._names)
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)
             where = where_is(session, record, None if latest else known)

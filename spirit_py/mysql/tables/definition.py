@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.table.names import Name
 
 _COLUMNS = """
 SELECT c.COLUMN_NAME, c.ORDINAL_POSITION, LOWER(c.DATA_TYPE), c.COLUMN_TYPE, c.IS_NULLABLE,
@@ -89,6 +90,13 @@ def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> s
     among = ", ".join(["%s"] * len(names))
     rows = session.query(f"{_NAMES} AND TABLE_NAME IN ({among})", (schema, *names))
     return {str(name) for (name,) in rows}
+
+
+def stored_name(session: SqlSession, schema: str, table: str) -> Name:
+    """Return a name as the server has it: in lower case where it stores all names so."""
+    if session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] == 1:
+        return schema.lower(), table.lower()
+    return schema, table
 
 
 def near_name(session: SqlSession, schema: str, table: str) -> str:
