@@ -22,10 +22,10 @@ class Killed(BaseException):
     """No program code handles it."""
 
 
-@pytest.fixture(scope="module")
-def pair():
+@pytest.fixture(scope="module", params=[True, False], ids=["gtid", "file"])
+def pair(request):
     """Run a source and a replica, which takes no writes of others."""
-    with replicated_pair() as both:
+    with replicated_pair(gtid=request.param) as both:
         both.at.execute("CREATE DATABASE r")
         both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
         both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
