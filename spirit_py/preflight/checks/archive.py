@@ -69,8 +69,12 @@ def require_archivable(config: MigrationConfig) -> None:
 
 
 def _require_empty(folder: Path) -> None:
-    """Refuse a folder of this machine that has something: it would be refused after the swap."""
-    if _is_local(str(folder)) and (there := _local(str(folder))).is_dir() and any(there.iterdir()):
+    """Refuse a folder of this machine that has a file: it would be refused after the swap."""
+    if not _is_local(str(folder)) or not (there := _local(str(folder))).is_dir():
+        return
+    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        raise _refusal(f"{there} is no folder that can be written", "name another folder")
+    if any(one.is_file() for one in there.rglob("*")):
         raise _refusal(
             f"{there} is not empty", "name a folder for this archive alone, such as one of its day"
         )
