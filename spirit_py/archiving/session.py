@@ -28,8 +28,7 @@ _SETTINGS: Final = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # Names of columns are the server's: ``${x}`` is one, and case is told apart by more rules.
-    "spark.sql.variable.substitute": "false",
+    # The server tells names of columns apart by its own rules.
     "spark.sql.caseSensitive": "true",
     # A damaged page whose values can still be read is damaged (measured: zstd's last bytes).
     "parquet.page.write-checksum.enabled": "true",

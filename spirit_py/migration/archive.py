@@ -28,11 +28,11 @@ from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts, require_mysql
-from spirit_py.mysql.tables.definition import near_name, read_table
+from spirit_py.mysql.tables.definition import near_name, read_table, stored_name
 from spirit_py.mysql.tables.identity import born_at
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
-from spirit_py.preflight.checks.archive import require_archivable
+from spirit_py.preflight.checks.archive import require_archivable, require_names
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.spark.engine import SparkEngine
@@ -132,6 +132,7 @@ def _read(
             " its own",
             error_code=ErrorCode.NO_SUCH_TABLE,
         )
+    require_names(table)
     keep = by = None
     if config.modes.keep:
         given = Given(option="--keep", text=config.modes.keep, named=named)
@@ -248,10 +249,10 @@ def archive(
 
 def _archive_table(run: Run) -> None:
     config = run.config
-    name = (config.database, config.table)
     with run.stack:
         with run.first_session("driver") as session:
             require_one_server(session, config.connection)
+            name = stored_name(session, config.database, config.table)
             facts = read_facts(session)
             require_mysql(facts)
             require_archivable(config)

@@ -16,7 +16,6 @@ from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
-from spirit_py.estimates import likely_sizes
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes
@@ -30,7 +29,7 @@ from spirit_py.mysql.faults import (
 )
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.tables.guard_column import row_versions
+from spirit_py.mysql.tables.guard_column import file_bytes, row_versions
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
 from spirit_py.preflight.clauses import why_not_metadata_only
@@ -181,15 +180,21 @@ def probe_shortcut(
 def why_rebuilt(session: SqlSession, context: PreflightContext) -> str:
     """Return why a small table is copied where INSTANT would do; empty where it is not.
 
-    Only a table that nothing is attached to, and which a copy could not refuse for that.
+    Only a table with a primary key that nothing is attached to: others a copy may refuse.
     """
-    source, statement = context.source, context.statement
+    source = context.source
     table = (source.schema, source.name)
-    if not (statement.added or statement.dropped):
+    if source.primary_key is None or context.config.snapshot_guard == "on":
         return ""
+    if not any(_takes_version(source, one) for one in context.statement.parsed):
+        return ""
+    used = row_versions(session, *table)
     most = most_row_versions(context.facts.version)
-    used = row_versions(session, *table) or 0
-    if most - used > most * _LEFT or sum(likely_sizes(source)) > REBUILT_BYTES:
+    if used is None or most - used > most * _LEFT:
+        return ""
+    # Statistics may be old; the file is as large as it is.
+    size = file_bytes(session, *table)
+    if size is None or size > REBUILT_BYTES:
         return ""
     # What the account may not see may be attached.
     if excused(lambda: keys_around(session, *table), (None,), access_denied):
@@ -200,6 +205,15 @@ def why_rebuilt(session: SqlSession, context: PreflightContext) -> str:
         f"{most - used} of {most} row versions are left, each INSTANT takes one, and a copy of so"
         " small a table gives all of them again"
     )
+
+
+def _takes_version(source: TableSchema, clause: Clause) -> bool:
+    """Return whether a clause takes a row version: columns that are VIRTUAL take none."""
+    if clause.kind is ClauseKind.ADD_COLUMN:
+        return " as (" not in f" {clause.body}"
+    if clause.kind is not ClauseKind.DROP_COLUMN or not source.has_column(clause.name):
+        return False
+    return not source.column(clause.name).generated
 
 
 def _choose(

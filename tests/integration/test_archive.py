@@ -460,23 +460,33 @@ def test_strange_names_are_kept(db, spark_engine, tmp_path):
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, `a b` INT, `c``d` DATE, `e.f` TEXT, `_mysql` INT,"
         " `gé,;` GEOMETRY, `it's` DATETIME(3), `\\x` DATE,"
-        " `_metadata` INT, `${spark.app.name}` INT)"
+        " `_metadata` INT)"
     )
     db.execute(LOOSE)
     db.execute(
         "INSERT INTO t VALUES (1, 2, '0000-00-00', 'x', 3, ST_GeomFromText('POINT(1 2)', 4326),"
-        " '2026-02-31 01:02:03.5', '2026-00-00', 4, 5)"
+        " '2026-02-31 01:02:03.5', '2026-00-00', 4)"
     )
     archive_here(archiving(db, tmp_path), spark_engine)
     (row,) = read_back(tmp_path, db)
     assert (row["a b"], row["e.f"], row["_mysql"]) == (2, "x", 3)
-    assert (row["_metadata"], row["${spark.app.name}"]) == (4, 5)
+    assert row["_metadata"] == 4
     assert dict(row["__mysql"]) == {
         "c`d": "0000-00-00",
         "gé,;": "4326",
         "it's": "2026-02-31 01:02:03.500000",
         "\\x": "2026-00-00",
     }
+
+
+def test_a_name_that_the_files_would_not_have_is_refused(db, spark_engine, tmp_path):
+    """Hadoop puts its settings in the place of ``${...}``."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, `${spark.app.name}` INT)")
+    with pytest.raises(Refusal, match="would have another name"):
+        archive_here(archiving(db, tmp_path), spark_engine)
+    with pytest.raises(Refusal, match="would have another name"):
+        migrate_here(spark_engine, archiving(db, tmp_path, "id > 1", alter="ADD w INT"))
+    assert_nothing_left(db)
 
 
 def test_nothing_to_archive_is_proved_too(db, spark_engine, tmp_path):

@@ -170,4 +170,5 @@ def migrate(
     finally:
         print(reporter.text)  # noqa: T201 -- shown when the case fails
     report = json.loads(path.read_text())
+    assert len(report["archived"]) == (1 if config.archive_to else 0)
     return Outcome(exit_code=0, text=reporter.text, report=report)

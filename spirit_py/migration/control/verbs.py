@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +57,14 @@ class Verbs(Carrier):
 
         ``spirit-py revert`` asks only where the place of a swap is written down.
         """
-        run, config = self._run, self._run.config
-        if request.verb != REVERT or run.state.phase in {Phase.GRACE, Phase.CLEANUP, Phase.DONE}:
+        run, config, phase = self._run, self._run.config, self._run.state.phase
+        if request.verb != REVERT or (run.keeper is not None and not run.keeper.hands_over):
             return True
-        keeps = config.keep_old_current or config.drop_old_after
-        return not (keeps and (run.keeper is None or run.keeper.hands_over))
+        if math.isinf(config.drop_old_after):
+            # The revert takes over when the process has ended.
+            return False
+        keeps = config.keep_old_current or config.drop_old_after or phase is Phase.KEEP
+        return not keeps or phase in {Phase.GRACE, Phase.CLEANUP, Phase.DONE}
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked; a revert is asked for by ``spirit-py revert``, not by ``ctl``."""

@@ -298,7 +298,7 @@ def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo 
                 _await_drop(run, names, back)
             if back is None or back.closed():
                 return False
-        if not kept:
+        if not kept and left > 0:
             due = time.monotonic() + left
             kept = f"is {OldTableRecord(swapped_at=0.0, until=until)}"
             run.tell(OldTableWaits(said=f"{names} {kept}", seconds=round(left, 1)))
@@ -314,11 +314,12 @@ def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo 
 
 def _await_drop(run: Run, names: str, back: SwapsBackToo) -> None:
     """Wait until nothing holds back the drop that is due, or a revert asks."""
-    with throttled(run, Work.DROP):
+    with after_change(", as cleanup does"), throttled(run, Work.DROP):
         while not back.asked and (reason := run.pace.reason(Work.DROP)):
             run.show(f"{reason} (drop of {names})")
             if run.stop.wait(_PACE_SECONDS):
                 _stopped(run, f"the drop of {names} is due")
+    run.show("")
 
 
 def _stopped(run: Run, when: str) -> None:

@@ -10,7 +10,13 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.capabilities import Capability, most_row_versions
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.faults import Disposition, access_denied, disposition, excused
+from spirit_py.mysql.faults import (
+    NO_SUCH_COLUMN,
+    Disposition,
+    access_denied,
+    disposition,
+    excused,
+)
 from spirit_py.mysql.tables.identity import stored_like
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 
@@ -30,6 +36,9 @@ _DEFINITION: Final = re.compile(
 _VERSIONS: Final = """
 SELECT MAX(TOTAL_ROW_VERSIONS) FROM information_schema.INNODB_TABLES
 WHERE NAME LIKE %s ESCAPE '|' OR NAME LIKE %s ESCAPE '|'"""
+_FILE_BYTES: Final = """
+SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_TABLESPACES
+WHERE NAME LIKE %s ESCAPE '|' OR NAME LIKE %s ESCAPE '|'"""
 #: A column that is added takes one, and one that is dropped another.
 _NEEDED_VERSIONS: Final = 2
 #: Measured on 9.7: INSTANT adds none to a table that has as many.
@@ -45,8 +54,21 @@ def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
     """Return how many row versions a table, or one that looks alike, has used; None for unknown."""
     name = f"{stored_like(schema)}/{stored_like(table)}"
     asked = partial(session.query, _VERSIONS, (name, f"{name}#p#%"))
-    ((used,),) = excused(asked, ((None,),), access_denied)
+    ((used,),) = excused(
+        asked,
+        ((None,),),
+        # Before 8.0.29 there are none.
+        lambda fault: access_denied(fault) or fault.code == NO_SUCH_COLUMN,
+    )
     return None if used is None else int(used)
+
+
+def file_bytes(session: SqlSession, schema: str, table: str) -> int | None:
+    """Return the bytes of a table's files, or those of one that looks alike; None for unknown."""
+    name = f"{stored_like(schema)}/{stored_like(table)}"
+    asked = partial(session.query, _FILE_BYTES, (name, f"{name}#p#%"))
+    ((size,),) = excused(asked, ((None,),), access_denied)
+    return None if size is None else int(size)
 
 
 def why_no_version_left(session: SqlSession, schema: str, table: str) -> str:

@@ -17,6 +17,7 @@ from spirit_py.table.names import archive_folder
 
 if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
+    from spirit_py.table.schema import TableSchema
 
 _LOCAL: Final = "file:"
 _GLOBS: Final = frozenset("*?[]{}\\")
@@ -29,6 +30,7 @@ def archive(context: PreflightContext) -> Findings:
         return
     try:
         require_archivable(config)
+        require_names(context.source)
         _require_empty(Path(archive_folder(config.archive_to, (context.schema, context.table))))
         if config.archive_by:
             code = ErrorCode.ARCHIVE_REFUSED
@@ -68,11 +70,22 @@ def require_archivable(config: MigrationConfig) -> None:
         raise _refusal(f"{there} is no folder that can be written", "name another folder")
 
 
+def require_names(table: TableSchema) -> None:
+    """Refuse a column whose name Hadoop's settings would replace in the files (measured)."""
+    for column in table.columns:
+        if "${" in column.name:
+            raise _refusal(
+                f"{table.full_name} cannot be archived: files of Spark would have another name for"
+                f" its column {column.name}",
+                "rename the column",
+            )
+
+
 def _require_empty(folder: Path) -> None:
     """Refuse a folder of this machine that has a file: it would be refused after the swap."""
-    if not _is_local(str(folder)) or not (there := _local(str(folder))).is_dir():
+    if not _is_local(str(folder)) or not (there := _local(str(folder))).exists():
         return
-    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+    if not there.is_dir() or not os.access(there, os.R_OK | os.W_OK | os.X_OK):
         raise _refusal(f"{there} is no folder that can be written", "name another folder")
     if any(one.is_file() for one in there.rglob("*")):
         raise _refusal(
