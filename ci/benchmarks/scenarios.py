@@ -262,7 +262,7 @@ SCENARIOS = _by_name(
             title="the longest write through a rotation of partitions and a new foreign key, with a"
             " SELECT of a minute in front",
             rows=100_000,
-            minutes=4,
+            minutes=6,
             measure=in_place.measure,
         ),
         Scenario(
