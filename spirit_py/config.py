@@ -12,6 +12,8 @@ from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spirit_py.units import Window
 
 GuardMode = Literal["on", "off", "auto"]
@@ -275,7 +277,8 @@ class BatchConfig:
     """Everything that ``migrate`` was asked for with ``--tables`` or ``--statements``.
 
     ``each`` holds for every table; its ``threads`` are those of all tables together. ``statements``
-    is the content of ``file``. ``records`` is about all tables together.
+    is the content of ``file``. ``records`` is about all tables together. ``fleet``: this batch is
+    the part of one server in a change for many, known by a digest; its record outlives it.
     """
 
     each: MigrationConfig
@@ -285,6 +288,38 @@ class BatchConfig:
     file: str = ""
     parallel: int = 1
     on_failure: OnFailure = "stop"
+    records: RecordOptions = field(default_factory=RecordOptions)
+    fleet: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetServer:
+    """One server of a fleet: what it is called, its labels, and its part of the change."""
+
+    name: str
+    batch: BatchConfig
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetConfig:
+    """Everything that ``migrate`` was asked for with ``--servers``.
+
+    ``canary``: so many servers go first, alone; ``waves_by``: the label by which the others go in
+    waves. ``at_once``: the most servers at a time, ``at_once_of`` of each value of a label.
+    ``stop_after``: so many failures after which no server is begun. ``spark``: where the processes
+    of the servers run, on this machine without a master.
+    """
+
+    servers: tuple[FleetServer, ...]
+    asked: str
+    identity: str
+    canary: int = 0
+    waves_by: str = ""
+    at_once: int = 4
+    at_once_of: tuple[tuple[str, int], ...] = ()
+    stop_after: int = 1
+    spark: SparkConfig = field(default_factory=SparkConfig)
     records: RecordOptions = field(default_factory=RecordOptions)
 
 

@@ -22,7 +22,14 @@ from typing import IO, TYPE_CHECKING, Final, cast
 
 from spirit_py.classes import dataclass, field
 from spirit_py.contracts import QuietReporter
-from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
+from spirit_py.events.run import (
+    HookFailed,
+    LogWritten,
+    ProgressMade,
+    RunEnded,
+    Summary,
+    WaveReady,
+)
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token
 from spirit_py.status.plain import json_line
@@ -103,7 +110,8 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     kept = {name: value for name, value in given.items() if not name.startswith(ours)}
     ours_now = {
         "SPIRIT_PY_EVENT": event.name,
-        "SPIRIT_PY_TABLE": one_line(event.table),
+        "SPIRIT_PY_TABLE": one_line(event.table.removeprefix(event.fleet_server).strip()),
+        "SPIRIT_PY_FLEET_SERVER": event.fleet_server,
         "SPIRIT_PY_RUN": run_token(),
     }
     return {os.fsencode(name): os.fsencode(value) for name, value in kept.items()} | {
@@ -194,8 +202,9 @@ _log = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 1000
 _LOOK_SECONDS: Final = 0.1
-#: The last one is handed over by :meth:`Hook.ask`, which waits for the answer.
-_UNHANDED: Final = (ProgressMade, Summary, LogWritten, HookFailed, CutoverReady)
+#: The last ones are handed over by :meth:`Hook.ask`, which waits for the answer.
+_ASKED: Final = (CutoverReady, WaveReady)
+_UNHANDED: Final = (ProgressMade, Summary, LogWritten, HookFailed, *_ASKED)
 """Events that no hook is called with."""
 
 
@@ -307,7 +316,7 @@ class Hook(QuietReporter):
         for line in answer.lines:
             _log.info("hook at %s: %s", event.name, line)
         # The exit code of a veto is an answer, no trouble.
-        refused = isinstance(event, CutoverReady) and answer.trouble == "failed"
+        refused = isinstance(event, _ASKED) and answer.trouble == "failed"
         if answer.trouble and not refused:
             said = f": {answer.lines[0]}" if answer.lines else ""
             self._warn(answer.trouble, f"{answer.why}{said}", event, answer.code)

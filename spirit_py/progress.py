@@ -281,12 +281,17 @@ class MigrationStatus(MigrationProgress):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchStatus:
-    """A snapshot of a batch, with the tables under way and the counts of all."""
+    """A snapshot of a batch, with the tables under way and the counts of all.
+
+    With ``servers`` it is that of a fleet: counts are of servers, and a table's name begins with
+    that of its server, and a space.
+    """
 
     described: str
     elapsed: float
     tables: tuple[MigrationStatus, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    servers: bool = False
 
 
 def under_way(seen: MigrationStatus | BatchStatus) -> tuple[MigrationStatus, ...]:

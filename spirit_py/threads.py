@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import queue
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -17,7 +18,7 @@ from weakref import WeakSet
 from spirit_py.errors import DifferencesFound, OutcomeUnknown, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spirit_py.errors import SpiritError
 
@@ -102,6 +103,24 @@ def every(seconds: float, action: Callable[[], None]) -> Callable[[threading.Eve
             action()
 
     return body
+
+
+def side_by_side(name: str, work: Iterable[Callable[[], None]], threads: int) -> None:
+    """Do all of it, in so many threads at most; none of it may raise."""
+    left: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    for action in work:
+        left.put(action)
+
+    def take(_stopping: threading.Event) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                left.get_nowait()()
+
+    workers = [Background(name, take) for _ in range(min(threads, left.qsize()))]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.wait(None)
 
 
 class StopSwitch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import queue
@@ -46,6 +47,8 @@ T = TypeVar("T")
 
 #: Tries of a note about a table.
 _TRIES: Final = 8
+#: Between two looks whether a pause is over.
+_LOOK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,7 @@ class Batch:
         self._workers: dict[Name, _Worker] = {}
         self._related: dict[Name, frozenset[Name]] = {}
         self._ended: queue.SimpleQueue[Name] = queue.SimpleQueue()
-        self._halted = False
+        self._halted = self._held = False
         self.resumable = False
         self.ended = False
         self._began = time.monotonic()
@@ -96,7 +99,8 @@ class Batch:
             with self._session() as session:
                 self._related = related_tables(session, set(self._waiting))
             while self._begin_all_that_may():
-                self._end(self._ended.get())
+                with contextlib.suppress(queue.Empty):
+                    self._end(self._ended.get(timeout=_LOOK_SECONDS if self._held else None))
         finally:
             self._spark.stop()
             self.ended = True
@@ -105,10 +109,14 @@ class Batch:
     def _begin_all_that_may(self) -> bool:
         while self._begin_next():
             pass
-        return bool(self._workers)
+        return bool(self._workers or self._held)
 
     def _begin_next(self) -> bool:
+        self._held = False
         if self._halted or self.stop.requested or len(self._workers) == self.config.parallel:
+            return False
+        self._held = bool(self._waiting) and self._is_paused()
+        if self._held:
             return False
         name = next_table(self._waiting, self._workers, self._related)
         if name is None:
@@ -120,6 +128,11 @@ class Batch:
         self._workers[name] = _Worker(run=run, thread=thread, share=share)
         thread.start()
         return True
+
+    def _is_paused(self) -> bool:
+        """Whether an operator has paused the fleet, in which no further table begins."""
+        store = self.store if self.config.fleet else None
+        return store is not None and self._step(store.orders).paused
 
     def _table_run(self, change: TableChange, share: int) -> TableRun:
         each, parallel = self.config.each, self.config.parallel

@@ -163,12 +163,13 @@ def _opened(
                     parallel=config.parallel,
                     on_failure=config.on_failure,
                     program=versions()["spirit-py"],
+                    fleet=config.fleet,
                 )
                 store.create(session, begun)
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)
-                report.carry_on(store.begin_again(session))
+                report.carry_on(store.begin_again(session, config.fleet))
             records = _records(plan, earlier)
             store.forget(session, earlier.keys() - records.keys())
             for name, record in records.items():
@@ -231,9 +232,14 @@ def _left_at_once(batch: Batch) -> SpiritError:
 
 
 def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Reporter) -> bool:
-    """Drop the record of a finished batch, or of one that left nothing; return whether it did."""
+    """Drop the record of a finished batch, or of one that left nothing; return whether it did.
+
+    In a fleet the record is what says that this server is done, until all are.
+    """
     states = {one.state for one in batch.records.values()}
     nothing = states == {TableState.PENDING} and not batch.resumable
+    if config.fleet and not nothing:
+        return False
     # After a second SIGINT its thread may still write.
     if not batch.ended or (states != {TableState.DONE} and not nothing):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.store import TableState
+from spirit_py.batch.store import FleetOrders, TableState
 from spirit_py.batch.trial import Step
 from spirit_py.classes import dataclass, field
 from spirit_py.events.run import BatchPlanned, Summary, TablePlanned
@@ -31,7 +31,7 @@ ACTIONS = {
 class PlannedTable:
     """One table of the plan; an earlier run has changed it if ``done``.
 
-    Not ``copied``: the server is expected to change it in place.
+    Not ``copied``: the server is expected to change it in place. ``shape`` is its definition.
     """
 
     change: TableChange
@@ -43,6 +43,7 @@ class PlannedTable:
     index_bytes: int = 0
     refusals: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
+    shape: str = ""
 
     @property
     def passed(self) -> bool:
@@ -67,7 +68,10 @@ class PlannedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
-    """The plan; ``earlier`` are the tables of an earlier run that began this batch."""
+    """The plan; ``earlier`` are the tables of an earlier run that began this batch.
+
+    ``mysql`` is the server's version; ``orders``: of the fleet whose part this is.
+    """
 
     name: str
     server_uuid: str
@@ -75,6 +79,8 @@ class BatchPlan:
     earlier: Mapping[Name, TableRecord] | None = None
     warnings: Mapping[str, list[str]] = field(default_factory=dict)
     room: tuple[str, ...] = ()
+    mysql: str = ""
+    orders: FleetOrders = FleetOrders()
 
     @property
     def left(self) -> tuple[PlannedTable, ...]:
@@ -163,20 +169,20 @@ class UsualDefinitions:
 
     def __init__(self) -> None:
         self._groups: dict[str, Counter[str]] = {}
-        self._of: dict[tuple[str, str], str] = {}
+        self._of: dict[tuple[str, Name], str] = {}
 
-    def add(self, change: TableChange, shape: str) -> None:
-        """Note the definition of a table: its text without the counter."""
+    def add(self, change: TableChange, shape: str, *, server: str = "") -> None:
+        """Note the definition of a table: its text without the counter; of several servers."""
         quoted = change.table.replace("`", "``")
         text = shape.replace(f"CREATE TABLE `{quoted}`", "CREATE TABLE", 1)
         text = text.replace(f"CONSTRAINT `{quoted}_", "CONSTRAINT `_")
         group = self._groups.setdefault(change.alike, Counter())
         group[text] += 1
-        self._of[change.name] = next(one for one in group if one == text)
+        self._of[server, change.name] = next(one for one in group if one == text)
 
-    def differences(self, change: TableChange) -> tuple[str, ...]:
+    def differences(self, change: TableChange, *, server: str = "") -> tuple[str, ...]:
         """Return how a definition differs from the majority's, a line each; empty without one."""
-        own = self._of.get(change.name)
+        own = self._of.get((server, change.name))
         group = self._groups.get(change.alike)
         if own is None or group is None:
             return ()

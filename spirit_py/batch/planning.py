@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import changes_of, refuse_statements, schemas_of
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
-from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
+from spirit_py.batch.store import FleetOrders, TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
@@ -76,12 +76,15 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         with trial_session(config.each) as trials:
             planner = _Planner(session, trials, config, earlier or {})
             tables = planner.tables(changes)
+        orders = FleetOrders() if table is None or not config.fleet else table.orders(session)
         planned = BatchPlan(
             name=name,
             server_uuid=facts.uuid,
             tables=tables,
             earlier=earlier,
             warnings=planner.warnings,
+            mysql=facts.version,
+            orders=orders,
         )
         sizes = [(one.data_bytes, one.index_bytes) for one in planned.left if one.copied]
         return replace(planned, room=room_for(sizes, config, facts))
@@ -144,7 +147,7 @@ class _Planner:
                 return PlannedTable(change=change, action=ACTIONS[step])
         contexts = prepare(self.session, config)
         source = contexts[0].source
-        action, copied = "", True
+        action, copied, shape = "", True, shape_of(source)
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self.session):
             action = "resumed, as its checkpoint says"
@@ -154,7 +157,6 @@ class _Planner:
             for finding in check_before_create(contexts):
                 remedy = f" ({finding.remedy})" if finding.remedy else ""
                 self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
-            shape = shape_of(source)
             parsed = contexts[0].statement.parsed
             refusal = refused_in_trial(self.trials, change.name, shape, change.clauses, parsed)
             if refusal is not None:
@@ -172,6 +174,7 @@ class _Planner:
             rows=source.estimated_rows,
             data_bytes=data,
             index_bytes=index,
+            shape=shape,
         )
 
     def _with_new_indexes(self, context: PreflightContext, known: int) -> int:
@@ -241,9 +244,11 @@ def what_becomes_of_it(
     return f"resumed: {decision.reason}"
 
 
-def plan_of_batch(config: BatchConfig, *, sample: bool = True) -> Plan:
+def plan_of_batch(
+    config: BatchConfig, *, sample: bool = True, planned: BatchPlan | None = None
+) -> Plan:
     """Return the plan of a batch; write nothing. May raise Refusal or ServerFault."""
-    batch = plan_batch(config)
+    batch = planned or plan_batch(config)
     made = [
         (planned, make_plan(planned.change.config(config.each), sample=sample))
         for planned in batch.tables

@@ -53,6 +53,7 @@ class BatchRecord:
 
     ``home`` is the schema of its table: a copy in another schema is not the batch's. ``asked`` is
     the request, for people; ``started_at`` is ISO 8601, UTC; ``runs`` counts this one too.
+    ``fleet`` is the digest of one change for many servers, empty for none.
     """
 
     home: str
@@ -63,6 +64,27 @@ class BatchRecord:
     parallel: int
     on_failure: str
     program: str
+    fleet: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse the row of a fleet that cannot be."""
+        if not _DIGEST.fullmatch(self.fleet):
+            raise ValueError("a fleet is noted as a digest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetOrders:
+    """What operators have ordered for a fleet, on each server that has begun; the last one counts.
+
+    ``at_once``: the most servers at a time, 0 as the command says. ``finished``: all servers are
+    done, and their records are being dropped.
+    """
+
+    number: int = 0
+    paused: bool = False
+    aborted: bool = False
+    at_once: int = 0
+    finished: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +131,8 @@ _log = logging.getLogger(__name__)
 _LONGEST: Final = 1 << 28
 _MARK: Final = "spirit-py batch"
 _RECORD_ID: Final = 1
+#: Not 0, for which the server would take the next number.
+_ORDERS_ID: Final = -1
 
 
 def marked_tables(session: SqlSession, name: str = "") -> list[Name]:
@@ -206,12 +230,12 @@ class BatchTable(RecordTable):
         self.replace(session, _RECORD_ID, record)
         points.reach("batch.created")
 
-    def begin_again(self, session: SqlSession) -> int:
-        """Note that another run begins; return which one it is."""
+    def begin_again(self, session: SqlSession, fleet: str = "") -> int:
+        """Note that another run begins, perhaps of a fleet; return which one it is."""
         record = self.read(session)
         if record is None:
             return 1
-        self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1))
+        self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1, fleet=fleet))
         return record.runs + 1
 
     def note(self, session: SqlSession, table: TableRecord) -> None:
@@ -240,6 +264,20 @@ class BatchTable(RecordTable):
             return None
         try:
             return from_text(str(rows[0][0]), BatchRecord) if rows else None
+        except UnreadableCheckpoint as error:
+            raise self._unreadable(error) from error
+
+    def order(self, session: SqlSession, orders: FleetOrders) -> None:
+        """Replace the orders of a fleet."""
+        self.replace(session, _ORDERS_ID, orders)
+
+    def orders(self, session: SqlSession) -> FleetOrders:
+        """Return the orders of a fleet; Refusal where they cannot be read."""
+        sql = f"SELECT record FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {_ORDERS_ID}"
+        self._require_size(session)
+        rows = session.query(sql)
+        try:
+            return from_text(str(rows[0][0]), FleetOrders) if rows else FleetOrders()
         except UnreadableCheckpoint as error:
             raise self._unreadable(error) from error
 

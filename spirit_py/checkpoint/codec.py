@@ -16,7 +16,9 @@ LONGEST: Final = 1 << 26
 """Bytes of a row; a longer one is no row of this program, and is not read."""
 FORMAT: Final = 4
 """The format that this version writes and reads."""
-_ADDED: Final = frozenset({"archive_by", "archive_to", "choices", "judged", "keep", "making"})
+_ADDED: Final = frozenset({
+    "archive_by", "archive_to", "choices", "fleet", "judged", "keep", "making",
+})  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""
 
 #: The types of the fields of each dataclass, which take long to evaluate.

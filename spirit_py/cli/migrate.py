@@ -61,7 +61,7 @@ def batch_config(
         ),
         patterns=options["tables"],
         exclude=options["exclude"],
-        statements=listed if file is None else _read(file),
+        statements=listed if file is None else read_statements(file),
         file=("the given list" if listed else "") if file is None else str(file),
         parallel=options["parallel"],
         on_failure=options["on_failure"],
@@ -104,7 +104,8 @@ def _refuse_what_waits(each: MigrationConfig) -> None:
         )
 
 
-def _read(file: Path) -> str:
+def read_statements(file: Path) -> str:
+    """Read a file of statements; raises UsageFault."""
     try:
         if file.stat().st_size > _LARGEST_FILE:
             raise UsageFault(
@@ -166,6 +167,10 @@ def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
     spirit-py migrate --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
+    if options["servers"] or options["servers_from"]:
+        from spirit_py.cli import fleet
+
+        return fleet.run(options, shown)
     if any(options[name] for name in _BATCH):
         return run(batch_config(options, settings(options)), shown, yes=options["yes"])
     config = migration_config(options)
@@ -329,6 +334,10 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
     if unused := _unused(options):
         text = f"not used by plan, which runs nothing: {', '.join(unused)}"
         warn(click.get_current_context(), text)
+    if options["servers"] or options["servers_from"]:
+        from spirit_py.cli import fleet
+
+        return fleet.show_plan(options)
     made = _made(options)
     if options["format"] == "json":
         outcome.show_document(made.to_dict())

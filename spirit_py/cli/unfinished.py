@@ -137,6 +137,10 @@ Verbs:
   status           show the current figures
 
 \b
+With --fleet, for all servers: pause, resume, abort, status, and set servers-at-once=N; other verbs
+and settings reach each migration that is at work.
+
+\b
 Exit codes:
   0    done
   1    the process, or the server, does not answer; status: there is no migration
@@ -159,6 +163,10 @@ def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
     spirit-py ctl --host db1 --database shop --table orders set threads=2 max-lag=5s
     """  # noqa: D301 - click reads the backspace
     as_json = options["as_json"]
+    if options["fleet"]:
+        from spirit_py.cli import fleet
+
+        return fleet.control(options, request_of)
     complete(options)
     if lacking := missing(options):
         raise UsageFault(lacking, hint="name the table whose migration is meant, with its schema")

@@ -54,6 +54,8 @@ LINE: Final = _Line()
 class Event:
     """One thing that happened, at a ``time`` in UTC, to a ``schema.table`` or the whole run.
 
+    In a fleet ``fleet_server`` is its server's name, with which ``table`` begins, too.
+
     ``usually`` is the level, ``has_line`` False where figures and summary show the same, and
     ``detail`` for lines with ``--verbose`` alone, as of a ``quiet`` event.
     """
@@ -65,6 +67,7 @@ class Event:
     detail: ClassVar[bool] = False
 
     table: str = ""
+    fleet_server: str = ""
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     prefix: str = ""
     quiet: bool = False
@@ -109,7 +112,8 @@ class Event:
             "time": self.time.isoformat(timespec="milliseconds"),
             "event": self.name,
             "level": self.level,
-            "table": self.table,
+            **({"fleet_server": self.fleet_server} if self.fleet_server else {}),
+            "table": self.table.removeprefix(self.fleet_server).strip(),
             "text": self.text,
             **self.fields,
         }

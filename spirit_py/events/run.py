@@ -250,6 +250,76 @@ class TableEnded(Ended):
         return f"{self.table}: {self.outcome}: {self.error}" if self.error else self.summed_up
 
 
+@event("server.planned")
+class ServerPlanned(Worded):
+    """What is done on one server of a fleet is known."""
+
+    tables: int
+    rows: int
+    refusals: list[str]
+
+
+@event("wave.ready", "ready to begin the wave {wave}: asking the hook", has_line=False)
+class WaveReady(Event):
+    """The hook of ``--hook-veto`` is asked before the next servers of a fleet begin."""
+
+    wave: str
+    servers: list[str]
+    done: int
+    failed: int
+    number: int
+
+
+@event(
+    "wave.vetoed",
+    "the hook vetoed the wave {wave}: {reason}; it is asked again in {seconds:time}",
+    level="warning",
+)
+class WaveVetoed(Event):
+    """The hook does not agree."""
+
+    wave: str
+    reason: str
+    number: int
+    seconds: float
+
+
+@event("wave.begun", "wave {wave}: {servers:list}")
+class WaveBegun(Event):
+    """The servers of a wave may begin."""
+
+    wave: str
+    servers: list[str]
+
+
+@event("server.begun", "{fleet_server}: begun at {address}")
+class ServerBegun(Event):
+    """A process works on a server of a fleet."""
+
+    address: str
+
+
+@event("server.ended")
+class ServerEnded(Ended):
+    """The process of a server has ended; ``summed_up`` is the last line of its summary."""
+
+    summed_up: str = aside()
+
+    @property
+    def sentence(self) -> str:
+        """The cause, or what was done."""
+        told = f"{self.outcome}: {self.error}" if self.error else self.summed_up
+        return f"{self.fleet_server}: {told}"
+
+
+@event("fleet.ordered", "an operator has ordered: {said}")
+class FleetOrdered(Worded):
+    """The fleet is paused, goes on, or is to keep to another number of servers at a time."""
+
+    paused: bool
+    at_once: int
+
+
 @event("control.obeyed", "ctl {request}: {said}; asked by {client}")
 class ControlObeyed(Event):
     """A request was carried out."""

@@ -98,6 +98,7 @@ class Section:
 
 BEGIN: Final = Section("To begin", common=True)
 MANY: Final = Section("Many tables")
+FLEET: Final = Section("Many servers")
 CONNECTION: Final = Section("Connection")
 TARGET: Final = Section("Target server")
 SPEED: Final = Section("Speed")

@@ -7,6 +7,7 @@ from spirit_py.options import (
     BEGIN,
     COMPARISON,
     DEFINITIONS,
+    FLEET,
     LOCKS,
     MANY,
     OLD_TABLE,
@@ -14,6 +15,7 @@ from spirit_py.options import (
     SPEED,
     UNFINISHED,
     WRITERS,
+    FileRead,
     Seconds,
     SecondsOrNever,
     Size,
@@ -24,6 +26,7 @@ from spirit_py.options.shared import (
     ComparedOptions,
     ConnectionArguments,
     DocsOption,
+    FleetOptions,
     LoadOptions,
     LogOption,
     PassableOption,
@@ -252,18 +255,24 @@ class PlanArguments(MigrationArguments, SampleOption, total=False):
     """The options of ``spirit-py plan``, but those of a batch and of its output."""
 
 
-class MigrateCommand(MigrationArguments, BatchOptions, RunOutput, VetoOption, total=False):
+class MigrateCommand(
+    MigrationArguments, BatchOptions, FleetOptions, RunOutput, VetoOption, total=False
+):
     """The options of ``spirit-py migrate``."""
 
     # Not by the environment, where it would answer a question that nobody has seen.
     yes: Annotated[
         bool,
-        OUTPUT(environment=False, common=True, needs=("tables", "statements")),
-        "With --tables: change those that match without asking first.",
+        OUTPUT(
+            environment=False,
+            common=True,
+            needs=("tables", "statements", "servers", "servers_from"),
+        ),
+        "With --tables or --servers: change them without asking first.",
     ]
 
 
-class PlanCommand(PlanArguments, BatchOptions, RunOutput, VetoOption, total=False):
+class PlanCommand(PlanArguments, BatchOptions, FleetOptions, RunOutput, VetoOption, total=False):
     """The options of ``spirit-py plan``: those behind ``migrate`` are those behind ``plan``."""
 
     format: Annotated[
@@ -371,6 +380,12 @@ class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, tota
     """The options of ``spirit-py ctl``."""
 
     table: Annotated[str, BEGIN(), "The table; any one of several that change together."]
+    fleet: Annotated[
+        FileRead,
+        FLEET(),
+        "Instead of a table: all migrations of a change for many servers; the list of these"
+        " servers, as migrate --servers has it.",
+    ]
     # Not by the environment, where it would drop what somebody else's abort means to keep.
     cleanup: Annotated[bool, OLD_TABLE(environment=False), "With abort: drop what was copied, too."]
     json: Annotated[

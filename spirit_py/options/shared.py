@@ -8,6 +8,7 @@ from spirit_py.options import (
     BEGIN,
     COMPARISON,
     CONNECTION,
+    FLEET,
     HOOKS,
     LOCKS,
     MANY,
@@ -136,6 +137,48 @@ class BatchOptions(TypedDict, total=False):
         OnFailure,
         MANY(default="stop", needs=("tables", "statements")),
         "With --tables or --statements: whether further tables are begun after one has failed.",
+    ]
+
+
+_SERVERS: Final = ("servers", "servers_from")
+
+
+class FleetOptions(TypedDict, total=False):
+    """On which servers a change is made, in which order, and how many at a time."""
+
+    servers: Annotated[
+        FileRead,
+        FLEET(common=True),
+        "Make the same change on every server of this list (docs/fleet.md): TOML, or a URL a line"
+        " with labels, such as mysql://db1:3306/shop name=shop-1 region=eu.",
+    ]
+    servers_from: Annotated[
+        str,
+        FLEET(metavar="COMMAND", unless="servers"),
+        "Run this with /bin/sh -c, and read such a list from its output.",
+    ]
+    canary: Annotated[
+        int,
+        FLEET(least=0, default=0, needs=_SERVERS, common=True),
+        "The first servers of the list go first, alone: so many.",
+    ]
+    waves_by: Annotated[
+        str,
+        FLEET(metavar="LABEL", default="", needs=_SERVERS),
+        "The others go in waves, one for each value of this label, in the order of the list.",
+    ]
+    servers_at_once: Annotated[
+        int, FLEET(least=1, default=4, needs=_SERVERS, common=True), "Most servers at a time."
+    ]
+    at_once_of: Annotated[
+        Names,
+        FLEET(metavar="LABEL=NUMBER", needs=_SERVERS),
+        "Most servers at a time that have the same value of a label; repeatable.",
+    ]
+    stop_after: Annotated[
+        int,
+        FLEET(metavar="FAILURES", least=1, default=1, needs=_SERVERS),
+        "After so many servers have failed, or were refused, none is begun any more.",
     ]
 
 

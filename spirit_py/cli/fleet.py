@@ -1,0 +1,247 @@
+"""``spirit-py migrate`` and ``plan`` with ``--servers``: one change on many servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.classes import replace
+from spirit_py.cli import outcome
+from spirit_py.cli.display import records_of, reporters_of, tell_summary
+from spirit_py.cli.migrate import batch_config, read_statements, settings
+from spirit_py.cli.values import complete, connection_of
+from spirit_py.codes import ErrorCode
+from spirit_py.config import FleetConfig, FleetServer, SparkConfig
+from spirit_py.errors import Refusal, UsageFault
+from spirit_py.events.event import teller
+from spirit_py.fleet.servers import digest_words, of_command, of_file
+from spirit_py.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.cli.outcome import ErrorsShown
+    from spirit_py.fleet.orders import FleetMember
+    from spirit_py.fleet.planning import FleetPlan
+    from spirit_py.fleet.servers import Server
+
+#: Each server of the list has its own.
+_OF_ONE: Final = ("host", "port", "socket", "dsn", "on_replica", "replicas", "throttle_http")
+_RECORDS: Final = (
+    "report_json", "report_html", "metrics_listen", "metrics_file", "on_event", "hook_veto",
+)  # fmt: skip
+
+
+def fleet_config(options: dict[str, Any]) -> FleetConfig:
+    """Build the configuration from the command line's values; raises UsageFault."""
+    listed = of_file(options["servers"]) if options["servers"] else None
+    servers = listed if listed is not None else of_command(options["servers_from"])
+    if given := next((name for name in _OF_ONE if options[name]), ""):
+        raise UsageFault(
+            f"--{given.replace('_', '-')} is of one server, and there are many",
+            hint="write it into the list of servers",
+        )
+    if options["archive_to"] and options["spark_master"]:
+        raise UsageFault(
+            "--archive-to does not go with --servers and --spark-master: Spark's tasks have no"
+            " Spark to write files with",
+            hint="leave --spark-master out",
+        )
+    asked = dict(options)
+    statements = _statements(asked)
+    asked["table"] = None if statements else options["table"]
+    master, asked["spark_master"] = options["spark_master"], ""
+    words = (
+        options["alter"], options["keep"], options["table"], statements,
+        *options["tables"], *options["exclude"],
+    )  # fmt: skip
+    identity = digest_words(words)
+    alone = asked | dict.fromkeys(_RECORDS)
+    parts = tuple(_part(one, alone, statements, identity) for one in servers)
+    spark = SparkConfig(
+        threads=options["servers_at_once"],
+        spark_master=master or "",
+        spark_conf=parts[0].batch.each.spark_conf if master else (),
+        spark_ui=bool(options["spark_ui"]),
+        verbose=bool(options["verbose"]),
+    )
+    return FleetConfig(
+        servers=parts,
+        asked=_asked(options),
+        identity=identity,
+        canary=options["canary"],
+        waves_by=_label(options["waves_by"], servers, "--waves-by"),
+        at_once=options["servers_at_once"],
+        at_once_of=tuple(_limit(text, servers) for text in options["at_once_of"]),
+        stop_after=options["stop_after"],
+        spark=spark,
+        records=records_of(options),
+    )
+
+
+def _statements(asked: dict[str, Any]) -> str:
+    """Return the statements of a file or of ``--statement``; take them out of the options."""
+    if asked["statement"]:
+        if asked["table"] or asked["alter"] is not None:
+            raise UsageFault(
+                "the change is not clear: give either --statement, or --table with --alter",
+                hint="spirit-py migrate --help shows an example",
+            )
+        text = f"{asked['statement'].rstrip().removesuffix(';')};\n"
+        asked["statement"] = None
+        return text
+    if asked["statements"] is None:
+        return ""
+    text = read_statements(asked["statements"])
+    asked["statements"] = None
+    return text
+
+
+def _part(server: Server, options: dict[str, Any], statements: str, identity: str) -> FleetServer:
+    own = options | dict(server.options)
+    try:
+        complete(own)
+        if own["table"] and not own["tables"]:
+            own = _as_pattern(own)
+        config = batch_config(own, settings(own), listed=statements)
+    except UsageFault as fault:
+        raise UsageFault(f"{server.name}: {fault.message}", hint=fault.hint) from fault
+    return FleetServer(
+        name=server.name, batch=replace(config, fleet=identity), labels=server.labels
+    )
+
+
+def _as_pattern(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of one table as those of a batch of it."""
+    if not options["database"]:
+        raise UsageFault(
+            f"the schema of table {options['table']} is not given",
+            hint="add --database, or give each server of the list its database",
+        )
+    quoted = ".".join(
+        f"`{name.replace('`', '``')}`" for name in (options["database"], options["table"])
+    )
+    return options | {"table": None, "tables": (quoted,)}
+
+
+def _asked(options: dict[str, Any]) -> str:
+    what = options["statement"] or (options["statements"] and f"{options['statements']}") or ""
+    tables = ", ".join(options["tables"]) or options["table"] or ""
+    return what or f"{tables}: {options['alter'] or options['keep']}"
+
+
+def _label(name: str, servers: tuple[Server, ...], flag: str) -> str:
+    if name and not any(name in one.labels for one in servers):
+        known = sorted({label for one in servers for label in one.labels})
+        raise UsageFault(
+            f"{flag} {name}: no server of the list has this label",
+            hint=f"labels of the list: {', '.join(known) or 'none'}",
+        )
+    return name
+
+
+def _limit(text: str, servers: tuple[Server, ...]) -> tuple[str, int]:
+    name, equals, number = text.partition("=")
+    if not equals or not number.isdecimal() or int(number) < 1:
+        raise UsageFault(
+            f"--at-once-of {text!r} is not LABEL=NUMBER", hint="write for instance region=2"
+        )
+    return _label(name, servers, "--at-once-of"), int(number)
+
+
+def control(
+    options: dict[str, Any],
+    request_of: Callable[[dict[str, Any]], tuple[str, dict[str, str]]],
+) -> int:
+    """Carry out ``spirit-py ctl --fleet``; return the exit code."""
+    if options["table"]:
+        raise UsageFault("--fleet and --table do not go together", hint="leave one of them out")
+    from spirit_py.fleet import orders
+
+    members = tuple(_member(one, options) for one in of_file(options["fleet"]))
+    if options["verb"] == "status":
+        found = orders.status_of(members)
+        if options["as_json"]:
+            outcome.show_document(found)
+        else:
+            outcome.show_lines(orders.lines_of(found))
+        return 0 if any(one["begun"] for one in found) else 1
+    kept = [text for text in options["values"] if text.startswith(f"{orders.AT_ONCE}=")]
+    others = tuple(text for text in options["values"] if text not in kept)
+    only_own = options["verb"] == "set" and kept and not others
+    verb, arguments = ("set", {}) if only_own else request_of(options | {"values": others})
+    arguments |= dict(text.split("=", 1) for text in kept) if verb == "set" else {}
+    said: list[str] = []
+    as_json = options["as_json"]
+    say = said.append if as_json else outcome.tell_out
+    orders.order_fleet(members, verb=verb, arguments=arguments, say=say)
+    if as_json:
+        from spirit_py.status.report import OutcomeReport
+
+        done = OutcomeReport(outcome="done").end_fields()
+        outcome.tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
+    return 0
+
+
+def _member(server: Server, options: dict[str, Any]) -> FleetMember:
+    from spirit_py.fleet.orders import FleetMember
+
+    own = options | dict(server.options)
+    try:
+        complete(own)
+        connection = connection_of(own)
+    except UsageFault as fault:
+        raise UsageFault(f"{server.name}: {fault.message}", hint=fault.hint) from fault
+    return FleetMember(name=server.name, connection=connection, database=own["database"])
+
+
+def run(options: dict[str, Any], shown: ErrorsShown) -> int:
+    """Look at all servers, ask whether it is meant, change them, and return the exit code."""
+    config = fleet_config(options)
+    from spirit_py.fleet.entry import Holds, reported, run_fleet
+    from spirit_py.fleet.planning import plan_fleet, tell_fleet_plan
+
+    reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
+    with reported(config, reporter), Holds(config) as holds:
+        plan = plan_fleet(config)
+        tell_fleet_plan(plan, config, teller(reporter.event))
+        if plan.left and not plan.finished and not (options["yes"] or options["dry_run"]):
+            _require_agreed(plan, config)
+        report = run_fleet(config, plan, holds, reporter=reporter, gate=reporter.gate)
+    tell_summary(report.summary(), reporter)
+    if report.error and config.records.log_format == "text":
+        outcome.say_error(report.error)
+        if report.hint:
+            outcome.say_hint(report.hint)
+        outcome.say_more([report.error_code])
+    return report.exit_code
+
+
+def _require_agreed(plan: FleetPlan, config: FleetConfig) -> None:
+    servers = counted(len(plan.left), "server")
+    if not outcome.can_ask(config.records.log_format):
+        raise Refusal(
+            f"{servers} would be changed, and there is no terminal where that can be confirmed",
+            hint="see the list above; to change what it has, add --yes",
+            error_code=ErrorCode.NOT_CONFIRMED,
+        )
+    if not outcome.confirmed(f"Change {servers}?"):
+        raise Refusal(
+            "nothing was changed",
+            hint="take servers from the list, or see spirit-py plan with the same options",
+            error_code=ErrorCode.NOT_CONFIRMED,
+        )
+
+
+def show_plan(options: dict[str, Any]) -> int:
+    """Show the plan of all servers; write nothing; return the exit code."""
+    from spirit_py.fleet.planning import plan_fleet, tell_fleet_plan
+
+    config = fleet_config(options)
+    plan = plan_fleet(config, sample=bool(options["sample"]))
+    if options["format"] == "json":
+        outcome.show_document(plan.to_dict(config))
+    else:
+        lines: list[str] = []
+        tell_fleet_plan(plan, config, lambda event: lines.append(event.sentence))
+        outcome.show_lines(lines)
+    return 2 if plan.refused else 0

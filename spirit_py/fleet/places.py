@@ -1,0 +1,126 @@
+"""Where the processes of servers run: on this machine, or as tasks of a Spark cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from spirit_py.batch.report import BatchReport
+from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import SparkFailure, SpiritError, WorkersLost
+from spirit_py.fleet.process import ServerProcess, ServerTask
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from spirit_py.fleet.process import ServerWork, Told
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.threads import StopSwitch
+
+_TRIES: Final = 3
+_PAUSE: Final = 5.0
+_LOOK_SECONDS: Final = 0.2
+
+
+class Place(Protocol):
+    """Runs the processes of servers, several at a time."""
+
+    shows: bool
+    """Whether a process tells its snapshots while it works."""
+
+    def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
+        """Run a server's process to its end, or until the stop; raise where it tells no end."""
+
+    def slots(self) -> int | None:
+        """Return how many can run at a time; None for as many as wanted."""
+
+    def close(self) -> None:
+        """End what is left of it."""
+
+
+class Here:
+    """Processes of this machine."""
+
+    shows = True
+
+    def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
+        """Run a server's process as a child of this one."""
+        process = ServerProcess(work, hear)
+        with Background("stop-server", _on_stop(stop, process.stop)):
+            process.run()
+
+    def slots(self) -> int | None:
+        """Return None: what works is on the servers."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing: each process ends with its run."""
+
+
+class OnSpark:
+    """Tasks of a cluster; one that is lost is begun again on another executor, and resumes."""
+
+    shows = False
+
+    def __init__(self, engine: GangEngine) -> None:
+        self._engine = engine
+
+    def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
+        """Run a server's process below an executor; what it tells comes at its end."""
+        task = ServerTask(work=replace(work, threads_only=True))
+        for number in range(1, _TRIES + 1):
+            try:
+                told = self._once(task, f"server-{work.server}-{number}", stop)
+            except (SparkFailure, WorkersLost):
+                stop.check()
+                if number == _TRIES:
+                    raise
+                stop.pause(_PAUSE)
+                continue
+            # The process of a lost executor may hold the table for a moment longer.
+            if number < _TRIES and _runs_elsewhere(told):
+                stop.pause(_PAUSE)
+                continue
+            for heard in told:
+                hear(heard)
+            return
+
+    def _once(self, task: ServerTask, group: str, stop: StopSwitch) -> list[Told]:
+        with Background("stop-server", _on_stop(stop, lambda: self._engine.cancel(group))):
+            outcomes = self._engine.run_gang(
+                task, size=1, group=group, description=f"server {task.work.server}"
+            )
+        (outcome,) = outcomes
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.result or []
+
+    def slots(self) -> int | None:
+        """Return how many tasks the cluster runs at a time."""
+        return self._engine.slots
+
+    def close(self) -> None:
+        """Stop Spark."""
+        self._engine.stop()
+
+
+def _on_stop(stop: StopSwitch, action: Callable[[], None]) -> Callable[[threading.Event], None]:
+    def body(stopping: threading.Event) -> None:
+        while not stopping.is_set():
+            if stop.wait(_LOOK_SECONDS):
+                action()
+                return
+
+    return body
+
+
+def _runs_elsewhere(told: list[Told]) -> bool:
+    if not told:
+        return False
+    last = told[-1]
+    if isinstance(last, BatchReport):
+        errors = [one["report"] or {} for one in last.tables if one["failed"]]
+        return any(one.get("error_code") == ErrorCode.ALREADY_RUNNING for one in errors)
+    return isinstance(last, SpiritError) and last.error_code is ErrorCode.ALREADY_RUNNING

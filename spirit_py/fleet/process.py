@@ -1,0 +1,248 @@
+"""The process of one server: what it does, and how the coordinator's side follows it.
+
+Its standard input has the work as a pickle, and closes when it is to stop; its standard output has
+what it tells, one pickle after the other: events, snapshots, and its report or what ended it. Both
+ends are this program on this machine, and nobody else can write into a pipe between them. No
+password is in its arguments or its environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
+
+from spirit_py import points
+from spirit_py.batch.report import BatchReport
+from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
+from spirit_py.contracts import QuietReporter
+from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
+from spirit_py.events.run import LogWritten
+from spirit_py.progress import BatchStatus
+from spirit_py.threads import Background, StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.events.event import Event
+    from spirit_py.progress import MigrationStatus
+    from spirit_py.spark.gang import GangEngine
+
+Told: TypeAlias = "Event | BatchStatus | BatchReport | SpiritError"
+"""What a process tells; the last is its report, or what ended it."""
+
+_KEPT_LINES: Final = 8
+_MOST_TOLD: Final = 5000
+_END_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerWork:
+    """The part of one server; ``threads_only``: it starts no Spark of its own."""
+
+    server: str
+    batch: BatchConfig
+    threads_only: bool = False
+
+
+class ServerProcess:
+    """The coordinator's side. ``hear`` is called with all that is told, in the caller's thread."""
+
+    def __init__(self, work: ServerWork, hear: Callable[[Told], None]) -> None:
+        self._work = work
+        self._hear = hear
+        self._stop = StopSwitch()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        """Start the process and follow it to its end; MigrationFailure where it tells none."""
+        with tempfile.TemporaryFile() as errors:
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, self._work.server],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=_environment(),
+                start_new_session=True,
+            )
+            with process, cast("BinaryIO", process.stdout) as told:
+                ended = self._followed(process, told)
+                self.stop()
+            if not ended:
+                raise self._gone(process.returncode, errors)
+
+    def _followed(self, process: subprocess.Popen[bytes], told: BinaryIO) -> bool:
+        given = cast("BinaryIO", process.stdin)
+        # It may have ended, or been stopped, before it has read its work.
+        with contextlib.suppress(OSError, ValueError):
+            pickle.dump(self._work, given)
+            given.flush()
+        if self._stop.requested:
+            self.stop()
+        ended = False
+        with contextlib.suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                heard = pickle.load(told)  # noqa: S301 - of our own process
+                ended = ended or isinstance(heard, BatchReport | SpiritError)
+                self._hear(heard)
+        return ended
+
+    def _gone(self, code: int, errors: BinaryIO) -> MigrationFailure:
+        errors.seek(0)
+        lines = errors.read().decode("utf-8", "replace").splitlines()
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return MigrationFailure(
+            f"the process of {self._work.server} {how}, without a report",
+            hint="see what ended it; the same command resumes",
+            details=tuple(lines[-_KEPT_LINES:]),
+            error_code=ErrorCode.WORKERS_LOST,
+        )
+
+    def stop(self) -> None:
+        """Ask the process to end, as by SIGTERM; safe to call again, and before its start."""
+        self._stop.request(Interrupted(signal.SIGTERM))
+        process = self._process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                process.stdin.close()
+
+
+def _environment() -> dict[str, str]:
+    """Return ours, with the folders from which this process has imported the program."""
+    ours = ("SPIRIT_PY_", "MYSQL_PWD")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name == points.VARIABLE or not name.startswith(ours)
+    }
+    return kept | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONSAFEPATH": "1",
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTask:
+    """The same as a task of Spark, whose machine runs the process; returns what was told."""
+
+    work: ServerWork
+
+    def __call__(self, _rank: int) -> list[Told]:
+        """Run the process; of what it told the last events are kept."""
+        told: list[Told] = []
+
+        def hear(heard: Told) -> None:
+            if not isinstance(heard, BatchStatus):
+                told.append(heard)
+                del told[:-_MOST_TOLD]
+
+        ServerProcess(self.work, hear).run()
+        return told
+
+
+class _Teller(QuietReporter):
+    """Passes on what happens, from a thread of its own: a coordinator that hangs holds up none."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._waiting: queue.SimpleQueue[Told | None] = queue.SimpleQueue()
+        self._thread = Background("teller", lambda _stopping: self._work(), failed=_ignored)
+        self._thread.start()
+
+    def tell(self, told: Told) -> None:
+        self._waiting.put(told)
+
+    def event(self, event: Event) -> None:
+        """Pass on an event."""
+        self.tell(event)
+
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Pass on a snapshot."""
+        if isinstance(snapshot, BatchStatus):
+            self.tell(snapshot)
+
+    def close(self) -> None:
+        """Wait until all is read, for some seconds at most."""
+        self._waiting.put(None)
+        self._thread.wait(_END_SECONDS)
+
+    def _work(self) -> None:
+        while (told := self._waiting.get()) is not None:
+            pickle.dump(told, self._stream)
+            self._stream.flush()
+
+
+def _ignored(_error: BaseException) -> None:
+    """Its coordinator has gone: the end of its input says so."""
+
+
+class _Logs(logging.Handler):
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        weight: Any = "error" if record.levelno >= logging.ERROR else "warning"
+        said = record.getMessage()
+        self._tell(LogWritten(said=said, weight=weight, logger=record.name, trace=None))
+
+
+def carry_out(work: ServerWork, teller: _Teller, stop: StopSwitch) -> None:
+    """Do the work of one server, and tell its report, or what ended it."""
+    from spirit_py.batch.entry import reported, run_batch
+    from spirit_py.batch.planning import plan_batch
+
+    engine: Callable[[MigrationConfig], GangEngine] | None = None
+    if work.threads_only:
+        from spirit_py.spark.choice import DriverEngine
+        from spirit_py.spark.settings import local_slots
+
+        def engine(config: MigrationConfig) -> GangEngine:
+            return DriverEngine(local_slots(config))
+
+    try:
+        with reported(work.batch, teller):
+            plan = plan_batch(work.batch)
+            stop.check()
+            report = run_batch(work.batch, plan, reporter=teller, engine_factory=engine, stop=stop)
+        teller.tell(report)
+    except SpiritError as error:
+        teller.tell(error)
+
+
+def main() -> None:
+    """Run the process of one server, as its coordinator starts it."""
+    given, told = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    # Whatever else is printed must not be in between.
+    os.dup2(2, 1)
+    work: ServerWork = pickle.load(given)  # noqa: S301 - of our own coordinator
+    stop = StopSwitch()
+
+    def follow(_stopping: Any) -> None:
+        given.read()
+        hint = "the source tables are intact; the same command resumes"
+        stop.request(Interrupted(signal.SIGTERM, hint=hint))
+
+    Background("coordinator", follow).start()
+    teller = _Teller(told)
+    logging.basicConfig(level=logging.WARNING, handlers=[_Logs(teller.event)])
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    try:
+        carry_out(work, teller, stop)
+    finally:
+        teller.close()
+    # A thread may wait for the coordinator, or for what a second signal has left.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
