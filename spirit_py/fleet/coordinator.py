@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import threading
 import time
 from collections import Counter
 from enum import StrEnum
@@ -26,6 +27,7 @@ from spirit_py.events.run import (
     ServerEnded,
     StatementRead,
     Summary,
+    TableEnded,
     WaveBegun,
     WaveReady,
     WaveVetoed,
@@ -145,12 +147,16 @@ class Fleet:
         self._tell = teller(self.reporter.event)
         self.runs = {one.server.name: _run_of(one) for one in self.plan.servers}
         self._orders = self.plan.orders
+        self._obeying = threading.Lock()
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._threads: dict[str, Background] = {}
         self._began = time.monotonic()
 
     def run(self) -> None:
         """Run all waves; raise the reason of a stop when every process has ended."""
+        for run in self.runs.values():
+            if run.state is ServerState.REFUSED:
+                self._say(run, _ended_event(run))
         try:
             with Background("orders", every(_LOOK_SECONDS, self._look)):
                 for number, wave in enumerate(waves_of(self.config)):
@@ -230,6 +236,10 @@ class Fleet:
     def _say(self, run: ServerRun, happened: Event) -> None:
         name = run.server.name
         quiet = happened.quiet or isinstance(happened, _IN_DETAIL)
+        if isinstance(happened, TableEnded):
+            # Of one table the end of the server says as much.
+            batch = run.plan.batch
+            quiet = quiet or (batch is not None and len(batch.tables) == 1)
         table = f"{name} {happened.table}".strip()
         # A table's end has its name in the sentence.
         prefix = f"{name} {happened.prefix}".strip()
@@ -243,7 +253,10 @@ class Fleet:
         self._threads.pop(name).join()
         run = self.runs[name]
         run.seen = None
-        stopped = self.stop.requested and self.stop.reason is not None
+        if run.exit_code:
+            # An abort reaches its process by itself, perhaps first.
+            self._look_at(run)
+        stopped = self.stop.requested
         if run.report is not None and not run.report.exit_code and run.error is None:
             run.state = ServerState.DONE
         elif stopped:
@@ -287,13 +300,17 @@ class Fleet:
     def _look(self) -> None:
         """Read what operators have ordered, and figures that no process tells from here."""
         for run in list(self._looked_at()):
-            try:
-                orders, seen = look_at(run.plan)
-            except SpiritError:
-                # Its own process says what is wrong with a server.
-                continue
-            if not self.place.shows and run.state is ServerState.RUNNING:
-                run.seen = seen
+            self._look_at(run)
+
+    def _look_at(self, run: ServerRun) -> None:
+        try:
+            orders, seen = look_at(run.plan)
+        except SpiritError:
+            # Its own process says what is wrong with a server.
+            return
+        if not self.place.shows and run.state is ServerState.RUNNING:
+            run.seen = seen
+        with self._obeying:
             if orders is not None and orders.number > self._orders.number:
                 self._obey(orders)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import points
 from spirit_py.batch.changes import schemas_of
 from spirit_py.batch.store import FleetOrders, find_batch
 from spirit_py.checkpoint.examination import live_of
@@ -90,8 +91,10 @@ def finish(plans: list[ServerPlan], orders: FleetOrders) -> Iterator[str]:
         except SpiritError as error:
             yield f"{plan.server.name}: its record could not be marked as finished: {error.message}"
             return
+    points.reach("fleet.finished")
     for plan in plans:
         try:
             forget(plan)
+            points.reach("fleet.forgotten")
         except SpiritError as error:
             yield f"{plan.server.name}: its record could not be dropped: {error.message}"

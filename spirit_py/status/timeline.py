@@ -220,6 +220,7 @@ class History:
     facts: dict[str, Mapping[str, object]] = field(default_factory=dict)
     ended_tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
     tables_left_out: int = 0
+    ended_servers: dict[str, Mapping[str, object]] = field(default_factory=dict)
     compared: dict[str, tuple[object, object]] = field(default_factory=dict)
     swaps: int = 0
     lock_held_ms: float = 0.0
@@ -259,6 +260,8 @@ class History:
                 self.tables_left_out += 1
             else:
                 self.ended_tables[event.table] = _small(event.fields)
+        if isinstance(event, run.ServerEnded):
+            self.ended_servers[event.fleet_server] = _small(event.fields)
         if isinstance(event, run.PhaseEntered):
             self._phase_entered(event)
         if not isinstance(event, _NOT_NOTED):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from spark_cluster import SparkCluster, end
 from spirit_py import points
+from tests.kits.batch import shards
+from tests.kits.fleet import Listed, named
 from tests.kits.held_command import assert_migrated, fill, migration
+from tests.kits.point_listener import PointListener
 
 
 @pytest.fixture
@@ -121,3 +125,37 @@ def test_a_migration_survives_the_loss_of_an_executor_and_a_worker(table, cluste
         report = command.finish()
     assert report["differences_found"] == 0
     assert_migrated(table)
+
+
+@pytest.mark.slow
+def test_a_fleet_survives_the_loss_of_the_executor_of_a_server(db, tmp_path):
+    """Each server's process is below a task: killed with its executor, it is begun again."""
+    with shards(db, 3) as made, SparkCluster(workers=2, cores=1) as running:
+        fleet = Listed(made, tmp_path)
+        more = ["--spark-master", running.url, "--alter", "ADD COLUMN z INT, FORCE"]
+        for setting in (
+            "spark.driver.host=127.0.0.1",
+            "spark.driver.bindAddress=127.0.0.1",
+            "spark.executor.memory=512m",
+            "spark.executor.cores=1",
+            running.conf,
+            f"spark.executorEnv.{points.VARIABLE}={tmp_path / 'points'}",
+        ):
+            more += ["--spark-conf", setting]
+        with PointListener(tmp_path / "points") as listener:
+            hold = listener.hold("chunk.dispatched")
+            process = fleet.start(*more)
+            deadline = time.monotonic() + 240
+            while not hold.held.wait(0.1):
+                assert process.poll() is None, process.communicate()[1]
+                assert time.monotonic() < deadline
+            assert b"SPIRIT_PY_PASSWORD" not in Path(f"/proc/{hold.pid}/environ").read_bytes()
+            worker = parent(hold.pid)
+            os.kill(parent(parent(worker)), signal.SIGKILL)
+            hold.release()
+            report, events = fleet.end(process)
+        assert report["outcome"] == "done", report
+        assert made.type_of("z") == ["int"] * 3
+        assert max(one["report"]["runs"] for one in report["servers"]) == 2
+        assert len(named(events, "server.ended")) == 3
+        assert set(map(tuple, made.tables().values())) == {("orders",)}

@@ -114,6 +114,16 @@ OF_AN_ARCHIVE = (
     ("archive.prove", 1),
     ("archive.proved", 1),
 )
+#: Of a fleet: its coordinator, and with ``batch.`` a process of a server.
+FEW_OF_A_FLEET = (("fleet.ended", 2), ("fleet.forgotten", 1))
+MORE_OF_A_FLEET = (
+    ("fleet.wave", 2),
+    ("fleet.begins", 2),
+    ("fleet.ended", 1),
+    ("fleet.ended", 4),
+    ("fleet.finished", 1),
+    ("fleet.forgotten", 3),
+)
 #: Each point at which ``make kills`` kills.
 STRUCK = set(OF_A_REVISION) | {
     point
@@ -131,6 +141,8 @@ STRUCK = set(OF_A_REVISION) | {
         *MORE_OF_RELATIVES,
         *FEW_OF_A_BATCH,
         *MORE_OF_A_BATCH,
+        *FEW_OF_A_FLEET,
+        *MORE_OF_A_FLEET,
         *FEW_OF_A_WHOLE_REVISION,
         *MORE_OF_A_WHOLE_REVISION,
     )

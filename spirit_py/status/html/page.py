@@ -18,7 +18,7 @@ from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
 from spirit_py.status.report import REVERTED, write_whole
 from spirit_py.status.timeline import History
-from spirit_py.units import DiffLine, diff_of, human_bytes, human_count, human_seconds
+from spirit_py.units import DiffLine, counted, diff_of, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,6 +90,7 @@ def page(history: History, *, ended: datetime) -> str:
         "phases": _phases(stage for _, stages in lanes for stage in stages),
         "ticks": _ticks(seconds),
         "plots": [_shown(plot, seconds) for plot in plots(history)],
+        "servers": history.ended_servers,
         "tables": history.ended_tables,
         "tables_left_out": history.tables_left_out,
         "tries": [one for one in events if one.name == CutoverTryFailed.name],
@@ -147,6 +148,8 @@ def clock(seconds: float) -> str:
 
 
 def _title(history: History) -> str:
+    if history.ended_servers:
+        return counted(len(history.ended_servers), "server")
     if history.batch is not None or history.ended_tables:
         count = len(history.ended_tables) + history.tables_left_out
         return f"{count} tables" if count != 1 else "1 table"

@@ -29,7 +29,10 @@ PREFIX: Final = "spirit_py_"
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec:
-    """A metric, with ``labels`` besides ``table``, which those ``of_process`` do not have."""
+    """A metric, with ``labels`` besides ``table``, which those ``of_process`` do not have.
+
+    In a fleet, ``fleet_server`` is one more, before it.
+    """
 
     name: str
     kind: Kind
@@ -87,6 +90,10 @@ RUN_OUTCOME: Final = _gauge(
     of_process=True,
 )
 ENDED: Final = _gauge("end_timestamp_seconds", "When it ended, Unix time; absent before.")
+FLEET_SERVERS: Final = _gauge(
+    "fleet_servers", "Servers of a fleet: done, running, failed, or left to do.", "state",
+    of_process=True,
+)  # fmt: skip
 BATCH_TABLES: Final = _gauge(
     "batch_tables", "Tables of a batch: done, running, failed, or left to do.", "state",
     of_process=True,
@@ -101,7 +108,7 @@ FIGURES: Final = {
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
     BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES.values(), THROTTLED, CUTOVER_TRIES,
-    LOCK_HELD, OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES,
+    LOCK_HELD, OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES, FLEET_SERVERS,
 )  # fmt: skip
 
 ENDED_TABLES: Final = 500
@@ -132,6 +139,7 @@ class StatusCollector(Collector):
         self._ended: dict[str, tuple[str, float]] = {}
         self._tried: dict[str, tuple[int, float | None]] = {}
         self._batch: dict[str, int] | None = None
+        self._fleet = False
         self._outcome = ""
         #: A number that changes whenever a metric may have changed.
         self.revision = 0
@@ -143,6 +151,7 @@ class StatusCollector(Collector):
             known = {",".join(one.names): one for one in progress.under_way(snapshot) if one.names}
             if isinstance(snapshot, progress.BatchStatus):
                 self._batch = dict(snapshot.counts)
+                self._fleet = snapshot.servers
             self._tables = {name: old for name, old in self._tables.items() if name in known}
             for name, one in known.items():
                 self._update(name, one)
@@ -203,10 +212,14 @@ class StatusCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return all metrics that have a value."""
         with self._lock:
-            rows = list(self._rows())
-        families = {spec.name: _family(spec) for spec in METRICS}
+            rows, fleet = list(self._rows()), self._fleet
+        of_table = _OF_A_FLEET if fleet else _OF_A_TABLE
+        families = {spec.name: _family(spec, of_table) for spec in METRICS}
         for spec, labels, value in rows:
-            _add(families[spec.name], spec, labels, value)
+            if fleet and "table" in labels:
+                server, _, table = labels["table"].partition(" ")
+                labels = {**labels, "fleet_server": server, "table": table}
+            _add(families[spec.name], spec, labels, value, of_table)
         return [family for family in families.values() if family.samples]
 
     def _rows(self) -> Iterator[Row]:
@@ -215,7 +228,8 @@ class StatusCollector(Collector):
         if self._outcome:
             yield RUN_OUTCOME, {"outcome": self._outcome}, 1.0
         for state, count in (self._batch or {}).items():
-            yield BATCH_TABLES, {"state": state}, float(count)
+            counted = FLEET_SERVERS if self._fleet else BATCH_TABLES
+            yield counted, {"state": state}, float(count)
         for name, table in self._tables.items():
             yield from _table_rows(name, table)
         for name, (outcome, at) in self._ended.items():
@@ -246,8 +260,12 @@ def _table_rows(name: str, table: _Table) -> Iterator[Row]:
 _USUAL: Final = tuple(one for one in Phase if one is not Phase.DONE)
 
 
-def _family(spec: MetricSpec) -> Metric:
-    names = () if spec.of_process else ("table",)
+_OF_A_TABLE: Final = ("table",)
+_OF_A_FLEET: Final = ("fleet_server", "table")
+
+
+def _family(spec: MetricSpec, of_table: tuple[str, ...]) -> Metric:
+    names = () if spec.of_process else of_table
     if spec.kind == "info":
         return InfoMetricFamily(spec.name.removesuffix("_info"), spec.help, labels=())
     kinds: dict[str, Callable[..., Metric]] = {
@@ -257,10 +275,16 @@ def _family(spec: MetricSpec) -> Metric:
     return kinds[spec.kind](spec.name, spec.help, labels=(*names, *spec.labels))
 
 
-def _add(family: Metric, spec: MetricSpec, labels: Mapping[str, str], value: float) -> None:
+def _add(
+    family: Metric,
+    spec: MetricSpec,
+    labels: Mapping[str, str],
+    value: float,
+    of_table: tuple[str, ...],
+) -> None:
     if isinstance(family, InfoMetricFamily):
         family.add_metric((), dict(labels))
         return
-    names = () if spec.of_process else ("table",)
+    names = () if spec.of_process else of_table
     if isinstance(family, CounterMetricFamily | GaugeMetricFamily):
         family.add_metric([labels[name] for name in (*names, *spec.labels)], value)

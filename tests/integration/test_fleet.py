@@ -1,0 +1,396 @@
+"""A fleet: one change on many servers; each schema here stands for a server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from spirit_py import points
+from spirit_py.batch.store import BatchTable, marked_tables
+from tests.kits import kills
+from tests.kits.batch import ShardWriters, shards
+from tests.kits.fleet import Listed, named
+from tests.kits.point_listener import PointListener
+from tests.kits.tables import open_session
+
+WIDER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, FORCE"
+#: Leaves no trace in a definition.
+REBUILD = "ENGINE=InnoDB"
+MINUTE = 60.0
+
+
+@pytest.fixture
+def four(db, tmp_path):
+    """Four servers with a shard each."""
+    with shards(db, 4) as made:
+        yield Listed(made, tmp_path)
+
+
+@pytest.fixture
+def listener(tmp_path):
+    """Listen to the points of the coordinator and of the servers' processes."""
+    with PointListener(tmp_path / "points") as found:
+        yield found
+
+
+def at(listener):
+    """Return the variable that has a process wait at a point."""
+    return {points.VARIABLE: str(listener.path)}
+
+
+def records(fleet):
+    """Return the batch records that are left, by schema."""
+    with open_session(fleet.db) as session:
+        found = {}
+        for schema, name in marked_tables(session):
+            if schema in fleet.made.schemas:
+                tables = BatchTable(schema, name).tables(session).values()
+                found[schema] = [one.state for one in tables]
+        return found
+
+
+def await_held(process, hold):
+    """Wait until a process is held at a point."""
+    deadline = time.monotonic() + 2 * MINUTE
+    while not hold.held.wait(0.05):
+        assert process.poll() is None, f"ended before {hold.point}: {process.communicate()[1]}"
+        assert time.monotonic() < deadline, f"never reached {hold.point}"
+
+
+def await_no_process(fleet):
+    """Wait until no process works on a shard: those of a killed coordinator end by themselves."""
+    schemas = ", ".join(f"'{one}'" for one in fleet.made.schemas)
+    deadline = time.monotonic() + MINUTE
+    while fleet.db.query(
+        "SELECT 1 FROM performance_schema.user_variables_by_thread v"
+        " JOIN performance_schema.threads t ON t.THREAD_ID = v.THREAD_ID"
+        " WHERE v.VARIABLE_NAME = 'spirit_py_run'"
+    ):
+        assert time.monotonic() < deadline, f"sessions are left of {schemas}"
+        time.sleep(0.05)
+
+
+def assert_clean(fleet):
+    """Nothing but the tables is left."""
+    assert set(map(tuple, fleet.made.tables().values())) == {("orders",)}
+
+
+# -- the whole way
+
+
+def test_all_servers_are_changed_wave_after_wave(four):
+    """Canary, then the waves of a label; no write is lost, and no record is left."""
+    with ShardWriters(four.made) as writers:
+        report, events = four.migrate("--alter", WIDER, "--canary", "1", "--waves-by", "region")
+    assert report["outcome"] == "done", report
+    assert four.states(report) == dict.fromkeys(four.names, "done")
+    assert four.made.type_of("z") == ["int"] * 4
+    writers.assert_kept()
+    assert [one["wave"] for one in named(events, "wave.begun")] == ["canary", "eu", "us"]
+    order = [
+        (one["event"], one["fleet_server"])
+        for one in events
+        if one["event"] in {"server.begun", "server.ended"}
+    ]
+    assert order[:2] == [("server.begun", "s1"), ("server.ended", "s1")]
+    assert {name for _, name in order[2:6]} == {"s2", "s4"}
+    assert {name for _, name in order[6:]} == {"s3"}
+    swaps = named(events, "swap.done")
+    assert sorted((one["fleet_server"], one["table"]) for one in swaps) == [
+        (name, f"{schema}.orders")
+        for name, schema in zip(four.names, four.made.schemas, strict=True)
+    ]
+    assert report["totals"]["rows_copied"] > 4 * 2000
+    assert report["totals"]["differences_found"] == 0
+    assert_clean(four)
+
+
+def test_at_most_so_many_of_a_label_at_a_time(four):
+    """The events say who was at work with whom."""
+    _, events = four.migrate("--alter", REBUILD, "--at-once-of", "region=1")
+    at_work, most = set(), 0
+    for one in events:
+        if one["event"] == "server.begun":
+            at_work.add(one["fleet_server"])
+        elif one["event"] == "server.ended":
+            at_work.discard(one["fleet_server"])
+        assert not {"s1", "s3"} <= at_work
+        assert not {"s2", "s4"} <= at_work
+        most = max(most, len(at_work))
+    assert most == 2
+
+
+def test_the_plan_has_a_line_for_each_server_and_writes_nothing(four):
+    """A definition that differs, and a table that is refused, are named with their server."""
+    first, _, third, last = four.made.names
+    four.db.execute(f"ALTER TABLE {third} MODIFY b VARCHAR(60)")
+    before = four.made.tables()
+    alter = ("--table", "orders", "--alter", "ADD COLUMN z INT, ADD INDEX (b)")
+    planned = four.run("plan", *alter)
+    assert planned.returncode == 0, planned.stderr
+    assert [
+        line.split()[0] for line in planned.stdout.splitlines() if line[:1] == "s"
+    ] == four.names
+    assert f"{third} has `b` varchar(60)" in planned.stdout
+    assert "time: about" in planned.stdout
+    four.db.execute(f"ALTER TABLE {last} ADD COLUMN z INT")
+    refused = four.run("plan", *alter, "--format", "json")
+    document = json.loads(refused.stdout)
+    assert refused.returncode == 2
+    assert [one["name"] for one in document["servers"] if one["refused"]] == ["s4"]
+    assert "z" in document["servers"][3]["refusals"][0]
+    assert document["totals"]["left"] == 3
+    report, _ = four.migrate(*alter[2:])
+    assert report["exit_code"] == 2
+    assert "1 of 4 servers cannot be changed; nothing was written" in report["error"]
+    assert report["details"][0].startswith("s4: ")
+    assert four.made.tables() == before
+    assert four.made.type_of("z")[:3] == [""] * 3
+    assert first
+
+
+def test_with_failures_allowed_the_others_are_changed_and_the_rest_is_resumed(four):
+    """A server that is away and one that refuses: both are named, and done by the next command."""
+    bad = four.made.names[1]
+    four.db.execute(f"ALTER TABLE {bad} ADD COLUMN z INT")
+    four.write(four.names, more="mysql://127.0.0.1:1/shop name=away region=us")
+    report, _ = four.migrate("--alter", "ADD COLUMN z INT, FORCE", "--stop-after", "3")
+    assert report["exit_code"] == 1
+    done = dict.fromkeys(("s1", "s3", "s4"), "done")
+    assert four.states(report) == {**done, "s2": "refused", "away": "refused"}
+    assert sorted(records(four)) == [four.made.schemas[0], *four.made.schemas[2:]]
+    four.write(four.names)
+    four.db.execute(f"ALTER TABLE {bad} DROP COLUMN z")
+    report, events = four.migrate("--alter", "ADD COLUMN z INT, FORCE")
+    assert report["outcome"] == "done", report
+    assert [one["fleet_server"] for one in named(events, "server.begun")] == ["s2"]
+    assert four.made.type_of("z") == ["int"] * 4
+    assert_clean(four)
+
+
+def test_a_canary_that_fails_stops_the_rest(four, listener):
+    """Its process is killed: no other server is begun, and the same command carries on."""
+    hold = listener.hold("chunk.dispatched")
+    process = four.start("--alter", WIDER, "--canary", "1", **at(listener))
+    await_held(process, hold)
+    os.kill(hold.pid, signal.SIGKILL)
+    report, events = four.end(process)
+    hold.release()
+    assert report["exit_code"] == 1
+    assert four.states(report) == {"s1": "failed", **dict.fromkeys(four.names[1:], "waiting")}
+    assert "was killed by signal 9" in report["servers"][0]["error"]
+    assert len(named(events, "server.begun")) == 1
+    await_no_process(four)
+    report, _ = four.migrate("--alter", WIDER, "--canary", "1")
+    assert report["outcome"] == "done", report
+    assert four.made.type_of("z") == ["int"] * 4
+    assert_clean(four)
+
+
+# -- killed, stopped, and two at once
+
+
+@pytest.mark.draws(1)
+@pytest.mark.kills
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_A_FLEET, kills.MORE_OF_A_FLEET)
+)
+def test_killed_anywhere_the_same_command_changes_what_is_left(four, listener, point, nth):
+    """A rebuild of each table, once: what was done before the kill keeps its number (R16)."""
+    with ShardWriters(four.made) as writers:
+        hold = listener.hold(point, nth)
+        process = four.start("--alter", REBUILD, "--canary", "1", **at(listener))
+        await_held(process, hold)
+        process.kill()
+        process.communicate(timeout=MINUTE)
+        hold.release()
+        await_no_process(four)
+        done = {schema for schema, states in records(four).items() if states == ["done"]}
+        if point == "fleet.forgotten":
+            done = set(four.made.schemas)
+        before = numbers(four)
+        four.write([*reversed(four.names)])
+        report, _ = four.migrate("--alter", REBUILD)
+    assert report["outcome"] == "done", report
+    after = numbers(four)
+    assert {schema: after[schema] for schema in done} == {schema: before[schema] for schema in done}
+    left = set(four.made.schemas) - done
+    assert all(after[schema] != before[schema] for schema in left), report
+    writers.assert_kept()
+    assert_clean(four)
+
+
+def numbers(fleet):
+    """Return InnoDB's number of each table: it changes whenever the table is rebuilt."""
+    rows = fleet.db.query(
+        "SELECT NAME, TABLE_ID FROM information_schema.INNODB_TABLES"
+        f" WHERE NAME LIKE '{fleet.db.name}|_%/orders' ESCAPE '|'"
+    )
+    return {str(name).partition("/")[0]: int(number) for name, number in rows}
+
+
+def test_a_signal_stops_all_servers_and_the_same_command_resumes(four, listener):
+    """SIGTERM while a server copies: its process ends in order, and keeps what it has copied."""
+    hold = listener.hold("chunk.committed")
+    process = four.start("--alter", WIDER, "--servers-at-once", "1", **at(listener))
+    await_held(process, hold)
+    assert hold.pid != process.pid
+    process.send_signal(signal.SIGTERM)
+    hold.release()
+    report, _ = four.end(process)
+    assert report["exit_code"] == 143
+    assert report["outcome"] == "interrupted"
+    assert four.states(report) == {"s1": "stopped", **dict.fromkeys(four.names[1:], "waiting")}
+    await_no_process(four)
+    report, _ = four.migrate("--alter", WIDER)
+    assert report["outcome"] == "done", report
+    assert report["servers"][0]["report"]["runs"] == 2
+    assert_clean(four)
+
+
+def test_two_coordinators_refuse_each_other(four, listener):
+    """Also where the lists have only one server in common; nothing is written by the second."""
+    hold = listener.hold("fleet.begins")
+    process = four.start("--alter", WIDER, **at(listener))
+    await_held(process, hold)
+    four.write(["s4"])
+    second = four.run("migrate", "--table", "orders", "--alter", WIDER, "--yes")
+    assert second.returncode == 2
+    assert "s4: another command with this change for several servers is running" in second.stderr
+    hold.release()
+    report, _ = four.end(process)
+    assert report["outcome"] == "done"
+    assert_clean(four)
+
+
+# -- operators
+
+
+def test_an_operator_pauses_limits_and_resumes_all_servers(four, listener):
+    """While a server is at work: nothing begins in a pause, and its limit counts after that."""
+    hold = listener.hold("chunk.dispatched")
+    process = four.start("--alter", WIDER, "--servers-at-once", "1", **at(listener))
+    await_held(process, hold)
+    status = four.run("ctl", "status")
+    assert "s2: not begun" in status.stdout, status.stderr
+    assert f"at work: {four.made.names[0]}" in status.stdout
+    assert "1 of 4 servers have begun; a process coordinates them" in status.stdout
+    limited = four.run("ctl", "set", "servers-at-once=2")
+    assert limited.returncode == 0, limited.stderr
+    assert limited.stdout.splitlines() == ["at most 2 servers at a time"]
+    for _ in range(1200):
+        if listener.count("fleet.begins") == 2:
+            break
+        time.sleep(0.05)
+    assert listener.count("fleet.begins") == 2
+    hold.release()
+    paused = four.run("ctl", "pause")
+    assert paused.stdout.startswith("paused: no server and no table begins"), paused.stderr
+    begun = listener.count("fleet.begins")
+    shown = four.run("ctl", "status", "--json")
+    assert any(one["paused"] for one in json.loads(shown.stdout))
+    resumed = four.run("ctl", "resume")
+    assert resumed.stdout.startswith("goes on"), resumed.stderr
+    report, events = four.end(process)
+    assert report["outcome"] == "done", report
+    assert begun <= 4
+    orders = [(one["paused"], one["at_once"]) for one in named(events, "fleet.ordered")]
+    assert orders[0] == (False, 2)
+    assert orders[-1] == (False, 2)
+    assert_clean(four)
+    ended = four.run("ctl", "pause")
+    assert ended.returncode == 2
+    assert "no change for several servers is under way" in ended.stderr
+
+
+def test_an_abort_ends_all_servers_and_the_same_command_carries_on(four, listener):
+    """The exit code is that of an abort; the order of then does not end the next command."""
+    hold = listener.hold("chunk.dispatched")
+    process = four.start("--alter", WIDER, "--servers-at-once", "1", **at(listener))
+    await_held(process, hold)
+    aborting = subprocess.Popen(
+        four.words("ctl", "abort"),
+        env={**os.environ, "SPIRIT_PY_PASSWORD": four.db.server.password},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + MINUTE
+    schema = four.made.schemas[0]
+    while not any(orders.aborted for orders in ordered(four, schema)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    hold.release()
+    said, _ = aborting.communicate(timeout=MINUTE)
+    report, _ = four.end(process)
+    assert report["outcome"] == "interrupted", said
+    assert report["error_code"] == "aborted"
+    assert report["exit_code"] == 143
+    report, _ = four.migrate("--alter", WIDER)
+    assert report["outcome"] == "done", report
+    assert_clean(four)
+
+
+def ordered(fleet, schema):
+    """Return the orders that a server's records have."""
+    with open_session(fleet.db) as session:
+        return [
+            BatchTable(*name).orders(session)
+            for name in marked_tables(session)
+            if name[0] == schema
+        ]
+
+
+def test_the_hook_is_asked_before_each_further_wave(four, tmp_path):
+    """It refuses once: the wave waits, and is asked for again."""
+    seen = tmp_path / "seen"
+    hook = (
+        f'if [ "$SPIRIT_PY_EVENT" = wave.ready ]; then cat >> {seen}; '
+        f"if [ $(grep -c . {seen}) = 1 ]; then echo not yet; exit 1; fi; fi"
+    )
+    more = ("--canary", "1", "--on-event", hook, "--hook-veto")
+    report, events = four.migrate("--alter", REBUILD, *more)
+    assert report["outcome"] == "done", report
+    asked = [json.loads(line) for line in seen.read_text().splitlines()]
+    assert [(one["wave"], one["number"]) for one in asked] == [("all", 1), ("all", 2)]
+    assert asked[0]["servers"] == four.names[1:]
+    assert asked[0]["done"] == 1
+    (vetoed,) = named(events, "wave.vetoed")
+    assert vetoed["reason"] == "not yet"
+    assert_clean(four)
+
+
+# -- what is read
+
+
+def test_two_entries_that_are_one_server_are_refused(four):
+    """The same table under two names: each would change what the other has changed."""
+    where = f"{four.db.server.host}:{four.db.server.port}"
+    four.write(["s1"], more=f"mysql://{where} name=again")
+    pattern = f"`{four.made.schemas[0]}`.orders"
+    ended = four.run("migrate", "--tables", pattern, "--alter", WIDER, "--yes")
+    assert ended.returncode == 2, ended.stderr
+    assert "is changed through s1 already: both are one server" in ended.stderr
+
+
+@pytest.mark.parametrize("has_row", [False, True])
+def test_a_forged_record_orders_nothing(four, has_row):
+    """Another account may make a table with the mark: what it says is refused, or is no record."""
+    schema = four.made.schemas[1]
+    row = json.dumps({"format": 4, "number": 9, "paused": True, "aborted": True})
+    name = "_spirit_py_batch_0123456789ab"
+    four.db.execute(
+        f"CREATE TABLE {schema}.{name} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
+        " record LONGTEXT) COMMENT='spirit-py batch'"
+    )
+    if has_row:
+        four.db.execute(f"INSERT INTO {schema}.{name} VALUES (-1, '{row}')")
+    report, _ = four.migrate("--alter", REBUILD)
+    assert report["outcome"] == "done", report
+    assert four.run("ctl", "status").returncode in {0, 1}
