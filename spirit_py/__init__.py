@@ -14,12 +14,14 @@ _PLACES = {
             "BatchArguments",
             "ChecksumArguments",
             "CleanupArguments",
+            "FleetArguments",
             "MigrationArguments",
         ),
         *("PlanArguments", "RevertArguments", "StatusArguments"),
     ),
     "spirit_py.api.running": ("Running",),
     "spirit_py.api.commands": (
+        *("FleetFailed", "migrate_fleet", "start_fleet"),
         *("BatchFailed", "archive_table", "checksum_tables", "cleanup", "migrate", "migrate_batch"),
         *("migration_status", "plan_migration", "revert", "start_batch", "start_migration"),
     ),
@@ -33,6 +35,7 @@ _PLACES = {
     "spirit_py.status.report": ("MigrationReport",),
     "spirit_py.batch.report": ("BatchReport",),
     "spirit_py.compare.report": ("CompareReport",),
+    "spirit_py.fleet.report": ("FleetReport",),
     "spirit_py.progress": ("BatchStatus", "MigrationStatus"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}

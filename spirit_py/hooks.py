@@ -111,9 +111,10 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     ours_now = {
         "SPIRIT_PY_EVENT": event.name,
         "SPIRIT_PY_TABLE": one_line(event.table.removeprefix(event.fleet_server).strip()),
-        "SPIRIT_PY_FLEET_SERVER": event.fleet_server,
         "SPIRIT_PY_RUN": run_token(),
     }
+    if event.fleet_server:
+        ours_now["SPIRIT_PY_FLEET_SERVER"] = event.fleet_server
     return {os.fsencode(name): os.fsencode(value) for name, value in kept.items()} | {
         name.encode(): value.encode() for name, value in ours_now.items()
     }

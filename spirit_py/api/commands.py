@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter, SwappedAlong
+    from spirit_py.fleet.report import FleetReport
     from spirit_py.migration.migration_status import MigrationShown
     from spirit_py.plan import Plan
     from spirit_py.progress import BatchStatus, MigrationStatus
@@ -181,8 +182,8 @@ def migration_config_of(
     *, also: Collection[str] = (), **options: Unpack[commands.MigrationArguments]
 ) -> MigrationConfig:
     """Build the same configuration as the command line; raises UsageFault."""
+    from spirit_py.cli.changes import migration_config
     from spirit_py.cli.migrate import migrate as command
-    from spirit_py.cli.migrate import migration_config
 
     return migration_config(option_values(command, commands.MigrationArguments, options, also=also))
 
@@ -193,7 +194,7 @@ def plan_migration(**options: Unpack[commands.PlanArguments]) -> Plan:
     A refusal of the change is part of the plan: ``plan.refused``. Raises UsageFault for a wrong
     option, SpiritError where the server stopped answering.
     """
-    from spirit_py.cli.migrate import migration_config
+    from spirit_py.cli.changes import migration_config
     from spirit_py.cli.migrate import plan as command
     from spirit_py.plan import make_plan
 
@@ -353,9 +354,67 @@ def start_batch(
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
+class FleetFailed(MigrationFailure):
+    """Servers of a fleet have failed, or were refused; ``report`` has what became of each."""
+
+    def __init__(self, report: FleetReport) -> None:
+        self.report = report
+        failed = [one for one in report.servers if one["state"] != "done"]
+        super().__init__(
+            report.error or f"{len(failed)} of {len(report.servers)} servers are not done",
+            hint=report.hint or "the same call carries on with the servers that are not done",
+            details=tuple(f"{one['name']}: {one['state']} {one['error']}" for one in failed),
+            error_code=ErrorCode(report.error_code) if report.error_code else None,
+        )
+        self.exit_code = report.exit_code
+
+
+def migrate_fleet(
+    *, handle_signals: bool = False, **options: Unpack[commands.FleetArguments]
+) -> FleetReport:
+    """Make the same change on many servers; return when all are done.
+
+    Give ``servers``, the name of a list, or ``servers_from``, a command that prints one.
+
+    Signals, exceptions and errors are as of :func:`migrate`.
+
+    Raises:
+        FleetFailed: servers have failed; it has the report.
+        SpiritError: it has failed as a whole.
+    """
+    return _done(start_fleet(handle_signals=handle_signals, **options))
+
+
+def start_fleet(
+    *, handle_signals: bool = False, **options: Unpack[commands.FleetArguments]
+) -> Running[FleetReport, BatchStatus]:
+    """Return a fleet that runs while its context is open; arguments as of :func:`migrate_fleet`."""
+    from spirit_py.cli.fleet import fleet_config
+    from spirit_py.cli.migrate import migrate as command
+
+    config = fleet_config(option_values(command, commands.FleetArguments, options))
+
+    def work(reporter: Reporter, stop: StopSwitch) -> FleetReport:
+        from spirit_py.fleet.entry import Holds, reported, run_fleet
+        from spirit_py.fleet.planning import plan_fleet, tell_fleet_plan
+
+        with reported(config, reporter), Holds(config, stop) as holds:
+            plan = plan_fleet(config)
+            tell_fleet_plan(plan, config, teller(reporter.event))
+            stop.check()
+            report = run_fleet(config, plan, holds, reporter=reporter)
+        if not report.exit_code:
+            return report
+        if report.exit_code != OutcomeUnknown.exit_code and isinstance(stop.reason, Interrupted):
+            raise stop.reason
+        raise FleetFailed(report)
+
+    return Running(work, records=config.records, handle_signals=handle_signals)
+
+
 def batch_config_of(**options: Unpack[commands.BatchArguments]) -> BatchConfig:
     """Build the same configuration as the command line; raises UsageFault."""
-    from spirit_py.cli.migrate import batch_config, settings
+    from spirit_py.cli.changes import batch_config, settings
     from spirit_py.cli.migrate import migrate as command
 
     given: dict[str, Any] = dict(options)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import replace
 from spirit_py.cli import outcome
+from spirit_py.cli.changes import batch_config, read_statements, settings
 from spirit_py.cli.display import records_of, reporters_of, tell_summary
-from spirit_py.cli.migrate import batch_config, read_statements, settings
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FleetConfig, FleetServer, SparkConfig

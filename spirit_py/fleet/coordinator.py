@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import FleetConfig, FleetServer
     from spirit_py.contracts import Reporter
-    from spirit_py.fleet.places import Place
+    from spirit_py.fleet.places import Runner
     from spirit_py.fleet.planning import FleetPlan, ServerPlan
     from spirit_py.fleet.process import Told
     from spirit_py.fleet.waves import Wave
@@ -136,7 +136,7 @@ class Fleet:
 
     config: FleetConfig
     plan: FleetPlan
-    place: Place
+    place: Runner
     reporter: Reporter
     stop: StopSwitch
     stops: dict[str, StopSwitch]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.config import FleetConfig, FleetServer
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
-    from spirit_py.fleet.places import Place
+    from spirit_py.fleet.places import Runner
     from spirit_py.fleet.planning import FleetPlan
 
 
@@ -115,7 +115,7 @@ def _run(
     return list(fleet.runs.values()), stopped
 
 
-def _place(config: FleetConfig) -> Place:
+def _place(config: FleetConfig) -> Runner:
     if not config.spark.spark_master:
         return Here()
     from spirit_py.spark.engine import SparkEngine
@@ -138,8 +138,8 @@ class Holds:
     A server whose lock is lost for good has its own part stopped, and no other.
     """
 
-    def __init__(self, config: FleetConfig) -> None:
-        self.stop = StopSwitch()
+    def __init__(self, config: FleetConfig, stop: StopSwitch | None = None) -> None:
+        self.stop = stop or StopSwitch()
         self.stops = {one.name: self.stop.linked() for one in config.servers}
         self._locks = {one.name: self._lock(one, config) for one in config.servers}
         self._failures: dict[str, SpiritError] = {}

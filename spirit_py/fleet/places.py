@@ -24,7 +24,7 @@ _PAUSE: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 
 
-class Place(Protocol):
+class Runner(Protocol):
     """Runs the processes of servers, several at a time."""
 
     shows: bool

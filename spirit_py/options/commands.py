@@ -251,6 +251,19 @@ class BatchArguments(_EachOptions, _Yield, _Schema, BatchOptions, total=False):
     """As of ``spirit-py migrate`` for many tables; ``statements`` are a file's name, or a list."""
 
 
+class FleetArguments(
+    _EachOptions,
+    _Yield,
+    _Schema,
+    _Table,
+    _Statement,
+    BatchOptions,
+    FleetOptions,
+    total=False,
+):
+    """As of ``spirit-py migrate`` for many servers; ``servers`` is a file's name."""
+
+
 class PlanArguments(MigrationArguments, SampleOption, total=False):
     """The options of ``spirit-py plan``, but those of a batch and of its output."""
 

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from mysql_words import version_number
 from spirit_py.cli import main
 from spirit_py.cli import migrate as command
+from spirit_py.cli.changes import migration_config
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan
 from spirit_py.preflight.clauses import why_not_metadata_only
@@ -66,7 +67,7 @@ def test_a_plan_says_what_the_server_and_a_migration_do(case: Case, db: Database
 
 def _config(case: Case, db: Database) -> MigrationConfig:
     arguments = case_arguments(case, db)
-    return command.migration_config(command.migrate.make_context("migrate", arguments).params)
+    return migration_config(command.migrate.make_context("migrate", arguments).params)
 
 
 def assert_refusal_is_foreseen(case: Case, plan: Any, db: Database) -> None:

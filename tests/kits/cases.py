@@ -18,6 +18,7 @@ from unittest import mock
 from spirit_py.chunk import sizing
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.cli import migrate as command
+from spirit_py.cli.changes import migration_config
 from spirit_py.config import FeedOptions
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.copier import Copier
@@ -157,7 +158,7 @@ def migrate(
     arguments = [*case_arguments(case, db), "--report-json", str(path)]
     if archives and case.expect.keep:
         arguments += ["--archive-to", str(folder / db.name)]
-    config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
+    config = migration_config(command.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=feed or (LATE_FEED if case.timing.deferred else FEED))
     reporter = RecordingReporter()
     shared: Any = SharedEngine(engine)

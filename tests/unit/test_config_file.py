@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.cli import configfile, main
-from spirit_py.cli.migrate import migration_config
+from spirit_py.cli.changes import migration_config
 
 
 @pytest.fixture

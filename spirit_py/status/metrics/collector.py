@@ -216,10 +216,7 @@ class StatusCollector(Collector):
         of_table = _OF_A_FLEET if fleet else _OF_A_TABLE
         families = {spec.name: _family(spec, of_table) for spec in METRICS}
         for spec, labels, value in rows:
-            if fleet and "table" in labels:
-                server, _, table = labels["table"].partition(" ")
-                labels = {**labels, "fleet_server": server, "table": table}
-            _add(families[spec.name], spec, labels, value, of_table)
+            _add(families[spec.name], spec, _apart(labels) if fleet else labels, value, of_table)
         return [family for family in families.values() if family.samples]
 
     def _rows(self) -> Iterator[Row]:
@@ -258,6 +255,14 @@ def _table_rows(name: str, table: _Table) -> Iterator[Row]:
 
 
 _USUAL: Final = tuple(one for one in Phase if one is not Phase.DONE)
+
+
+def _apart(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the labels of a table of a fleet, with its server and itself."""
+    if "table" not in labels:
+        return labels
+    server, _, table = labels["table"].partition(" ")
+    return {**labels, "fleet_server": server, "table": table}
 
 
 _OF_A_TABLE: Final = ("table",)

@@ -18,8 +18,8 @@ import spirit_py
 from spirit_py import cli
 from spirit_py.api import commands
 from spirit_py.api.commands import argument_name, batch_config_of
+from spirit_py.cli.changes import migration_config
 from spirit_py.cli.checksum import compare_config, watch_config
-from spirit_py.cli.migrate import migration_config
 from spirit_py.cli.unfinished import revert_config
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import UsageFault
@@ -36,10 +36,14 @@ BASE: Any = {
 OUTPUT = {"docs_url"}
 RUN = {*OUTPUT, "log_format", "on_event", "hook_timeout"}
 BATCH = {"tables", "exclude", "statements", "parallel", "on_failure"}
+FLEET = {
+    "servers", "servers_from", "canary", "waves_by", "servers_at_once", "at_once_of", "stop_after",
+}  # fmt: skip
 LEFT_OUT = {
-    "migrate": (options.MigrationArguments, {*RUN, *BATCH, "hook_veto", "yes"}),
-    "batch": (options.BatchArguments, {*RUN, "hook_veto", "yes", "table", "statement"}),
-    "plan": (options.PlanArguments, {*RUN, *BATCH, "hook_veto", "format"}),
+    "migrate": (options.MigrationArguments, {*RUN, *BATCH, *FLEET, "hook_veto", "yes"}),
+    "batch": (options.BatchArguments, {*RUN, *FLEET, "hook_veto", "yes", "table", "statement"}),
+    "fleet": (options.FleetArguments, {*RUN, "hook_veto", "yes"}),
+    "plan": (options.PlanArguments, {*RUN, *BATCH, *FLEET, "hook_veto", "format"}),
     "checksum": (options.ChecksumArguments, RUN),
     "revert": (options.RevertArguments, RUN),
     "status": (options.StatusArguments, {*OUTPUT, "json", "verbose"}),
@@ -50,7 +54,7 @@ LEFT_OUT = {
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_every_option_of_the_command_line_is_an_argument(name):
     """But for those of a batch, of its output and of a terminal."""
-    command = cli.main.commands["migrate" if name == "batch" else name]
+    command = cli.main.commands["migrate" if name in {"batch", "fleet"} else name]
     arguments, left_out = LEFT_OUT[name]
     taken = {argument_name(one) for one in command.params if isinstance(one, click.Option)}
     taken.discard("help_all")

@@ -3,6 +3,7 @@
 import re
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from spirit_py.errors import UsageFault
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
-from spirit_py.status.metrics.collector import ENDED_TABLES, METRICS, StatusCollector
+from spirit_py.status.metrics.collector import (
+    BATCH_TABLES,
+    ENDED_TABLES,
+    FLEET_SERVERS,
+    METRICS,
+    StatusCollector,
+)
 from spirit_py.status.metrics.server import REQUESTS, MetricsServer, _Handler
 from tests.kits.scraping import asked, scraped
 from tests.kits.waiting import until
@@ -84,13 +91,17 @@ def test_an_unknown_figure_is_absent_and_a_zero_is_there(collector):
     assert list(named(found, "spirit_py_pending_changes").values()) == [0.0]
 
 
-def test_every_metric_is_exposed_as_it_is_declared(collector):
+@pytest.mark.parametrize("fleet", [False, True])
+def test_every_metric_is_exposed_as_it_is_declared(collector, fleet):
     """With every figure known, the parser finds each metric with its kind and its labels."""
+    seen, server = everything(), "s1 " if fleet else ""
+    if fleet:
+        seen = replace(seen, totals=replace(seen.totals, tables=("s1 shop.orders",)))
     collector.update(
-        BatchStatus(described="", elapsed=1.0, tables=(everything(),), counts={"done": 1})
+        BatchStatus(described="", elapsed=1.0, tables=(seen,), counts={"done": 1}, servers=fleet)
     )
-    collector.tried("shop.orders", 2, 0.02)
-    collector.ended("shop.items", "done")
+    collector.tried(f"{server}shop.orders", 2, 0.02)
+    collector.ended(f"{server}shop.items", "done")
     collector.run_ended("done")
     registry = CollectorRegistry()
     registry.register(collector)
@@ -98,8 +109,9 @@ def test_every_metric_is_exposed_as_it_is_declared(collector):
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for one in family.samples:
             found[one.name] = (family.type, set(one.labels), family.documentation)
-    table = {"table"}
+    table = {"fleet_server", "table"} if fleet else {"table"}
     kinds = {"info": "gauge"}
+    other = BATCH_TABLES if fleet else FLEET_SERVERS
     assert found == {
         spec.name: (
             kinds.get(spec.kind, spec.kind),
@@ -107,6 +119,7 @@ def test_every_metric_is_exposed_as_it_is_declared(collector):
             spec.help,
         )
         for spec in METRICS
+        if spec is not other
     }
 
 
