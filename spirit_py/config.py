@@ -313,7 +313,6 @@ class FleetConfig:
 
     servers: tuple[FleetServer, ...]
     asked: str
-    identity: str
     canary: int = 0
     waves_by: str = ""
     at_once: int = 4

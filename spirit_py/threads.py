@@ -106,15 +106,21 @@ def every(seconds: float, action: Callable[[], None]) -> Callable[[threading.Eve
 
 
 def side_by_side(name: str, work: Iterable[Callable[[], None]], threads: int) -> None:
-    """Do all of it, in so many threads at most; none of it may raise."""
+    """Do all of it, in so many threads at most; what is raised is logged, and ends nothing else."""
     left: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     for action in work:
         left.put(action)
 
     def take(_stopping: threading.Event) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                left.get_nowait()()
+        while True:
+            try:
+                action = left.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                action()
+            except Exception:
+                _log.exception("%s failed", name)
 
     workers = [Background(name, take) for _ in range(min(threads, left.qsize()))]
     for one in workers:

@@ -395,14 +395,14 @@ def start_fleet(
     config = fleet_config(option_values(command, commands.FleetArguments, options))
 
     def work(reporter: Reporter, stop: StopSwitch) -> FleetReport:
-        from spirit_py.fleet.entry import Holds, reported, run_fleet
+        from spirit_py.fleet.entry import reported, run_fleet
         from spirit_py.fleet.planning import plan_fleet, tell_fleet_plan
 
-        with reported(config, reporter), Holds(config, stop) as holds:
+        with reported(config, reporter):
             plan = plan_fleet(config)
             tell_fleet_plan(plan, config, teller(reporter.event))
             stop.check()
-            report = run_fleet(config, plan, holds, reporter=reporter)
+            report = run_fleet(config, plan, reporter=reporter, stop=stop)
         if not report.exit_code:
             return report
         if report.exit_code != OutcomeUnknown.exit_code and isinstance(stop.reason, Interrupted):

@@ -89,6 +89,7 @@ class Batch:
         self._related: dict[Name, frozenset[Name]] = {}
         self._ended: queue.SimpleQueue[Name] = queue.SimpleQueue()
         self._halted = self._held = False
+        self._unread: SpiritError | None = None
         self.resumable = False
         self.ended = False
         self._began = time.monotonic()
@@ -105,6 +106,8 @@ class Batch:
             self._spark.stop()
             self.ended = True
         self.stop.check()
+        if self._unread is not None:
+            raise self._unread
 
     def _begin_all_that_may(self) -> bool:
         while self._begin_next():
@@ -116,7 +119,7 @@ class Batch:
         if self._halted or self.stop.requested or len(self._workers) == self.config.parallel:
             return False
         self._held = bool(self._waiting) and self._is_paused()
-        if self._held:
+        if self._held or self._halted:
             return False
         name = next_table(self._waiting, self._workers, self._related)
         if name is None:
@@ -132,7 +135,17 @@ class Batch:
     def _is_paused(self) -> bool:
         """Whether an operator has paused the fleet, in which no further table begins."""
         store = self.store if self.config.fleet else None
-        return store is not None and self._step(store.orders).paused
+        if store is None:
+            return False
+        try:
+            return self._step(store.orders).paused
+        except SpiritError as error:
+            # Those under way go on; the next run begins the others.
+            said = f"no further table begins: the orders of the fleet are unknown: {error.message}"
+            self._tell(Warned(said=said))
+            self._unread = error
+            self._halted = True
+            return False
 
     def _table_run(self, change: TableChange, share: int) -> TableRun:
         each, parallel = self.config.each, self.config.parallel

@@ -7,7 +7,7 @@ import signal
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.batch import Batch
 from spirit_py.batch.changes import schemas_of
@@ -39,8 +39,12 @@ if TYPE_CHECKING:
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
+    from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.names import Name
+
+
+_REFUSED: Final = ErrorCode.BATCH_REFUSED
 
 
 def run_batch(
@@ -60,12 +64,13 @@ def run_batch(
     """
     if plan.is_refused(config):
         refused = plan.refused
+        codes = {one.code for one in refused}
         raise Refusal(
             f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
             hint="see what refuses each; leave these tables out (--exclude, or in the file), or"
             " change the others with --on-failure continue",
             details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
-            error_code=ErrorCode.BATCH_REFUSED,
+            error_code=codes.pop() if codes == {ErrorCode.ALREADY_RUNNING} else _REFUSED,
         )
     began = time.monotonic()
     reporter = Reporters([reporter])
@@ -202,6 +207,12 @@ def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRec
     return replace(record, outcome=Refusal.outcome, error="; ".join(planned.refusals), report="")
 
 
+def _is_free(store: BatchTable, session: Session) -> bool:
+    """Whether no operator has ordered anything, which the record keeps."""
+    orders = store.orders(session)
+    return not (orders.paused or orders.aborted)
+
+
 def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:
     reporter.start()
     try:
@@ -238,13 +249,14 @@ def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Repor
     """
     states = {one.state for one in batch.records.values()}
     nothing = states == {TableState.PENDING} and not batch.resumable
-    if config.fleet and not nothing:
-        return False
     # After a second SIGINT its thread may still write.
     if not batch.ended or (states != {TableState.DONE} and not nothing):
         return False
     try:
         with connect(config.each.connection, role="batch") as session:
+            record = store.read(session)
+            if record is not None and record.fleet and not (nothing and _is_free(store, session)):
+                return False
             store.drop(session)
     except SpiritError as error:
         reporter.event(Warned(said=f"the record {store} could not be dropped: {error.message}"))

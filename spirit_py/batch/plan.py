@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.store import TableRecord
+    from spirit_py.codes import ErrorCode
     from spirit_py.config import BatchConfig
     from spirit_py.events.event import Tell
     from spirit_py.table.names import Name
@@ -31,7 +32,8 @@ ACTIONS = {
 class PlannedTable:
     """One table of the plan; an earlier run has changed it if ``done``.
 
-    Not ``copied``: the server is expected to change it in place. ``shape`` is its definition.
+    Not ``copied``: the server is expected to change it in place. ``shape`` is its definition,
+    ``code`` that of its refusal.
     """
 
     change: TableChange
@@ -44,6 +46,7 @@ class PlannedTable:
     refusals: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     shape: str = ""
+    code: ErrorCode | None = None
 
     @property
     def passed(self) -> bool:

@@ -123,7 +123,8 @@ class _Planner:
         except Refusal as refusal:
             hint = f"hint: {refusal.hint}" if refusal.hint else ""
             lines = (refusal.message, *refusal.details, hint)
-            return PlannedTable(change=change, refusals=tuple(line for line in lines if line))
+            told = tuple(line for line in lines if line)
+            return PlannedTable(change=change, refusals=told, code=refusal.error_code)
         except (ServerFault, FeedFailure) as fault:
             if connection_lost(fault):
                 raise

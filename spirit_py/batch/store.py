@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _DIGITS = 12
+_LAST_ORDER = 1 << 50
+_MOST_SERVERS = 10_000
+_MEMBER = re.compile(r"[\w.:\[\]/@-]{1,100}", re.ASCII)
 _DIGEST = re.compile(r"(?:[0-9a-f]{32})?")
 _PREFIX = "_spirit_py_batch_"
 
@@ -74,17 +77,37 @@ class BatchRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOrders:
-    """What operators have ordered for a fleet, on each server that has begun; the last one counts.
+    """What operators have ordered for a fleet, on each server that has begun.
 
-    ``at_once``: the most servers at a time, 0 as the command says. ``finished``: all servers are
-    done, and their records are being dropped.
+    The highest ``number`` counts on which two servers agree (:func:`agreed`). ``at_once``: the most
+    servers at a time, 0 as the command says. ``members``: the names of all servers that commands
+    for this fleet had in their lists. ``finished``: these are done, and records are being dropped.
     """
 
     number: int = 0
     paused: bool = False
     aborted: bool = False
     at_once: int = 0
+    members: tuple[str, ...] = ()
     finished: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse orders that cannot be."""
+        if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= _MOST_SERVERS):
+            raise ValueError("the orders of a fleet have small numbers")
+        if not all(_MEMBER.fullmatch(one) for one in self.members):
+            raise ValueError("a member of a fleet is a name")
+
+
+def agreed(found: Iterable[FleetOrders]) -> FleetOrders:
+    """Return the orders that count, of those that servers have.
+
+    Whoever may write the schema of one server may forge its row (R26): the latest counts that two
+    servers have, or where no two agree the latest.
+    """
+    rows = sorted(found, key=lambda one: one.number, reverse=True)
+    twice = next((one for one in rows if rows.count(one) > 1), None)
+    return twice or next(iter(rows), FleetOrders())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +258,8 @@ class BatchTable(RecordTable):
         record = self.read(session)
         if record is None:
             return 1
-        self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1, fleet=fleet))
+        known = fleet or record.fleet
+        self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1, fleet=known))
         return record.runs + 1
 
     def note(self, session: SqlSession, table: TableRecord) -> None:

@@ -56,6 +56,8 @@ _CERTAIN: Final = frozenset(
         1273,  # no such collation
     }
 )
+#: Of a statement that was executed before.
+_THERE: Final = frozenset({1054, 1060, 1061, 1068, 1091})
 #: They are about what the temporary table lacks.
 _KEYS: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT, ClauseKind.ADD_FOREIGN_KEY)
 _UNLIKE: Final = frozenset({*_KEYS, *TAKES_ROWS})
@@ -98,6 +100,16 @@ def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made
         if created:
             with contextlib.suppress(ServerFault):
                 session.execute(f"DROP TEMPORARY TABLE IF EXISTS {quoted}")
+
+
+def already_made(each: MigrationConfig, change: TableChange) -> bool:
+    """Return whether a statement would make nothing of a table's definition, or cannot any more."""
+    with trial_session(each) as trial:
+        shape = read_shape(trial, *change.name)
+        made = made_of(trial, change.name, shape, change.clauses)
+        if made.fault is not None:
+            return made.fault.code in _THERE
+        return bool(made.shape) and form_of(made.shape, shape) == form_of(shape)
 
 
 def refused_in_trial(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
 
 from spirit_py.classes import replace
 from spirit_py.cli import outcome
@@ -24,8 +28,13 @@ if TYPE_CHECKING:
     from spirit_py.fleet.planning import FleetPlan
     from spirit_py.fleet.servers import Server
 
-#: Each server of the list has its own.
-_OF_ONE: Final = ("host", "port", "socket", "dsn", "on_replica", "replicas", "throttle_http")
+_IN_THE_LIST: Final = "write it into the list of servers"
+#: What each server has for itself, and where it is said.
+_OF_ONE: Final = {
+    **dict.fromkeys(("host", "port", "socket", "dsn", "replicas"), _IN_THE_LIST),
+    "on_replica": "rehearse on one replica with spirit-py migrate --host",
+}
+_MOST_TASKS: Final = 256
 _RECORDS: Final = (
     "report_json", "report_html", "metrics_listen", "metrics_file", "on_event", "hook_veto",
 )  # fmt: skip
@@ -35,11 +44,7 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     """Build the configuration from the command line's values; raises UsageFault."""
     listed = of_file(options["servers"]) if options["servers"] else None
     servers = listed if listed is not None else of_command(options["servers_from"])
-    if given := next((name for name in _OF_ONE if options[name]), ""):
-        raise UsageFault(
-            f"--{given.replace('_', '-')} is of one server, and there are many",
-            hint="write it into the list of servers",
-        )
+    _refuse_one_server(options)
     if options["archive_to"] and options["spark_master"]:
         raise UsageFault(
             "--archive-to does not go with --servers and --spark-master: Spark's tasks have no"
@@ -48,18 +53,17 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
         )
     asked = dict(options)
     statements = _statements(asked)
-    asked["table"] = None if statements else options["table"]
-    master, asked["spark_master"] = options["spark_master"], ""
-    words = (
-        options["alter"], options["keep"], options["table"], statements,
-        *options["tables"], *options["exclude"],
-    )  # fmt: skip
-    identity = digest_words(words)
+    asked["spark_master"] = ""
+    change = " ".join((options["alter"] or "").split()).casefold()
+    tables = options["tables"] or (options["table"],)
+    identity = digest_words((change, *tables, " ".join(statements.split())))
     alone = asked | dict.fromkeys(_RECORDS)
+    _require_folders(options, servers)
     parts = tuple(_part(one, alone, statements, identity) for one in servers)
+    master = options["spark_master"] or ""
     spark = SparkConfig(
-        threads=options["servers_at_once"],
-        spark_master=master or "",
+        threads=min(len(servers), _MOST_TASKS),
+        spark_master=master,
         spark_conf=parts[0].batch.each.spark_conf if master else (),
         spark_ui=bool(options["spark_ui"]),
         verbose=bool(options["verbose"]),
@@ -67,7 +71,6 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     return FleetConfig(
         servers=parts,
         asked=_asked(options),
-        identity=identity,
         canary=options["canary"],
         waves_by=_label(options["waves_by"], servers, "--waves-by"),
         at_once=options["servers_at_once"],
@@ -76,6 +79,34 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
         spark=spark,
         records=records_of(options),
     )
+
+
+def _refuse_one_server(options: dict[str, Any]) -> None:
+    """Refuse what the command itself says of one server; defaults for other commands may stay."""
+    context = click.get_current_context(silent=True)
+    for name in _OF_ONE:
+        source = context.get_parameter_source(name) if context is not None else None
+        known = context is not None and source is not None
+        if options.get(name) and (not known or source is ParameterSource.COMMANDLINE):
+            raise UsageFault(
+                f"--{name.replace('_', '-')} is of one server, and there are many",
+                hint=_OF_ONE[name],
+            )
+
+
+def _require_folders(options: dict[str, Any], servers: tuple[Server, ...]) -> None:
+    folders = [_folder(one) for one in servers]
+    twice = next((one for one in folders if folders.count(one) > 1), "")
+    if options["archive_to"] and twice:
+        raise UsageFault(
+            f"two servers would archive into the same folder, {twice}",
+            hint="give them names that differ by letters or digits",
+        )
+
+
+def _folder(server: Server) -> str:
+    """Return the folder of a server's archives: its name, with other characters replaced."""
+    return re.sub(r"[^\w.-]", "_", server.name)
 
 
 def _statements(asked: dict[str, Any]) -> str:
@@ -97,10 +128,12 @@ def _statements(asked: dict[str, Any]) -> str:
 
 
 def _part(server: Server, options: dict[str, Any], statements: str, identity: str) -> FleetServer:
-    own = options | dict(server.options)
+    own = _reached(server, options)
+    if own["archive_to"]:
+        own["archive_to"] = f"{own['archive_to'].rstrip('/')}/{_folder(server)}"
     try:
         complete(own)
-        if own["table"] and not own["tables"]:
+        if own["table"] and not own["tables"] and not statements:
             own = _as_pattern(own)
         config = batch_config(own, settings(own), listed=statements)
     except UsageFault as fault:
@@ -110,6 +143,15 @@ def _part(server: Server, options: dict[str, Any], statements: str, identity: st
     )
 
 
+def _reached(server: Server, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options for one server: how it is reached is in its entry alone."""
+    nowhere: dict[str, Any] = {"host": None, "port": None, "socket": None, "dsn": {}}
+    own = options | nowhere | dict(server.options)
+    if "replicas" in options:
+        own["replicas"] = server.options.get("replicas", ())
+    return own
+
+
 def _as_pattern(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of one table as those of a batch of it."""
     if not options["database"]:
@@ -117,9 +159,8 @@ def _as_pattern(options: dict[str, Any]) -> dict[str, Any]:
             f"the schema of table {options['table']} is not given",
             hint="add --database, or give each server of the list its database",
         )
-    quoted = ".".join(
-        f"`{name.replace('`', '``')}`" for name in (options["database"], options["table"])
-    )
+    # Without its schema: so it is the same change on servers that have it in another one.
+    quoted = f"`{options['table'].replace('`', '``')}`"
     return options | {"table": None, "tables": (quoted,)}
 
 
@@ -153,27 +194,35 @@ def control(
     request_of: Callable[[dict[str, Any]], tuple[str, dict[str, str]]],
 ) -> int:
     """Carry out ``spirit-py ctl --fleet``; return the exit code."""
-    if options["table"]:
-        raise UsageFault("--fleet and --table do not go together", hint="leave one of them out")
+    _refuse_one_server(options)
     from spirit_py.fleet import orders
 
     members = tuple(_member(one, options) for one in of_file(options["fleet"]))
     if options["verb"] == "status":
-        found = orders.status_of(members)
+        found = orders.status_of(members, options["table"] or "")
         if options["as_json"]:
             outcome.show_document(found)
         else:
             outcome.show_lines(orders.lines_of(found))
         return 0 if any(one["begun"] for one in found) else 1
+    said: list[str] = []
+    as_json = options["as_json"]
+    say = said.append if as_json else outcome.tell_out
+    if options["verb"] == "forget":
+        orders.forget_fleet(members, table=options["table"] or "", say=say)
+        return _told("forget", {}, said, as_json=as_json)
     kept = [text for text in options["values"] if text.startswith(f"{orders.AT_ONCE}=")]
     others = tuple(text for text in options["values"] if text not in kept)
     only_own = options["verb"] == "set" and kept and not others
     verb, arguments = ("set", {}) if only_own else request_of(options | {"values": others})
     arguments |= dict(text.split("=", 1) for text in kept) if verb == "set" else {}
-    said: list[str] = []
-    as_json = options["as_json"]
-    say = said.append if as_json else outcome.tell_out
-    orders.order_fleet(members, verb=verb, arguments=arguments, say=say)
+    orders.order_fleet(
+        members, table=options["table"] or "", verb=verb, arguments=arguments, say=say
+    )
+    return _told(verb, arguments, said, as_json=as_json)
+
+
+def _told(verb: str, arguments: dict[str, str], said: list[str], *, as_json: bool) -> int:
     if as_json:
         from spirit_py.status.report import OutcomeReport
 
@@ -185,7 +234,7 @@ def control(
 def _member(server: Server, options: dict[str, Any]) -> FleetMember:
     from spirit_py.fleet.orders import FleetMember
 
-    own = options | dict(server.options)
+    own = _reached(server, options)
     try:
         complete(own)
         connection = connection_of(own)
@@ -197,16 +246,17 @@ def _member(server: Server, options: dict[str, Any]) -> FleetMember:
 def run(options: dict[str, Any], shown: ErrorsShown) -> int:
     """Look at all servers, ask whether it is meant, change them, and return the exit code."""
     config = fleet_config(options)
-    from spirit_py.fleet.entry import Holds, reported, run_fleet
+    from spirit_py.fleet.entry import refuse, reported, run_fleet
     from spirit_py.fleet.planning import plan_fleet, tell_fleet_plan
 
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
-    with reported(config, reporter), Holds(config) as holds:
+    with reported(config, reporter):
         plan = plan_fleet(config)
         tell_fleet_plan(plan, config, teller(reporter.event))
-        if plan.left and not plan.finished and not (options["yes"] or options["dry_run"]):
+        refuse(config, plan)
+        if plan.left and not (options["yes"] or options["dry_run"]):
             _require_agreed(plan, config)
-        report = run_fleet(config, plan, holds, reporter=reporter, gate=reporter.gate)
+        report = run_fleet(config, plan, reporter=reporter, gate=reporter.gate)
     tell_summary(report.summary(), reporter)
     if report.error and config.records.log_format == "text":
         outcome.say_error(report.error)

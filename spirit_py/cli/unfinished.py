@@ -137,8 +137,8 @@ Verbs:
   status           show the current figures
 
 \b
-With --fleet, for all servers: pause, resume, abort, status, and set servers-at-once=N; other verbs
-and settings reach each migration that is at work.
+With --fleet, for all servers: pause, resume, abort, status, set servers-at-once=N, and forget, which
+drops its records; other verbs and settings reach each migration that is at work.
 
 \b
 Exit codes:
@@ -148,7 +148,7 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 _VERBS: Final = (
-    "pause", "resume", "set", "throttle", "cutover", "postpone", "abort", "status",
+    "pause", "resume", "set", "throttle", "cutover", "postpone", "abort", "status", "forget",
 )  # fmt: skip
 
 
@@ -168,6 +168,8 @@ def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
 
         return fleet.control(options, request_of)
     complete(options)
+    if options["verb"] == "forget":
+        raise UsageFault("forget goes with --fleet", hint="one migration: spirit-py cleanup")
     if lacking := missing(options):
         raise UsageFault(lacking, hint="name the table whose migration is meant, with its schema")
     verb, arguments = request_of(options)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 import time
 from collections import Counter
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.batch.report import BatchReport
-from spirit_py.batch.store import FleetOrders, TableState
+from spirit_py.batch.store import TableState, agreed
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, MigrationFailure, SpiritError
@@ -28,21 +30,23 @@ from spirit_py.events.run import (
     StatementRead,
     Summary,
     TableEnded,
+    Warned,
     WaveBegun,
     WaveReady,
     WaveVetoed,
 )
 from spirit_py.fleet.process import ServerWork
-from spirit_py.fleet.records import look_at
+from spirit_py.fleet.records import figures_of, finish, order, orders_of
 from spirit_py.fleet.waves import next_server, waves_of
 from spirit_py.progress import BatchStatus
 from spirit_py.status.report import failure_of
-from spirit_py.threads import Background, StopSwitch, every
+from spirit_py.threads import Background, StopSwitch, every, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.batch.store import FleetOrders
     from spirit_py.config import FleetConfig, FleetServer
     from spirit_py.contracts import Reporter
     from spirit_py.fleet.places import Runner
@@ -51,10 +55,12 @@ if TYPE_CHECKING:
     from spirit_py.fleet.waves import Wave
     from spirit_py.progress import MigrationStatus
 
+_log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = 0.5
 #: Orders are read of the servers at work, and of so many that have a record.
 _ASKED_SERVERS: Final = 3
+_AT_A_TIME: Final = 8
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 60.0
 #: Of each server's process: the coordinator has its own, or shows what follows from it.
@@ -92,7 +98,7 @@ class ServerRun:
 
     @property
     def written(self) -> bool:
-        """Whether a table there is changed, or is being changed."""
+        """Whether a table there is changed, or is being changed, or was by an earlier run."""
         tables = self.report.tables if self.report is not None else []
         return self.plan.begun or any(one["state"] != TableState.PENDING for one in tables)
 
@@ -147,7 +153,10 @@ class Fleet:
         self._tell = teller(self.reporter.event)
         self.runs = {one.server.name: _run_of(one) for one in self.plan.servers}
         self._orders = self.plan.orders
-        self._obeying = threading.Lock()
+        self._turn = 0
+        #: Why records are left although all servers are done.
+        self.left_over: tuple[str, ...] = ()
+        self._looking = threading.Lock()
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._threads: dict[str, Background] = {}
         self._began = time.monotonic()
@@ -163,7 +172,28 @@ class Fleet:
                     self._run_wave(wave, asks=number > 0)
         finally:
             self._await_all()
+        self._close()
         self.stop.check()
+
+    def _close(self) -> None:
+        """Drop the records, once all servers are done."""
+        runs = list(self.runs.values())
+        if self.rehearses or any(one.state is not ServerState.DONE for one in runs):
+            return
+        outside = sorted(set(self._orders.members) - set(self.runs))
+        if outside:
+            told = ", ".join(outside[:5])
+            said = f"records stay: commands for this change also had other servers: {told}"
+            self._tell(Warned(said=said))
+            return
+        self.left_over = tuple(finish([one.plan for one in runs], self._orders, self.stop))
+        for line in self.left_over:
+            self._tell(Warned(said=line))
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether nothing is changed, so that there are no records."""
+        return any(one.batch.each.dry_run for one in self.config.servers)
 
     def _run_wave(self, wave: Wave, *, asks: bool) -> None:
         waiting = [one for one in wave.servers if self.runs[one.name].state is ServerState.WAITING]
@@ -182,10 +212,12 @@ class Fleet:
 
     @property
     def _halted(self) -> bool:
-        """Whether no further server is begun."""
+        """Whether no further server is begun: so many have failed, or a canary has."""
         bad = (ServerState.FAILED, ServerState.REFUSED, ServerState.STOPPED)
-        failed = sum(one.state in bad for one in self.runs.values())
-        return self.stop.requested or failed >= self.config.stop_after
+        failed = [one.server for one in self.runs.values() if one.state in bad]
+        canaries = self.config.servers[: self.config.canary]
+        too_many = len(failed) >= self.config.stop_after
+        return self.stop.requested or too_many or any(one in canaries for one in failed)
 
     def _next(self, waiting: list[FleetServer]) -> FleetServer | None:
         if self._halted or self._orders.paused:
@@ -212,9 +244,19 @@ class Fleet:
     def _work(self, run: ServerRun) -> None:
         name, began = run.server.name, time.monotonic()
         try:
-            work = ServerWork(server=name, batch=run.server.batch)
-            self.stops[name].check()
-            self.place.run(work, lambda told: self._hear(run, told), self.stops[name])
+            batch, stop = run.plan.batch, self.stops[name]
+            tables = tuple(str(one.change) for one in batch.tables) if batch is not None else ()
+            work = ServerWork(
+                server=name, batch=run.server.batch, tables=tables, begun=run.plan.begun
+            )
+            stop.check()
+            self.place.run(work, lambda told: self._hear(run, told), stop)
+            if stop.reason is not None and run.exit_code and not self.stop.requested:
+                # It was ended from here, for what concerns this server alone.
+                run.error = stop.reason
+            if run.exit_code:
+                # An abort reaches its process by itself, perhaps first.
+                self._look()
         except SpiritError as error:
             run.error = error
         except BaseException as error:
@@ -253,9 +295,6 @@ class Fleet:
         self._threads.pop(name).join()
         run = self.runs[name]
         run.seen = None
-        if run.exit_code:
-            # An abort reaches its process by itself, perhaps first.
-            self._look_at(run)
         stopped = self.stop.requested
         if run.report is not None and not run.report.exit_code and run.error is None:
             run.state = ServerState.DONE
@@ -299,33 +338,49 @@ class Fleet:
 
     def _look(self) -> None:
         """Read what operators have ordered, and figures that no process tells from here."""
-        for run in list(self._looked_at()):
-            self._look_at(run)
+        with self._looking:
+            found: dict[str, FleetOrders] = {}
+            runs = list(self._looked_at())
+            side_by_side("look", [partial(self._look_at, run, found) for run in runs], _AT_A_TIME)
+            latest = agreed(found.values())
+            if latest.number > self._orders.number:
+                self._obey(latest, next(name for name in found if found[name] == latest))
 
-    def _look_at(self, run: ServerRun) -> None:
+    def _look_at(self, run: ServerRun, found: dict[str, FleetOrders]) -> None:
         try:
-            orders, seen = look_at(run.plan)
-        except SpiritError:
+            orders = orders_of(run.plan)
+            if not self.place.shows and run.state is ServerState.RUNNING:
+                run.seen = figures_of(run.plan)
+            if orders is None:
+                return
+            found[run.server.name] = orders
+            if orders.number < self._orders.number:
+                # It has begun since then; a pause holds for it, too.
+                order(run.plan, self._orders)
+        except SpiritError as error:
             # Its own process says what is wrong with a server.
-            return
-        if not self.place.shows and run.state is ServerState.RUNNING:
-            run.seen = seen
-        with self._obeying:
-            if orders is not None and orders.number > self._orders.number:
-                self._obey(orders)
+            _log.debug("%s could not be looked at: %s", run.server.name, error)
 
     def _looked_at(self) -> Iterator[ServerRun]:
-        begun = [one for one in self.runs.values() if one.written or one.report is not None]
-        running = [one for one in self.runs.values() if one.state is ServerState.RUNNING]
-        yield from running
-        yield from (one for one in begun[:_ASKED_SERVERS] if one not in running)
+        """Yield the servers at work, and in turn some of the others that have a record."""
+        yield from (one for one in self.runs.values() if one.state is ServerState.RUNNING)
+        others = [
+            one
+            for one in self.runs.values()
+            if one.state is not ServerState.RUNNING and one.written
+        ]
+        for _ in range(min(_ASKED_SERVERS, len(others))):
+            self._turn += 1
+            yield others[self._turn % len(others)]
 
-    def _obey(self, orders: FleetOrders) -> None:
-        before, self._orders = self._orders, orders
+    def _obey(self, orders: FleetOrders, name: str) -> None:
+        before = self._orders
+        members = tuple(sorted({*before.members, *orders.members}))
+        self._orders = replace(orders, members=members)
         if orders.aborted:
             self.stop.request(
                 Aborted(
-                    "an operator has aborted the fleet",
+                    f"an operator has aborted the fleet, as the record on {name} says",
                     hint="the source tables are intact; the same command carries on",
                 )
             )
@@ -336,7 +391,7 @@ class Fleet:
         if orders.at_once != before.at_once:
             most = orders.at_once or self.config.at_once
             said.append(f"at most {counted(most, 'server')} at a time")
-        text = ", ".join(said) or "no change"
+        text = f"{', '.join(said) or 'no change'} (as the record on {name} says)"
         self._tell(FleetOrdered(said=text, paused=orders.paused, at_once=orders.at_once))
 
     def status(self) -> BatchStatus:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, RunEnded, Warned
-from spirit_py.fleet.coordinator import Fleet, ServerRun, ServerState
+from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.places import Here, OnSpark
 from spirit_py.fleet.planning import LOOKING
-from spirit_py.fleet.records import finish, order
+from spirit_py.fleet.records import is_as_planned, order
 from spirit_py.fleet.report import FleetReport
 from spirit_py.locks.named import AdvisoryLock
+from spirit_py.mysql.own_sessions import run_label
 from spirit_py.signals import run_command
+from spirit_py.spark.settings import unprotected
 from spirit_py.status.report import installed, versions
 from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import lock_name
@@ -28,68 +31,99 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.config import FleetConfig, FleetServer
+    from spirit_py.config import FleetConfig
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
     from spirit_py.fleet.places import Runner
-    from spirit_py.fleet.planning import FleetPlan
+    from spirit_py.fleet.planning import FleetPlan, ServerPlan
+
+#: Of the program itself, and of each process: three pipes, and a file for its errors.
+_FILES: Final = 128
+_FILES_OF_A_PROCESS: Final = 8
 
 
 def run_fleet(
     config: FleetConfig,
     plan: FleetPlan,
-    holds: Holds,
     *,
     reporter: Reporter,
+    stop: StopSwitch | None = None,
     gate: Gate | None = None,
 ) -> FleetReport:
-    """Run what a plan leaves to do, while ``holds`` keep others away; return and write the report.
+    """Run what a plan leaves to do, keeping other coordinators away; return and write the report.
 
-    Raises Refusal before anything is written, where as many servers are refused as failures end the
-    fleet.
+    Raises Refusal before anything is written: as many servers are refused as failures end the
+    fleet, or a canary is, or another coordinator is at work.
     """
-    refused = plan.refused
-    if not plan.finished and refused and (len(refused) >= config.stop_after or not plan.left):
-        raise Refusal(
-            f"{len(refused)} of {counted(len(plan.servers), 'server')} cannot be changed;"
-            " nothing was written",
-            hint="see what refuses each; correct that, or take these servers from the list;"
-            " --stop-after says how many may fail",
-            details=tuple(
-                f"{one.server.name}: {line}" for one in refused for line in one.refusals[:1]
-            ),
-            error_code=ErrorCode.BATCH_REFUSED,
-        )
-    began, stopped = time.monotonic(), None
+    refuse(config, plan)
+    _require_files(config)
+    began = time.monotonic()
     reporter, report = Reporters([reporter]), _report(config)
-    if plan.finished:
-        runs = [ServerRun(plan=one, state=ServerState.DONE) for one in plan.servers]
-    else:
-        plan = _carried_on(plan)
-        runs, stopped = _run(config, plan, holds, reporter, gate)
-    report.add(runs)
-    if stopped is None and all(one.state is ServerState.DONE for one in runs):
-        for line in finish([one.plan for one in runs], plan.orders):
-            reporter.event(Warned(said=line))
-    report.conclude(stopped, seconds=time.monotonic() - began)
+    if known := unprotected(config.spark) if config.spark.spark_master else "":
+        reporter.event(Warned(said=known))
+    with Holds(plan, stop) as holds:
+        holds.require_as_planned()
+        fleet, stopped = _run(config, _carried_on(plan), holds, reporter, gate)
+    report.add(fleet.runs.values())
+    report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
     _end(config, report, reporter)
     return report
 
 
+def refuse(config: FleetConfig, plan: FleetPlan) -> None:
+    """Raise Refusal where so much of a plan is refused that nothing is begun."""
+    refused = plan.refused
+    canaries = {one.name for one in config.servers[: config.canary]}
+    if not refused or not (
+        len(refused) >= config.stop_after
+        or not plan.left
+        or any(one.server.name in canaries for one in refused)
+    ):
+        return
+    raise Refusal(
+        f"{len(refused)} of {counted(len(plan.servers), 'server')} cannot be changed;"
+        " nothing was written",
+        hint="see what refuses each, and correct that; --stop-after says how many may fail",
+        details=tuple(f"{one.server.name}: {line}" for one in refused for line in one.refusals[:1]),
+        error_code=ErrorCode.BATCH_REFUSED,
+    )
+
+
+def _require_files(config: FleetConfig) -> None:
+    """Raise the limit of open files as far as it goes; Refusal where it is too small."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _FILES + len(config.servers) + _FILES_OF_A_PROCESS * config.at_once
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise Refusal(
+                f"{counted(len(config.servers), 'server')}, {config.at_once} at a time, need"
+                f" {needed} open files, and this process may have {hard}",
+                hint="raise the limit (ulimit -Hn), or use a smaller --servers-at-once",
+                error_code=ErrorCode.WRONG_OPTIONS,
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 def _carried_on(plan: FleetPlan) -> FleetPlan:
-    """Withdraw an abort of before: the operator runs the command again; a pause stays."""
-    if not plan.orders.aborted:
-        return plan
-    orders = replace(plan.orders, aborted=False, number=plan.orders.number + 1)
-    for one in plan.servers:
-        if one.begun:
-            order(one, orders)
-    return replace(plan, orders=orders)
+    """Withdraw an abort of before: the operator runs the command again; a pause stays.
+
+    The servers that have begun learn of it, and of all servers of this list.
+    """
+    number = plan.orders.number + 1
+    following = replace(plan.orders, aborted=False, finished=False, number=number)
+
+    def tell(one: ServerPlan) -> None:
+        with contextlib.suppress(SpiritError):
+            order(one, replace(following, finished=one.orders.finished))
+
+    begun = [one for one in plan.servers if one.begun]
+    side_by_side("look", [partial(tell, one) for one in begun], LOOKING)
+    return replace(plan, orders=following)
 
 
 def _run(
     config: FleetConfig, plan: FleetPlan, holds: Holds, reporter: Reporter, gate: Gate | None
-) -> tuple[list[ServerRun], SpiritError | None]:
+) -> tuple[Fleet, SpiritError | None]:
     stopped = None
     with contextlib.closing(_place(config)) as place:
         fleet = Fleet(
@@ -112,7 +146,7 @@ def _run(
             )
         except SpiritError as error:
             stopped = error
-    return list(fleet.runs.values()), stopped
+    return fleet, stopped
 
 
 def _place(config: FleetConfig) -> Runner:
@@ -135,35 +169,55 @@ def _left_at_once() -> SpiritError:
 class Holds:
     """The named lock of a fleet on each of its servers: a second coordinator is refused.
 
-    A server whose lock is lost for good has its own part stopped, and no other.
+    Its name is made of that of the record, so that commands that would write the same record refuse
+    each other. A server whose lock is lost for good has its own part stopped, and no other.
     """
 
-    def __init__(self, config: FleetConfig, stop: StopSwitch | None = None) -> None:
+    def __init__(self, plan: FleetPlan, stop: StopSwitch | None = None) -> None:
         self.stop = stop or StopSwitch()
-        self.stops = {one.name: self.stop.linked() for one in config.servers}
-        self._locks = {one.name: self._lock(one, config) for one in config.servers}
+        self.stops = {one.server.name: self.stop.linked() for one in plan.servers}
+        planned = (one for one in plan.servers if one.batch is not None and not one.clash)
+        self._plans = {one.server.name: one for one in planned}
+        self._locks = {name: self._lock(one) for name, one in self._plans.items()}
         self._failures: dict[str, SpiritError] = {}
         self._held: list[AdvisoryLock] = []
 
-    def _lock(self, server: FleetServer, config: FleetConfig) -> AdvisoryLock:
-        each = server.batch.each
-        name = lock_name("fleet", config.identity, each.database)
-        purpose = "command with this change for several servers"
-        return AdvisoryLock(each.connection, name, stop=self.stops[server.name], purpose=purpose)
+    def _lock(self, plan: ServerPlan) -> AdvisoryLock:
+        record = plan.batch.name if plan.batch is not None else ""
+        return AdvisoryLock(
+            replace(plan.server.batch.each.connection, label=run_label(())),
+            lock_name("fleet", record),
+            stop=self.stops[plan.server.name],
+            purpose="command with this change for several servers",
+        )
+
+    def require_as_planned(self) -> None:
+        """Raise Refusal where a record has changed before the locks were taken."""
+        changed: list[str] = []
+
+        def look(name: str) -> None:
+            if name not in self._failures and not is_as_planned(self._plans[name]):
+                changed.append(name)
+
+        names = [name for name, one in self._plans.items() if not one.server.batch.each.dry_run]
+        side_by_side("look", [partial(look, name) for name in names], LOOKING)
+        if changed:
+            raise Refusal(
+                f"what is done on {', '.join(sorted(changed)[:3])} has changed since the plan was"
+                " made",
+                hint="run the same command again, for what the plan shows then",
+                error_code=ErrorCode.BATCH_RECORD,
+            )
 
     def take(self) -> None:
-        """Take all; Refusal where another coordinator has one, before anything is written.
-
-        A server that is away has none: its plan says so.
-        """
+        """Take all; Refusal where another coordinator has one, before anything is written."""
         side_by_side("look", [partial(self._take, name) for name in self._locks], LOOKING)
-        held = {
-            name: error
+        held = [
+            (name, error)
             for name, error in self._failures.items()
             if error.error_code is ErrorCode.ALREADY_RUNNING
-        }
-        if held:
-            name, error = next(iter(held.items()))
+        ]
+        for name, error in held[:1]:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             raise Refusal(
                 f"{name}{more}: {error.message}",

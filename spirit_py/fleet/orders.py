@@ -7,26 +7,32 @@ and a coordinator that begins later obeys it, too.
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.listing import batches
-from spirit_py.batch.store import BatchTable, FleetOrders, TableState, marked_tables
+from spirit_py.batch.store import BatchTable, FleetOrders, TableState, agreed, marked_tables
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.live import StandingOrders
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, SpiritError, UsageFault
+from spirit_py.errors import Refusal, ServerFault, SpiritError, UsageFault
 from spirit_py.fleet.planning import LOOKING
-from spirit_py.locks.named import named_lock_holder
+from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.migration.control.command import control
-from spirit_py.migration.control.subject import Verb
+from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
 from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
     Say = Callable[[str], None]
@@ -34,124 +40,250 @@ if TYPE_CHECKING:
 AT_ONCE: Final = "servers-at-once"
 """The setting of a fleet; others are of each migration."""
 _READ_SECONDS: Final = 60
+#: For which another command that orders something is waited for.
+_TURN_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetMember:
-    """How a server of the list is reached; ``database``: only what is in this schema counts."""
+    """How a server of the list is reached; ``database`` is the schema of its entry, if any."""
 
     name: str
     connection: ConnectionOptions
     database: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    store: BatchTable
+    fleet: str
+    orders: FleetOrders
+    coordinated: bool
+    at_work: tuple[Name, ...]
+    left: tuple[Name, ...]
+
+
 @dataclass(kw_only=True, eq=False)
 class _Part:
-    """What a server keeps of fleets: their digests, records, orders, and tables at work."""
+    """What a server keeps of fleets; ``shared``: other entries of the list are this server, too."""
 
     member: FleetMember
-    records: list[BatchTable] = field(default_factory=list)
-    fleets: set[str] = field(default_factory=set)
-    orders: list[FleetOrders] = field(default_factory=list)
-    at_work: list[Name] = field(default_factory=list)
-    left: list[Name] = field(default_factory=list)
-    coordinator: bool = False
+    table: str
+    shared: bool = False
+    records: list[_Record] = field(default_factory=list)
     error: SpiritError | None = None
 
     def look(self) -> None:
-        try:
-            self._look()
-        except SpiritError as error:
-            self.error = error
-
-    def _look(self) -> None:
-        one = self.member
-        with connect_first(one.connection, role="ctl", read_timeout=_READ_SECONDS) as session:
-            for name in marked_tables(session):
-                if one.database and name[0] != one.database:
-                    continue
-                store = BatchTable(*name)
-                record = store.read(session)
-                if record is None or not record.fleet or record.home != name[0]:
-                    continue
-                self.records.append(store)
-                self.fleets.add(record.fleet)
-                self.orders.append(store.orders(session))
-                lock = lock_name("fleet", record.fleet, one.database)
-                self.coordinator |= named_lock_holder(session, lock) is not None
-                for table in store.tables(session).values():
-                    if table.state == TableState.DONE:
-                        continue
-                    self.left.append(table.name)
-                    lock = lock_name("migration", *table.name)
-                    if named_lock_holder(session, lock) is not None:
-                        self.at_work.append(table.name)
-
-    def order(self, orders: FleetOrders) -> None:
+        self.records, self.error = [], None
         try:
             options = self.member.connection
             with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
-                for store in self.records:
-                    store.order(session, orders)
+                names = [BatchTable(*name) for name in marked_tables(session)]
+                self.records = [one for store in names for one in self._read(session, store)]
+        except SpiritError as error:
+            self.error = error
+
+    def _read(self, session: SqlSession, store: BatchTable) -> Iterator[_Record]:
+        """Yield the record of a table, if it is one of a fleet, and of this entry of the list.
+
+        One that cannot be read is none of ours: any account can make a table with the mark (R26).
+        """
+        try:
+            record = store.read(session)
+            if record is None or not record.fleet or record.home != store.name[0]:
+                return
+            tables = store.tables(session)
+            orders = store.orders(session)
+        except (Refusal, ServerFault):
+            return
+        schemas = {store.name[0], *(schema for schema, _ in tables)}
+        if self.shared and self.member.database and self.member.database not in schemas:
+            return
+        if self.table and all(name != self.table for _, name in tables):
+            return
+        left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
+        yield _Record(
+            store=store,
+            fleet=record.fleet,
+            orders=orders,
+            coordinated=_held(session, lock_name("fleet", store.name[1])),
+            at_work=tuple(one for one in left if _held(session, lock_name("migration", *one))),
+            left=left,
+        )
+
+    def order(self, orders: FleetOrders, *, resumes: bool) -> None:
+        try:
+            options = self.member.connection
+            with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
+                for one in self.records:
+                    one.store.order(session, orders)
+                    for name in one.left if resumes else ():
+                        if name not in one.at_work:
+                            _end_pause(session, name)
         except SpiritError as error:
             self.error = error
 
 
+def _held(session: SqlSession, lock: str) -> bool:
+    return named_lock_holder(session, lock) is not None
+
+
+def _end_pause(session: SqlSession, name: Name) -> None:
+    """End the pause that a stopped migration would resume with."""
+    checkpoint = CheckpointTable(*name)
+    if not checkpoint.is_ours(session):
+        return
+    with contextlib.suppress(UnreadableCheckpoint):
+        standing = checkpoint.read(session, StandingOrders)
+        if standing is not None and standing.paused:
+            checkpoint.write(session, replace(standing, paused=""))
+
+
 def order_fleet(
-    members: Sequence[FleetMember], *, verb: str, arguments: Mapping[str, str], say: Say
+    members: Sequence[FleetMember],
+    *,
+    table: str,
+    verb: str,
+    arguments: Mapping[str, str],
+    say: Say,
 ) -> None:
     """Order one thing for all servers of a fleet that have begun; say what was done on each.
 
-    Refusal where nothing of a fleet is there, or of two; MigrationFailure or another error, with
-    all lines said before, where a server could not be asked.
+    ``table``: of the change that is meant, where there are several. Refusal where nothing of a
+    fleet is there, or of several; another error, with all lines said before, where a server could
+    not be asked.
     """
-    parts = _look_at(members)
-    begun = [one for one in parts if one.records]
-    fleets = {each for one in begun for each in one.fleets}
-    if not begun:
+    parts = _look_at(members, table)
+    with contextlib.ExitStack() as stack:
+        if first := next((one for one in parts if one.records), None):
+            _take_turn(stack, first)
+            parts = _look_at(members, table)
+        begun = _chosen(parts, say)
+        given = dict(arguments)
+        orders = _after(agreed(one.orders for part in begun for one in part.records), verb, given)
+        # Those that are asked to drop their copies must be alive for that.
+        first_orders = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
+        _write(begun, first_orders, verb)
+        if orders != FleetOrders():
+            say(_said(verb, orders))
+        if not (verb == Verb.SET and not given):
+            asked = [
+                partial(_ask, part, name, verb, given, say)
+                for part in begun
+                for one in part.records
+                for name in one.at_work
+            ]
+            side_by_side("look", asked, LOOKING)
+        if first_orders != orders:
+            _write(begun, replace(orders, number=orders.number + 1), verb)
+    if verb == Verb.ABORT and not any(one.coordinated for part in begun for one in part.records):
+        say("no process coordinates this change now: nothing begins before its command is run")
+    _raise_failures(parts, say)
+
+
+def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> None:
+    """Give a fleet up: drop its records on these servers, and say which tables were not done.
+
+    Refusal while a process works on it. What migrations of its tables left stays.
+    """
+    parts = _look_at(members, table)
+    begun = _chosen(parts, say)
+    if any(one.coordinated or one.at_work for part in begun for one in part.records):
+        raise Refusal(
+            "a process works on this change now",
+            hint="stop it first: spirit-py ctl --fleet LIST abort",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
+
+    def drop(part: _Part) -> None:
+        try:
+            options = part.member.connection
+            with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
+                for one in part.records:
+                    one.store.drop(session)
+        except SpiritError as error:
+            part.error = error
+
+    side_by_side("look", [partial(drop, one) for one in begun], LOOKING)
+    for part in begun:
+        for one in part.records if part.error is None else ():
+            left = ", ".join(".".join(name) for name in one.left)
+            say(
+                f"{part.member.name}: dropped {one.store}" + (f"; not done: {left}" if left else "")
+            )
+    _raise_failures(parts, say)
+
+
+def _take_turn(stack: contextlib.ExitStack, first: _Part) -> None:
+    """Keep other commands from ordering something at the same time."""
+    session = stack.enter_context(
+        connect_first(first.member.connection, role="ctl", read_timeout=2 * _TURN_SECONDS)
+    )
+    lock = lock_name("fleet-order", first.records[0].fleet)
+    if not take_named_lock(session, lock, timeout=_TURN_SECONDS):
+        raise Refusal(
+            "another spirit-py ctl --fleet is at work",
+            hint="wait for it to end",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
+
+
+def _write(begun: Sequence[_Part], orders: FleetOrders, verb: str) -> None:
+    if orders == FleetOrders():
+        return
+    resumes = verb == Verb.RESUME
+    written = [partial(one.order, orders, resumes=resumes) for one in begun]
+    side_by_side("look", written, LOOKING)
+
+
+def _chosen(parts: Sequence[_Part], say: Say) -> list[_Part]:
+    """Return the parts with the records of the one change that is meant, and no others."""
+    counts = Counter(one.fleet for part in parts for one in part.records)
+    if not counts:
         raise Refusal(
             "no change for several servers is under way or unfinished on these servers",
             hint="it leaves a record on each server that it has begun: see spirit-py ctl --fleet"
             " LIST status",
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
-    if len(fleets) > 1:
+    (fleet, most), *others = counts.most_common()
+    if others and others[0][1] == most:
         raise Refusal(
             "these servers have the records of several changes, and it is not clear which is meant",
-            hint="control each server's migration by itself (spirit-py ctl --host), or forget a"
-            " record (spirit-py cleanup --batch)",
-            details=tuple(f"{one.member.name}: {store}" for one in begun for store in one.records),
+            hint="say which with --table, or control each migration by itself (spirit-py ctl"
+            " --host)",
+            details=tuple(
+                f"{part.member.name}: {one.store}" for part in parts for one in part.records
+            ),
             error_code=ErrorCode.BATCH_RECORD,
         )
-    latest = max((each for one in begun for each in one.orders), key=lambda one: one.number)
-    given = dict(arguments)
-    orders = _after(latest, verb, given)
-    if orders is not None:
-        side_by_side("look", [partial(one.order, orders) for one in begun], LOOKING)
-        say(_said(verb, orders))
-    for one in begun:
-        if verb == Verb.SET and not given:
-            break
-        for name in one.at_work:
-            _ask(one, name, verb, given, say)
-    if verb == Verb.ABORT and not any(one.coordinator for one in begun):
-        say("no process coordinates this change now: nothing begins before its command is run")
-    _raise_failures(parts, say)
+    for part in parts:
+        for one in part.records:
+            if one.fleet != fleet:
+                say(f"{part.member.name}: {one.store} is of another change, and is left as it is")
+        part.records = [one for one in part.records if one.fleet == fleet]
+    return [one for one in parts if one.records]
 
 
-def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders | None:
-    """Return the orders after a verb, and take its own setting out of the arguments."""
-    following = replace(latest, number=latest.number + 1)
+def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders:
+    """Return the orders after a verb, none where it changes none; take its own setting out."""
+    following = replace(latest, number=latest.number + 1, finished=False)
     if verb in {Verb.PAUSE, Verb.RESUME}:
         return replace(following, paused=verb == Verb.PAUSE)
     if verb == Verb.ABORT:
         return replace(following, aborted=True)
     number = given.pop(AT_ONCE, None)
     if verb != Verb.SET or number is None:
-        return None
-    if not number.isdecimal() or int(number) < 1:
-        raise UsageFault(f"{AT_ONCE}={number} is no number", hint="write a whole number from 1")
+        return FleetOrders()
+    if not number.isdecimal() or not 0 < int(number) <= MOST:
+        raise UsageFault(
+            f"{AT_ONCE}={number} is no number", hint=f"write a whole number from 1 to {MOST}"
+        )
     return replace(following, at_once=int(number))
+
+
+MOST: Final = 10_000
+"""The most servers at a time that can be ordered."""
 
 
 def _said(verb: str, orders: FleetOrders) -> str:
@@ -177,8 +309,9 @@ def _ask(part: _Part, table: Name, verb: str, given: Mapping[str, str], say: Say
         )
     except SpiritError as error:
         say(f"{where}: {error.message}")
-        # One that has ended meanwhile, or has not begun to copy, needs no order any more.
-        if error.error_code is not ErrorCode.NOTHING_TO_CONTROL:
+        # One that has ended meanwhile, or has not begun to copy, needs no order any more; but of
+        # one that was to drop its copy, the operator should know.
+        if error.error_code is not ErrorCode.NOTHING_TO_CONTROL or CLEANUP in given:
             part.error = error
 
 
@@ -191,39 +324,45 @@ def _raise_failures(parts: Sequence[_Part], say: Say) -> None:
             raise one.error
 
 
-def _look_at(members: Sequence[FleetMember]) -> list[_Part]:
-    parts = [_Part(member=one) for one in members]
+def _look_at(members: Sequence[FleetMember], table: str) -> list[_Part]:
+    addresses = Counter(one.connection.address for one in members)
+    parts = [
+        _Part(member=one, table=table, shared=addresses[one.connection.address] > 1)
+        for one in members
+    ]
     side_by_side("look", [one.look for one in parts], LOOKING)
     return parts
 
 
-def status_of(members: Sequence[FleetMember]) -> list[dict[str, Any]]:
+def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]]:
     """Return what each server keeps of a fleet, and what works there, as JSON values."""
-    parts = _look_at(members)
-    found = []
-    for one in parts:
-        shown: list[dict[str, Any]] = []
-        if one.error is None and one.records:
-            names = {str(store) for store in one.records}
-            options = one.member.connection
-            listed = batches(options, database=one.member.database, table="")
-            shown = [each.to_dict() for each in listed if each.batch in names]
-        orders = max(one.orders, key=lambda each: each.number, default=FleetOrders())
-        found.append(
-            {
-                "server": one.member.name,
-                "begun": bool(one.records),
-                "coordinated": one.coordinator,
-                "paused": orders.paused,
-                "aborted": orders.aborted,
-                "servers_at_once": orders.at_once or None,
-                "at_work": [".".join(name) for name in one.at_work],
-                "left": [".".join(name) for name in one.left],
-                "batches": shown,
-                "error": one.error.message if one.error is not None else "",
-            }
-        )
-    return found
+    parts = _look_at(members, table)
+    orders = agreed(one.orders for part in parts for one in part.records)
+    return [_shown(one, orders) for one in parts]
+
+
+def _shown(part: _Part, orders: FleetOrders) -> dict[str, Any]:
+    listed: list[dict[str, Any]] = []
+    error = part.error
+    if part.records and error is None:
+        names = {str(one.store) for one in part.records}
+        try:
+            found = batches(part.member.connection, database="", table="")
+            listed = [each.to_dict() for each in found if each.batch in names]
+        except SpiritError as failed:
+            error = failed
+    return {
+        "server": part.member.name,
+        "begun": bool(part.records),
+        "coordinated": any(one.coordinated for one in part.records),
+        "paused": bool(part.records) and orders.paused,
+        "aborted": bool(part.records) and orders.aborted,
+        "servers_at_once": orders.at_once or None,
+        "at_work": [".".join(name) for one in part.records for name in one.at_work],
+        "left": [".".join(name) for one in part.records for name in one.left],
+        "batches": listed,
+        "error": error.message if error is not None else "",
+    }
 
 
 def lines_of(found: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.batch.report import BatchReport
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _TRIES: Final = 3
 _PAUSE: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
+_AGAIN_SECONDS: Final = 1.0
+_NOTICED_SECONDS: Final = 300.0
 
 
 class Runner(Protocol):
@@ -70,17 +73,22 @@ class OnSpark:
     def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
         """Run a server's process below an executor; what it tells comes at its end."""
         task = ServerTask(work=replace(work, threads_only=True))
-        for number in range(1, _TRIES + 1):
+        lost, number = 0, 0
+        began = time.monotonic()
+        while True:
+            number += 1
+            stop.check()
             try:
                 told = self._once(task, f"server-{work.server}-{number}", stop)
             except (SparkFailure, WorkersLost):
                 stop.check()
-                if number == _TRIES:
+                lost += 1
+                if lost == _TRIES:
                     raise
                 stop.pause(_PAUSE)
                 continue
-            # The process of a lost executor may hold the table for a moment longer.
-            if number < _TRIES and _runs_elsewhere(told):
+            # The process of a lost executor holds the table until it has noticed.
+            if _runs_elsewhere(told) and time.monotonic() - began < _NOTICED_SECONDS:
                 stop.pause(_PAUSE)
                 continue
             for heard in told:
@@ -110,8 +118,9 @@ def _on_stop(stop: StopSwitch, action: Callable[[], None]) -> Callable[[threadin
     def body(stopping: threading.Event) -> None:
         while not stopping.is_set():
             if stop.wait(_LOOK_SECONDS):
+                # A job that is only being submitted is not found by the first call.
                 action()
-                return
+                stopping.wait(_AGAIN_SECONDS)
 
     return body
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.plan import UsualDefinitions
 from spirit_py.batch.planning import plan_batch, plan_of_batch
-from spirit_py.batch.store import FleetOrders
+from spirit_py.batch.store import FleetOrders, agreed
+from spirit_py.batch.trial import already_made
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.run import ServerPlanned, Summary
@@ -34,7 +35,7 @@ class ServerPlan:
     """What is done on one server; ``error``: why it cannot be looked at, or is refused as a whole.
 
     ``whole`` has the time, where it was asked for; ``differs`` how its tables differ from those of
-    most servers.
+    most servers. ``settled``: it was done, and its record is dropped already.
     """
 
     server: FleetServer
@@ -42,6 +43,7 @@ class ServerPlan:
     whole: Plan | None = None
     error: SpiritError | None = None
     clash: str = ""
+    settled: bool = False
     differs: tuple[str, ...] = ()
 
     @property
@@ -60,6 +62,8 @@ class ServerPlan:
     @property
     def refused(self) -> bool:
         """Whether nothing is begun there."""
+        if self.settled:
+            return False
         if self.batch is None or self.clash:
             return True
         return self.batch.is_refused(self.server.batch)
@@ -67,6 +71,8 @@ class ServerPlan:
     @property
     def done(self) -> bool:
         """Whether an earlier run has done all of it."""
+        if self.settled:
+            return True
         return self.batch is not None and not self.batch.left and not self.batch.refused
 
     @property
@@ -95,7 +101,8 @@ class ServerPlan:
         labels = "".join(f" {name}={value}" for name, value in self.server.labels.items())
         version = f" MySQL {self.batch.mysql}" if self.batch is not None else ""
         yield f"{self.server.name}{labels}{version}: {self._outlook()}"
-        yield from (f"    {line}" for line in self.refusals)
+        if not self.settled:
+            yield from (f"    {line}" for line in self.refusals)
         yield from (f"    differs from most others: {line}" for line in self.differs)
 
     def warnings(self) -> Iterator[str]:
@@ -146,11 +153,6 @@ class FleetPlan:
     def left(self) -> tuple[ServerPlan, ...]:
         """The servers that are to be changed, and can be."""
         return tuple(one for one in self.servers if not (one.refused or one.done))
-
-    @property
-    def finished(self) -> bool:
-        """Whether an earlier run has done all servers, and only records are left."""
-        return self.orders.finished
 
     def counts(self) -> str:
         """Return how many servers are changed, and how many are not."""
@@ -236,10 +238,32 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
 
     side_by_side("look", [partial(look, one) for one in config.servers], LOOKING)
     plans = [found[one.name] for one in config.servers]
-    orders = max((one.orders for one in plans), key=lambda one: one.number)
-    orders = next((one.orders for one in plans if one.orders.finished), orders)
+    finished = {name for one in plans if one.orders.finished for name in one.orders.members}
+
+    def settle(number: int) -> None:
+        plans[number] = replace(plans[number], settled=_is_settled(plans[number]))
+
+    unsure = [number for number, one in enumerate(plans) if one.server.name in finished]
+    side_by_side("look", [partial(settle, number) for number in unsure], LOOKING)
+    begun = [one.orders for one in plans if one.begun]
+    members = {name for one in begun for name in one.members} | set(found)
+    orders = replace(agreed(begun), members=tuple(sorted(members)))
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
+
+
+def _is_settled(plan: ServerPlan) -> bool:
+    """Whether a server without a record, which another one calls done, shows that by itself.
+
+    The other's word alone is not believed (R26): its definitions must be what the change makes.
+    """
+    if plan.batch is None or plan.begun:
+        return False
+    try:
+        each = plan.server.batch.each
+        return all(already_made(each, one.change) for one in plan.batch.tables)
+    except SpiritError:
+        return False
 
 
 def _planned(server: FleetServer, *, sample: bool) -> ServerPlan:

@@ -17,6 +17,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
 from spirit_py import points
@@ -24,14 +26,16 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import QuietReporter
-from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import LogWritten
 from spirit_py.progress import BatchStatus
 from spirit_py.threads import Background, StopSwitch
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.batch.plan import BatchPlan
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.events.event import Event
     from spirit_py.progress import MigrationStatus
@@ -43,14 +47,21 @@ Told: TypeAlias = "Event | BatchStatus | BatchReport | SpiritError"
 _KEPT_LINES: Final = 8
 _MOST_TOLD: Final = 5000
 _END_SECONDS: Final = 10.0
+#: A statement under way may have to end first.
+_STOP_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerWork:
-    """The part of one server; ``threads_only``: it starts no Spark of its own."""
+    """The part of one server; ``threads_only``: it starts no Spark of its own.
+
+    ``tables`` are those that were planned and agreed to; ``begun``: it had a record then.
+    """
 
     server: str
     batch: BatchConfig
+    tables: tuple[str, ...] = ()
+    begun: bool = False
     threads_only: bool = False
 
 
@@ -62,6 +73,7 @@ class ServerProcess:
         self._hear = hear
         self._stop = StopSwitch()
         self._process: subprocess.Popen[bytes] | None = None
+        self._stopped_at: float | None = None
 
     def run(self) -> None:
         """Start the process and follow it to its end; MigrationFailure where it tells none."""
@@ -108,9 +120,18 @@ class ServerProcess:
         )
 
     def stop(self) -> None:
-        """Ask the process to end, as by SIGTERM; safe to call again, and before its start."""
+        """Ask the process to end, as by SIGTERM; safe to call again, and before its start.
+
+        One that has not ended minutes after the first call is killed: its tables are whole, as
+        after any kill.
+        """
         self._stop.request(Interrupted(signal.SIGTERM))
-        process = self._process
+        process, now = self._process, time.monotonic()
+        if process is not None and process.poll() is None:
+            self._stopped_at = self._stopped_at or now
+            if now - self._stopped_at > _STOP_SECONDS:
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
         if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
                 process.stdin.close()
@@ -155,6 +176,9 @@ class _Teller(QuietReporter):
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._waiting: queue.SimpleQueue[Told | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        #: The newest snapshot, of which the queue has a place at most.
+        self._seen: BatchStatus | None = None
         self._thread = Background("teller", lambda _stopping: self._work(), failed=_ignored)
         self._thread.start()
 
@@ -168,15 +192,22 @@ class _Teller(QuietReporter):
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Pass on a snapshot."""
         if isinstance(snapshot, BatchStatus):
-            self.tell(snapshot)
+            with self._lock:
+                waits, self._seen = self._seen is not None, snapshot
+            if not waits:
+                self.tell(snapshot)
 
-    def close(self) -> None:
-        """Wait until all is read, for some seconds at most."""
+    def close(self, stop: StopSwitch) -> None:
+        """Wait until all is read: a coordinator may be stopped for a while, or gone."""
         self._waiting.put(None)
-        self._thread.wait(_END_SECONDS)
+        while not self._thread.wait(_END_SECONDS) and not stop.requested:
+            pass
 
     def _work(self) -> None:
         while (told := self._waiting.get()) is not None:
+            if isinstance(told, BatchStatus):
+                with self._lock:
+                    told, self._seen = self._seen or told, None
             pickle.dump(told, self._stream)
             self._stream.flush()
 
@@ -212,11 +243,31 @@ def carry_out(work: ServerWork, teller: _Teller, stop: StopSwitch) -> None:
     try:
         with reported(work.batch, teller):
             plan = plan_batch(work.batch)
+            _require_as_agreed(work, plan)
             stop.check()
             report = run_batch(work.batch, plan, reporter=teller, engine_factory=engine, stop=stop)
         teller.tell(report)
     except SpiritError as error:
         teller.tell(error)
+
+
+def _require_as_agreed(work: ServerWork, plan: BatchPlan) -> None:
+    """Refuse what is not what the coordinator has seen, and its operator has agreed to."""
+    if work.begun and plan.earlier is None and not work.batch.each.dry_run:
+        raise Refusal(
+            f"the record of {work.server} is gone since the plan was made",
+            hint="see who has dropped it, and whether its tables are changed; then run the same"
+            " command again, for what the plan shows then",
+            error_code=ErrorCode.BATCH_RECORD,
+        )
+    new = sorted({str(one.change) for one in plan.left} - set(work.tables))
+    if new:
+        raise Refusal(
+            f"{counted(len(new), 'table')} of {work.server} were not there when the plan was made:"
+            f" {', '.join(new[:3])}",
+            hint="run the same command again, for what the plan shows then",
+            error_code=ErrorCode.BATCH_REFUSED,
+        )
 
 
 def main() -> None:
@@ -239,7 +290,7 @@ def main() -> None:
     try:
         carry_out(work, teller, stop)
     finally:
-        teller.close()
+        teller.close(stop)
     # A thread may wait for the coordinator, or for what a second signal has left.
     os._exit(0)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.batch.changes import schemas_of
-from spirit_py.batch.store import FleetOrders, find_batch
+from spirit_py.batch.store import find_batch
 from spirit_py.checkpoint.examination import live_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import fields, replace
@@ -18,11 +18,12 @@ from spirit_py.progress import BatchStatus, MigrationProgress, MigrationStatus, 
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Sequence
 
-    from spirit_py.batch.store import BatchTable
+    from spirit_py.batch.store import BatchTable, FleetOrders
     from spirit_py.contracts import SqlSession
     from spirit_py.fleet.planning import ServerPlan
+    from spirit_py.threads import StopSwitch
 
 _READ_SECONDS: Final = 30
 
@@ -36,15 +37,30 @@ def record_of(session: SqlSession, plan: ServerPlan) -> BatchTable | None:
     return find_batch(session, batch.name, schemas_of(session, plan.server.batch, changes))
 
 
-def look_at(plan: ServerPlan) -> tuple[FleetOrders | None, BatchStatus]:
-    """Return the orders that a server has, and what its process shows there of itself."""
+def orders_of(plan: ServerPlan) -> FleetOrders | None:
+    """Return the orders that a server has; None before its process has written its record."""
     each = plan.server.batch.each
     with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
         store = record_of(session, plan)
-        orders = None if store is None else store.orders(session)
+        return None if store is None else store.orders(session)
+
+
+def figures_of(plan: ServerPlan) -> BatchStatus:
+    """Return what the process of a server shows of itself there."""
+    each = plan.server.batch.each
+    with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
         tables = () if plan.batch is None else tuple(one.change.name for one in plan.batch.left)
         shown = tuple(one for name in tables if (one := _status_of(session, *name)) is not None)
-        return orders, BatchStatus(described="", elapsed=0.0, tables=shown)
+        return BatchStatus(described="", elapsed=0.0, tables=shown)
+
+
+def is_as_planned(plan: ServerPlan) -> bool:
+    """Return whether a server's record is still as the plan has seen it."""
+    each = plan.server.batch.each
+    with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
+        store = record_of(session, plan)
+        tables = None if store is None else store.tables(session)
+        return tables == (plan.batch.earlier if plan.batch is not None else None)
 
 
 def _status_of(session: SqlSession, schema: str, table: str) -> MigrationStatus | None:
@@ -79,22 +95,28 @@ def forget(plan: ServerPlan) -> None:
             store.drop(session)
 
 
-def finish(plans: list[ServerPlan], orders: FleetOrders) -> Iterator[str]:
-    """Mark each record of a fleet as finished, and then drop them; yield what could not be done.
+def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -> list[str]:
+    """Mark each record of a fleet as finished, and then drop them; return what could not be done.
 
-    As long as one is left it says so, and the same command drops the others.
+    As long as one is left it names all servers that are done, and the same command drops the rest.
     """
     finished = replace(orders, finished=True, number=orders.number + 1)
-    for plan in plans:
-        try:
-            order(plan, finished)
-        except SpiritError as error:
-            yield f"{plan.server.name}: its record could not be marked as finished: {error.message}"
+    failed: list[str] = []
+
+    def each(plan: ServerPlan, action: Callable[[ServerPlan], None], what: str) -> None:
+        if stop.requested:
             return
+        try:
+            action(plan)
+        except SpiritError as error:
+            failed.append(f"{plan.server.name}: its record could not be {what}: {error.message}")
+
+    for plan in plans:
+        each(plan, lambda one: order(one, finished), "marked as finished")
+    if failed or stop.requested:
+        return failed
     points.reach("fleet.finished")
     for plan in plans:
-        try:
-            forget(plan)
-            points.reach("fleet.forgotten")
-        except SpiritError as error:
-            yield f"{plan.server.name}: its record could not be dropped: {error.message}"
+        each(plan, forget, "dropped")
+        points.reach("fleet.forgotten")
+    return failed

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.batch.report import exit_code
 from spirit_py.classes import dataclass, field
-from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.fleet.coordinator import ServerState
 from spirit_py.status.report import OutcomeReport
 from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.fleet.coordinator import ServerRun
 
 _BAD = (ServerState.FAILED, ServerState.REFUSED)
+#: Exit codes of what was done, or was stopped with all others.
+_ORDERLY = (0, 130, 143)
 
 
 @dataclass(kw_only=True)
@@ -44,13 +47,27 @@ class FleetReport(OutcomeReport):
         self.totals.setdefault("rows_copied", 0)
         self.totals.setdefault("chunks_repaired", 0)
 
-    def conclude(self, stopped: BaseException | None, *, seconds: float) -> None:
-        """Enter outcome, exit code and time; ``stopped`` is what ended the run early."""
+    def conclude(
+        self, stopped: BaseException | None, *, seconds: float, left_over: Sequence[str] = ()
+    ) -> None:
+        """Enter outcome, exit code and time; ``stopped`` is what ended the run early.
+
+        ``left_over``: why records are left although all servers are done.
+        """
         self.seconds = round(seconds, 3)
         if stopped is not None:
             self.note_failure(stopped)
         early = self.exit_code if stopped is not None else 0
-        failed = [one["exit_code"] for one in self.servers if one["state"] in _BAD]
+        failed = [one["exit_code"] for one in self.servers if one["exit_code"]]
+        if left_over and stopped is None:
+            stopped = MigrationFailure(
+                f"all servers are changed, and records are left: {left_over[0]}",
+                hint="the same command drops them, and changes nothing",
+                details=tuple(left_over),
+                error_code=ErrorCode.BATCH_RECORD,
+            )
+            self.note_failure(stopped)
+            early = self.exit_code
         written = any(one["written"] for one in self.servers)
         self.exit_code = exit_code(failed, stopped=early, written=written)
         if stopped is None or self.exit_code == OutcomeUnknown.exit_code:
@@ -65,7 +82,7 @@ class FleetReport(OutcomeReport):
         """Return a line for each server that is not done, and the totals."""
         lines = []
         for one in self.servers:
-            if one["state"] in _BAD:
+            if one["state"] in _BAD or one["exit_code"] not in _ORDERLY:
                 lines.append(f"{one['name']}: {one['state']}: {one['error']}")
                 lines += [f"  hint: {one['hint']}"] if one["hint"] else []
         states = [one["state"] for one in self.servers]

@@ -13,15 +13,20 @@ Who may write the list decides which servers get the account's password (R26).
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import stat
 import subprocess
+import threading
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import everybody_may_write, read_dsn
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +42,7 @@ _OPTIONS: Final = {
     "database": "database",
     "login_path": "login_path",
     "group_suffix": "defaults_group_suffix",
+    "replicas": "replicas",
 }
 #: In a line they are no labels.
 _OWN: Final = ("name", "login_path", "group_suffix")
@@ -85,23 +91,38 @@ def of_file(path: Path) -> tuple[Server, ...]:
 def of_command(command: str) -> tuple[Server, ...]:
     """Run a command, and read what it prints; UsageFault where it fails."""
     try:
-        ended = subprocess.run(
+        process = subprocess.Popen(
             ["/bin/sh", "-c", command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            timeout=_SECONDS,
-            check=False,
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        late = isinstance(error, subprocess.TimeoutExpired)
-        why = f"it took longer than {_SECONDS:.0f} s" if late else str(error)
-        raise _failed(why) from None
-    if ended.returncode:
-        raise _failed(f"it ended with exit code {ended.returncode}")
-    if len(ended.stdout) > _LARGEST:
+    except OSError as error:
+        raise _failed(str(error)) from None
+    late = threading.Event()
+
+    def end() -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def watch(stopping: threading.Event) -> None:
+        if not stopping.wait(_SECONDS):
+            late.set()
+            end()
+
+    with process, Background("servers-from", watch):
+        output = process.stdout.read(_LARGEST + 1) if process.stdout else b""
+        if len(output) > _LARGEST:
+            end()
+        code = process.wait()
+    if late.is_set():
+        raise _failed(f"it took longer than {_SECONDS:.0f} s")
+    if len(output) > _LARGEST:
         raise _failed(f"it printed more than {_LARGEST >> 20} MiB")
+    if code:
+        raise _failed(f"it ended with exit code {code}")
     try:
-        text = ended.stdout.decode("utf-8")
+        text = output.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _failed(str(error)) from None
     return read_servers(text, "the output of --servers-from")
@@ -134,10 +155,12 @@ def _of_lines(text: str, origin: str) -> Iterator[Server]:
         if not words or words[0].startswith("#"):
             continue
         entry: dict[str, Any] = {"dsn": words[0], "labels": {}}
-        for word in words[1:]:
+        for at, word in enumerate(words[1:], 2):
             name, equals, value = word.partition("=")
             if not equals:
-                raise UsageFault(f"{origin}, line {number}: {word!r} is no label", hint=_EXAMPLE)
+                # A part of a password with a space in it may be such a word.
+                place = f"{origin}, line {number}"
+                raise UsageFault(f"{place}: word {at} is no label", hint=_EXAMPLE)
             holder = entry if name in _OWN else entry["labels"]
             holder[name] = value
         yield _server(entry, f"{origin}, line {number}")
@@ -188,6 +211,10 @@ def _server(entry: Any, place: str) -> Server:
 
 
 def _value(name: str, value: Any, place: str) -> Any:
+    if name == "replicas":
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise UsageFault(f"{place}: replicas are no list", hint='replicas = ["db1b:3306"]')
+        return tuple(value)
     if name == "port":
         if type(value) is not int or not 0 < value <= 65535:
             raise UsageFault(f"{place}: {value!r} is no port", hint="write a number")

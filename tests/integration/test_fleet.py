@@ -170,6 +170,17 @@ def test_with_failures_allowed_the_others_are_changed_and_the_rest_is_resumed(fo
     assert report["outcome"] == "done", report
     assert [one["fleet_server"] for one in named(events, "server.begun")] == ["s2"]
     assert four.made.type_of("z") == ["int"] * 4
+    (warned,) = [one for one in named(events, "warning") if "records stay" in one["text"]]
+    assert warned["text"].endswith("also had other servers: away")
+    assert sorted(records(four)) == sorted(four.made.schemas)
+    given_up = four.run("ctl", "forget")
+    assert given_up.returncode == 0, given_up.stderr
+    assert [line.split()[0] for line in given_up.stdout.splitlines()] == [
+        "s1:",
+        "s2:",
+        "s3:",
+        "s4:",
+    ]
     assert_clean(four)
 
 

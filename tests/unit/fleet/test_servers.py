@@ -51,7 +51,7 @@ def test_both_forms_are_read():
         ("mysql://db1 name=a\nmysql://db2 name=a\n", "two servers of the name a"),
         ("mysql://db1/a\nmysql://db1/a\n", "two servers of the name db1/a"),
         ("db1:3306\n", "list, line 1: begins with"),
-        ("mysql://db1 eu\n", "list, line 1: 'eu' is no label"),
+        ("mysql://db1 eu\n", "list, line 1: word 2 is no label"),
         ("mysql://db1 region=a/b\n", "list, line 1: the label region=a/b"),
         ("mysql://db1 name=a;b\n", "list, line 1: 'a;b' is no name"),
         ("[[server]\n", "list is no TOML"),
@@ -69,10 +69,11 @@ def test_what_is_wrong_is_named_with_its_place(text, told):
         read_servers(text, "list")
 
 
-def test_a_password_is_not_told():
+@pytest.mark.parametrize("url", ["mysqlx://app:secret@db1/a", "mysql://app:a secret@db1/a"])
+def test_a_password_is_not_told(url):
     """Also where the URL cannot be read."""
     with pytest.raises(UsageFault) as refused:
-        read_servers("mysqlx://app:secret@db1/a\n", "list")
+        read_servers(f"{url}\n", "list")
     assert "secret" not in f"{refused.value.message}{refused.value.hint}"
 
 

@@ -29,7 +29,7 @@ def servers(*regions):
 
 def config(*regions, **more):
     """Return the configuration of such a fleet."""
-    return FleetConfig(servers=servers(*regions), asked="", identity="", **more)
+    return FleetConfig(servers=servers(*regions), asked="", **more)
 
 
 def names(waves):
