@@ -137,8 +137,8 @@ Verbs:
   status           show the current figures
 
 \b
-With --fleet, for all servers: pause, resume, abort, status, set servers-at-once=N, and forget, which
-drops its records; other verbs and settings reach each migration that is at work.
+With --fleet, for all servers: pause, resume, abort, status, set servers-at-once=N, and forget,
+which drops its records; other verbs and settings reach each migration that is at work.
 
 \b
 Exit codes:
