@@ -203,6 +203,38 @@ def test_a_canary_that_fails_stops_the_rest(four, listener):
     assert_clean(four)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_five_of_twenty_four_are_killed_and_exactly_these_are_left(db, tmp_path, listener):
+    """Each of the five keeps what it has copied, and the same command does these five."""
+    with shards(db, 24, rows=300) as made:
+        fleet = Listed(made, tmp_path)
+        hold = listener.hold("chunk.dispatched")
+        process = fleet.start(
+            "--alter", WIDER, "--stop-after", "6", "--canary", "2", **at(listener)
+        )
+        await_held(process, hold)
+        # The canaries go first, and are none of the five.
+        hold.release()
+        for _ in range(5):
+            hold = listener.hold_after("feed.started", 4)
+            await_held(process, hold)
+            os.kill(hold.pid, signal.SIGKILL)
+            hold.release()
+        report, _ = fleet.end(process)
+        assert report["exit_code"] == 1, report
+        states = fleet.states(report)
+        killed = {name for name, state in states.items() if state == "failed"}
+        assert len(killed) == 5, states
+        assert list(states.values()).count("done") == 19, states
+        await_no_process(fleet)
+        report, events = fleet.migrate("--alter", WIDER)
+        assert report["outcome"] == "done", report
+        assert {one["fleet_server"] for one in named(events, "server.begun")} == killed
+        assert made.type_of("z") == ["int"] * 24
+        assert_clean(fleet)
+
+
 # -- killed, stopped, and two at once
 
 

@@ -58,6 +58,12 @@ class PointListener:
             self._hold = Hold(point, nth)
             return self._hold
 
+    def hold_after(self, point: str, more: int) -> Hold:
+        """Hold the program at a point when it is reached so many times more, from 1."""
+        with self._lock:
+            self._hold = Hold(point, self.reached.count(point) + more)
+            return self._hold
+
     def count(self, point: str) -> int:
         """Count how often a point was reached."""
         with self._lock:
