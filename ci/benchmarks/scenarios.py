@@ -11,6 +11,7 @@ from benchmarks import (
     cutover,
     decoding,
     feed,
+    fleet,
     in_place,
     plans,
     purge,
@@ -278,6 +279,13 @@ SCENARIOS = _by_name(
             rows=_MILLION,
             minutes=6,
             measure=purge.measure,
+        ),
+        Scenario(
+            name="fleet",
+            title="one change on eight servers, and the schedule of the single runs",
+            rows=100_000,
+            minutes=9,
+            measure=fleet.measure,
         ),
         Scenario(
             name="source",
