@@ -194,6 +194,14 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
     others = [BatchTable(*one) for one in marked_tables(session) if one[1] != name]
     for table in others:
         if table.name[0] in schemas and (text := _shared(session, table, wanted)):
+            record = table.read(session)
+            if record is not None and record.fleet:
+                raise Refusal(
+                    f"{text}; it is a part of a change for many servers",
+                    hint="finish that with its own command, or give it up: spirit-py ctl --fleet"
+                    " LIST forget",
+                    error_code=ErrorCode.BATCH_RECORD,
+                )
             raise Refusal(
                 text,
                 hint="finish that one with its own command (with --tables: and --exclude for"
