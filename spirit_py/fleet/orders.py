@@ -182,7 +182,7 @@ def order_fleet(
 
 
 def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> None:
-    """Give a fleet up: drop its records on these servers, and say which tables were not done.
+    """Forget a fleet: drop its records on these servers, and say which tables were not done.
 
     Refusal while a process works on it. What migrations of its tables left stays.
     """
