@@ -142,6 +142,13 @@ class AdvisoryLock:
 
     def _keep(self, stopping: threading.Event) -> None:
         """Check regularly that the lock is ours; without a session, try each second to open one."""
+        try:
+            self._look_until(stopping)
+        finally:
+            # Here, for one who does not wait any longer for this thread, too.
+            self._forget()
+
+    def _look_until(self, stopping: threading.Event) -> None:
         often = min(_TRY_AGAIN_SECONDS, self.keep_alive)
         while not stopping.wait(self.keep_alive if self._session else often):
             try:
@@ -175,8 +182,7 @@ class AdvisoryLock:
 
     def close(self) -> None:
         """Release the lock; safe to call again."""
-        if self._thread.join():
-            self._forget()
+        self._thread.join()
 
     def __enter__(self) -> Self:
         self.acquire()

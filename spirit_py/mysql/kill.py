@@ -90,8 +90,24 @@ def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
             kill_own(session, victim)
 
 
+def end_lost(session: SqlSession, label: str, victims: Collection[int]) -> None:
+    """Kill a run's sessions whose answers were lost, and wait until none executes anything (R18).
+
+    For some seconds at most: what one of them does after that is found by the next run.
+    """
+    deadline, pause = time.monotonic() + _LOST_SECONDS, threading.Event()
+    while left := of_run(session, token_of(label), victims):
+        for victim in left:
+            kill_session(session, victim)
+        if time.monotonic() >= deadline:
+            return
+        pause.wait(_POLL_SECONDS)
+
+
 _log = logging.getLogger(__name__)
 
+#: A statement that waits for a lock ends when it is killed.
+_LOST_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.05
 #: Rolling a chunk back takes no longer than writing it.
 _PATIENCE: Final = 60.0

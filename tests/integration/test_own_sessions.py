@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 
 import pytest
 
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql import own_sessions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import earlier_sessions, end_earlier_sessions
+from spirit_py.mysql.kill import earlier_sessions, end_earlier_sessions, end_lost
 from spirit_py.mysql.own_sessions import (
     claim,
     of_run,
@@ -59,6 +61,35 @@ def test_an_earlier_run_of_another_account_or_machine_is_found_by_its_table(db, 
         assert not stale.alive()
         assert unrelated.alive()
         assert ours_now.alive()
+
+
+def test_a_lost_session_executes_nothing_once_it_is_ended(db, options):
+    """R18: what it waited for the server is not done later; sessions of others go on."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with (
+        connect(options, role="test") as asking,
+        connect(options, role="control") as lost,
+        connect(options_of(db.server), role="test") as stranger,
+        db.connect() as blocker,
+    ):
+        blocker.cursor().execute("LOCK TABLES t WRITE")
+        held = threading.Thread(target=late, args=(lost, f"{db.name}.t"))
+        held.start()
+        until(lambda: db.query(
+            "SELECT 1 FROM information_schema.PROCESSLIST"
+            f" WHERE ID = {lost.id} AND STATE LIKE 'Waiting for table%'"
+        ), "the statement that waits")  # fmt: skip
+        end_lost(asking, options.label, {lost.id, stranger.id})
+        assert stranger.alive()
+        blocker.cursor().execute("UNLOCK TABLES")
+        held.join(30)
+        assert db.query("SHOW COLUMNS FROM t LIKE 'n'") == []
+
+
+def late(session, table):
+    """Change the table, as soon as it can be changed."""
+    with contextlib.suppress(ServerFault):
+        session.execute(f"ALTER TABLE {table} ADD COLUMN n INT")
 
 
 def test_a_run_over_several_tables_is_found_by_each_of_them(db, options):

@@ -25,6 +25,7 @@ from spirit_py.migration.control.verbs import Orders, Verbs
 from spirit_py.migration.facts import BinlogReaches
 from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.mysql.kill import end_lost
 from spirit_py.mysql.own_sessions import token_of
 from spirit_py.mysql.retry import RenewedSession
 from spirit_py.phases import AFTER_SWAP
@@ -190,6 +191,8 @@ class ControlListener:
         self._checkpoint = CheckpointTable(*home)
         self._queue = RequestQueue(*home)
         self._created = False
+        #: Sessions that were lost while they created the table, and may still do so.
+        self._unanswered: set[int] = set()
         opening = partial(self.job.session, "control", read_timeout=_ANSWER_WITHIN)
         self._session = RenewedSession(opening)
         self._written_at = float("-inf")
@@ -210,7 +213,9 @@ class ControlListener:
 
     def _create(self, session: Session) -> None:
         if not self._created:
+            self._unanswered.add(session.id)
             self._queue.create(session)
+            self._unanswered.discard(session.id)
             self._created = True
 
     def close(self) -> None:
@@ -240,8 +245,13 @@ class ControlListener:
                     self._session.close()
         finally:
             with contextlib.suppress(SpiritError):
-                self._session.ask(self._queue.drop)
+                self._session.ask(self._drop)
             self._session.close()
+
+    def _drop(self, session: Session) -> None:
+        if self._unanswered:
+            end_lost(session, self.job.config.connection.label, self._unanswered)
+        self._queue.drop(session)
 
     def _look(self, session: Session) -> None:
         self._create(session)
