@@ -272,6 +272,41 @@ class MigrationConfig(RunConfig):
         return limit in self.named and bool(getattr(self, limit))
 
 
+_LAST_ORDER = 1 << 50
+MOST_SERVERS = 10_000
+"""The most servers at a time that can be ordered."""
+_MEMBER = re.compile(r"[\w.:\[\]/@-]{1,100}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetOrders:
+    """What operators have ordered for a fleet, on each server that has begun.
+
+    ``number``: milliseconds since 1970, of the last order. ``at_once``: the most servers at a time,
+    0 as the command says. ``members``: the names of all servers that commands for this fleet had in
+    their lists. ``finished``: the names of those that were done when records began to be dropped.
+    """
+
+    number: int = 0
+    paused: bool = False
+    aborted: bool = False
+    at_once: int = 0
+    members: tuple[str, ...] = ()
+    finished: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse orders that cannot be."""
+        if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= MOST_SERVERS):
+            raise ValueError("the orders of a fleet have small numbers")
+        if not all(_MEMBER.fullmatch(one) for one in (*self.members, *self.finished)):
+            raise ValueError("a member of a fleet is a name")
+
+    @property
+    def order(self) -> tuple[int, bool, bool, int]:
+        """What was ordered, and when."""
+        return self.number, self.paused, self.aborted, self.at_once
+
+
 @dataclass(frozen=True, kw_only=True)
 class BatchConfig:
     """Everything that ``migrate`` was asked for with ``--tables`` or ``--statements``.
@@ -279,6 +314,7 @@ class BatchConfig:
     ``each`` holds for every table; its ``threads`` are those of all tables together. ``statements``
     is the content of ``file``. ``records`` is about all tables together. ``fleet``: this batch is
     the part of one server in a change for many, known by a digest; its record outlives it.
+    ``orders`` are of that change.
     """
 
     each: MigrationConfig
@@ -290,6 +326,7 @@ class BatchConfig:
     on_failure: OnFailure = "stop"
     records: RecordOptions = field(default_factory=RecordOptions)
     fleet: str = ""
+    orders: FleetOrders = FleetOrders()
 
 
 @dataclass(frozen=True, kw_only=True)

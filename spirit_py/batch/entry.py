@@ -170,7 +170,7 @@ def _opened(
                     program=versions()["spirit-py"],
                     fleet=config.fleet,
                 )
-                store.create(session, begun)
+                store.create(session, begun, config.orders if config.fleet else None)
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)

@@ -169,6 +169,11 @@ def _lines(session: SqlSession, store: BatchTable) -> Iterator[str]:
         return
     yield f"the record {store} says{f' of {record.asked}' if record else ''}:"
     yield from (f"  {one} {_state(session, one)}" for one in tables)
+    if record is not None and record.fleet:
+        yield (
+            "It is a part of a change for many servers, whose command would begin this one anew:"
+            " spirit-py ctl --fleet LIST forget gives the whole up."
+        )
     if any(one.state != TableState.PENDING for one in tables):
         yield (
             "After this no command knows which tables are changed: the same one would change"

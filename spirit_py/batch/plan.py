@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.store import FleetOrders, TableState
+from spirit_py.batch.store import TableState
 from spirit_py.batch.trial import Step
 from spirit_py.classes import dataclass, field
+from spirit_py.config import FleetOrders
 from spirit_py.events.run import BatchPlanned, Summary, TablePlanned
 from spirit_py.units import counted, human_bytes, human_count
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import changes_of, refuse_statements, schemas_of
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
-from spirit_py.batch.store import FleetOrders, TableState, batch_name, find_batch, refuse_others
+from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
+from spirit_py.config import FleetOrders
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.estimates import index_bytes, likely_sizes
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
@@ -92,10 +93,11 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
 
 def _name(config: BatchConfig, changes: list[TableChange]) -> str:
     """Return the name of the batch; ``--exclude`` and the order of statements do not count."""
+    modes = filter(None, (config.each.modes.options, config.each.modes.keep))
     if config.patterns:
         of = changes[0].normalized.removeprefix(f"ALTER TABLE {quote_table(*changes[0].name)}")
-        return batch_name("tables", (config.each.database, of, *config.patterns))
-    return batch_name("statements", (change.normalized for change in changes))
+        return batch_name("tables", (config.each.database, of, *config.patterns, *modes))
+    return batch_name("statements", (*(change.normalized for change in changes), *modes))
 
 
 @dataclass

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text
 from spirit_py.checkpoint.table import RecordTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
+from spirit_py.config import FleetOrders
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import NO_SUCH_KEY
 from spirit_py.mysql.tables.identity import doubtful, looked_at, marked
@@ -34,9 +36,8 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _DIGITS = 12
-_LAST_ORDER = 1 << 50
-_MOST_SERVERS = 10_000
-_MEMBER = re.compile(r"[\w.:\[\]/@-]{1,100}", re.ASCII)
+#: Milliseconds by which the clocks of two machines may differ.
+_CLOCKS_DIFFER = 86_400_000
 _DIGEST = re.compile(r"(?:[0-9a-f]{32})?")
 _PREFIX = "_spirit_py_batch_"
 
@@ -75,39 +76,21 @@ class BatchRecord:
             raise ValueError("a fleet is noted as a digest")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FleetOrders:
-    """What operators have ordered for a fleet, on each server that has begun.
+def agreed(found: Collection[FleetOrders], known: FleetOrders) -> FleetOrders:
+    """Return the orders that count, of those that servers have: ``known`` ones, or later ones.
 
-    The highest ``number`` counts on which two servers agree (:func:`agreed`). ``at_once``: the most
-    servers at a time, 0 as the command says. ``members``: the names of all servers that commands
-    for this fleet had in their lists. ``finished``: these are done, and records are being dropped.
+    Whoever may write the schema of one server may forge its row (R26). So where several have begun
+    the latest counts that two of them have; one from the future is none.
     """
-
-    number: int = 0
-    paused: bool = False
-    aborted: bool = False
-    at_once: int = 0
-    members: tuple[str, ...] = ()
-    finished: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse orders that cannot be."""
-        if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= _MOST_SERVERS):
-            raise ValueError("the orders of a fleet have small numbers")
-        if not all(_MEMBER.fullmatch(one) for one in self.members):
-            raise ValueError("a member of a fleet is a name")
-
-
-def agreed(found: Iterable[FleetOrders]) -> FleetOrders:
-    """Return the orders that count, of those that servers have.
-
-    Whoever may write the schema of one server may forge its row (R26): the latest counts that two
-    servers have, or where no two agree the latest.
-    """
-    rows = sorted(found, key=lambda one: one.number, reverse=True)
-    twice = next((one for one in rows if rows.count(one) > 1), None)
-    return twice or next(iter(rows), FleetOrders())
+    soon = time.time_ns() // 1_000_000 + _CLOCKS_DIFFER
+    rows = sorted((one for one in found if 0 < one.number < soon), key=lambda one: -one.number)
+    wanted = [one.order for one in rows]
+    for row, order in zip(rows, wanted, strict=True):
+        if row.number <= known.number:
+            break
+        if len(found) == 1 or wanted.count(order) > 1:
+            return row
+    return known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,10 +237,17 @@ class BatchTable(RecordTable):
         super().__init__(schema, name)
         self._ids: dict[Name, int] = {}
 
-    def create(self, session: SqlSession, record: BatchRecord) -> None:
-        """Create the table and write the row; drop one that a killed run left without a row."""
+    def create(
+        self, session: SqlSession, record: BatchRecord, orders: FleetOrders | None = None
+    ) -> None:
+        """Create the table and write the row; drop one that a killed run left without a row.
+
+        ``orders``: of the fleet, which hold from the beginning.
+        """
         self.drop(session)
         self.make(session)
+        if orders is not None:
+            self.order(session, orders)
         self.replace(session, _RECORD_ID, record)
         points.reach("batch.created")
 

@@ -23,7 +23,7 @@ from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.statement import ClauseKind
+from spirit_py.statement import ClauseKind, alter_of
 from spirit_py.statement.rewrite import FOREIGN_KEY
 
 if TYPE_CHECKING:
@@ -56,10 +56,12 @@ _CERTAIN: Final = frozenset(
         1273,  # no such collation
     }
 )
-#: Of a statement that was executed before.
-_THERE: Final = frozenset({1054, 1060, 1061, 1068, 1091})
+#: Of a clause that was executed before.
+_THERE: Final = frozenset({1060, 1061, 1068, 1091})
 #: They are about what the temporary table lacks.
 _KEYS: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT, ClauseKind.ADD_FOREIGN_KEY)
+#: They rebuild, or are about how it is done.
+_TRACELESS: Final = (ClauseKind.FORCE, ClauseKind.OPTION, ClauseKind.VALIDATION)
 _UNLIKE: Final = frozenset({*_KEYS, *TAKES_ROWS})
 
 
@@ -102,14 +104,32 @@ def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made
                 session.execute(f"DROP TEMPORARY TABLE IF EXISTS {quoted}")
 
 
-def already_made(each: MigrationConfig, change: TableChange) -> bool:
-    """Return whether a statement would make nothing of a table's definition, or cannot any more."""
+class Trace(Enum):
+    """What a definition shows of whether a statement was executed."""
+
+    MADE = auto()
+    """It was: every clause has left what it makes."""
+    MISSING = auto()
+    """It was not, or not whole."""
+    NONE = auto()
+    """Nothing: the statement makes nothing of any definition."""
+
+
+def trace_of(each: MigrationConfig, change: TableChange) -> Trace:
+    """Return what a table's definition shows of a statement, clause by clause."""
     with trial_session(each) as trial:
         shape = read_shape(trial, *change.name)
-        made = made_of(trial, change.name, shape, change.clauses)
-        if made.fault is not None:
-            return made.fault.code in _THERE
-        return bool(made.shape) and form_of(made.shape, shape) == form_of(shape)
+        mode = str(trial.query("SELECT @@SESSION.sql_mode")[0][0])
+        seen = False
+        for clause in alter_of(*change.name, change.clauses, sql_mode=mode).parsed:
+            made = made_of(trial, change.name, shape, clause.normalized)
+            if made.fault is None and made.shape and form_of(made.shape, shape) == form_of(shape):
+                seen |= clause.kind not in _TRACELESS and not each.modes.keep
+            elif made.fault is not None and made.fault.code in _THERE:
+                seen = seen or not each.modes.keep
+            else:
+                return Trace.MISSING
+        return Trace.MADE if seen else Trace.NONE
 
 
 def refused_in_trial(

@@ -54,9 +54,9 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     asked = dict(options)
     statements = _statements(asked)
     asked["spark_master"] = ""
-    change = " ".join((options["alter"] or "").split()).casefold()
+    change = " ".join((options["alter"] or "").split())
     tables = options["tables"] or (options["table"],)
-    identity = digest_words((change, *tables, " ".join(statements.split())))
+    identity = digest_words((change, options["keep"], *tables, " ".join(statements.split())))
     alone = asked | dict.fromkeys(_RECORDS)
     _require_folders(options, servers)
     parts = tuple(_part(one, alone, statements, identity) for one in servers)
@@ -112,6 +112,10 @@ def _folder(server: Server) -> str:
 def _statements(asked: dict[str, Any]) -> str:
     """Return the statements of a file or of ``--statement``; take them out of the options."""
     if asked["statement"]:
+        if asked["statements"] is not None:
+            raise UsageFault(
+                "--statement and --statements do not go together", hint="leave one of them out"
+            )
         if asked["table"] or asked["alter"] is not None:
             raise UsageFault(
                 "the change is not clear: give either --statement, or --table with --alter",
@@ -147,6 +151,13 @@ def _reached(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options for one server: how it is reached is in its entry alone."""
     nowhere: dict[str, Any] = {"host": None, "port": None, "socket": None, "dsn": {}}
     own = options | nowhere | dict(server.options)
+    named = server.options.get("database")
+    if named and options["database"] and named != options["database"]:
+        raise UsageFault(
+            f"{server.name}: two schemas: {options['database']} in --database and {named} in the"
+            " list",
+            hint="leave one of them out",
+        )
     if "replicas" in options:
         own["replicas"] = server.options.get("replicas", ())
     return own

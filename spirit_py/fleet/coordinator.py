@@ -46,8 +46,7 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.batch.store import FleetOrders
-    from spirit_py.config import FleetConfig, FleetServer
+    from spirit_py.config import FleetConfig, FleetOrders, FleetServer
     from spirit_py.contracts import Reporter
     from spirit_py.fleet.places import Runner
     from spirit_py.fleet.planning import FleetPlan, ServerPlan
@@ -137,7 +136,8 @@ class ServerRun:
 class Fleet:
     """The run of a fleet. One thread, but for one of each server at work; ``gate`` asks the hook.
 
-    ``stops``: for each server what ends its part alone, such as the loss of its named lock.
+    ``most``: servers at a time that the limit of open files allows. ``stops``: for each server what
+    ends its part alone, such as the loss of its named lock.
     """
 
     config: FleetConfig
@@ -146,6 +146,7 @@ class Fleet:
     reporter: Reporter
     stop: StopSwitch
     stops: dict[str, StopSwitch]
+    most: int
     gate: Gate | None = None
     runs: dict[str, ServerRun] = field(init=False)
 
@@ -167,11 +168,20 @@ class Fleet:
             if run.state is ServerState.REFUSED:
                 self._say(run, _ended_event(run))
         try:
-            with Background("orders", every(_LOOK_SECONDS, self._look)):
+            with contextlib.ExitStack() as stack:
+                if not self.rehearses:
+                    stack.enter_context(Background("orders", every(_LOOK_SECONDS, self._look)))
                 for number, wave in enumerate(waves_of(self.config)):
                     self._run_wave(wave, asks=number > 0)
-        finally:
+                # Within the looks: an abort is obeyed until the last process has ended.
+                self._await_all()
+        except BaseException as error:
+            # They are not left to work unseen.
+            self.stop.request(
+                error if isinstance(error, SpiritError) else MigrationFailure(repr(error))
+            )
             self._await_all()
+            raise
         self._close()
         self.stop.check()
 
@@ -183,10 +193,11 @@ class Fleet:
         outside = sorted(set(self._orders.members) - set(self.runs))
         if outside:
             told = ", ".join(outside[:5])
-            said = f"records stay: commands for this change also had other servers: {told}"
-            self._tell(Warned(said=said))
-            return
-        self.left_over = tuple(finish([one.plan for one in runs], self._orders, self.stop))
+            why = f"commands for this change also had other servers: {told}"
+            then = "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them"
+            self.left_over = (f"{why}; {then}",)
+        else:
+            self.left_over = tuple(finish([one.plan for one in runs], self._orders, self.stop))
         for line in self.left_over:
             self._tell(Warned(said=line))
 
@@ -222,8 +233,12 @@ class Fleet:
     def _next(self, waiting: list[FleetServer]) -> FleetServer | None:
         if self._halted or self._orders.paused:
             return None
-        most = self._orders.at_once or self.config.at_once
-        slots = self.place.slots() if waiting else None
+        most = min(self._orders.at_once or self.config.at_once, self.most)
+        try:
+            slots = self.place.slots() if waiting else None
+        except SpiritError as error:
+            _log.debug("Spark does not say how many tasks it runs: %s", error)
+            return None
         return next_server(
             waiting,
             [self.runs[name].server for name in self._threads],
@@ -235,20 +250,19 @@ class Fleet:
         run.state = ServerState.RUNNING
         name = run.server.name
         thread = Background("server", lambda _stopping: self._work(run))
-        self._threads[name] = thread
         address = run.server.batch.each.connection.address
         self._say(run, ServerBegun(address=address))
         points.reach("fleet.begins")
         thread.start()
+        self._threads[name] = thread
 
     def _work(self, run: ServerRun) -> None:
         name, began = run.server.name, time.monotonic()
         try:
             batch, stop = run.plan.batch, self.stops[name]
             tables = tuple(str(one.change) for one in batch.tables) if batch is not None else ()
-            work = ServerWork(
-                server=name, batch=run.server.batch, tables=tables, begun=run.plan.begun
-            )
+            part = replace(run.server.batch, orders=self._orders)
+            work = ServerWork(server=name, batch=part, tables=tables, begun=run.plan.begun)
             stop.check()
             self.place.run(work, lambda told: self._hear(run, told), stop)
             if stop.reason is not None and run.exit_code and not self.stop.requested:
@@ -342,8 +356,8 @@ class Fleet:
             found: dict[str, FleetOrders] = {}
             runs = list(self._looked_at())
             side_by_side("look", [partial(self._look_at, run, found) for run in runs], _AT_A_TIME)
-            latest = agreed(found.values())
-            if latest.number > self._orders.number:
+            latest = agreed(found.values(), self._orders)
+            if latest is not self._orders:
                 self._obey(latest, next(name for name in found if found[name] == latest))
 
     def _look_at(self, run: ServerRun, found: dict[str, FleetOrders]) -> None:
@@ -354,9 +368,11 @@ class Fleet:
             if orders is None:
                 return
             found[run.server.name] = orders
-            if orders.number < self._orders.number:
-                # It has begun since then; a pause holds for it, too.
-                order(run.plan, self._orders)
+            known = self._orders
+            alike = orders.order == known.order and orders.members == known.members
+            if orders.number <= known.number and not alike:
+                # It was away, or a command for other servers has written it.
+                order(run.plan, known)
         except SpiritError as error:
             # Its own process says what is wrong with a server.
             _log.debug("%s could not be looked at: %s", run.server.name, error)

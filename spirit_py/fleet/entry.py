@@ -9,14 +9,16 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
+from spirit_py.batch.store import agreed
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.config import FleetOrders
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, RunEnded, Warned
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.places import Here, OnSpark
 from spirit_py.fleet.planning import LOOKING
-from spirit_py.fleet.records import is_as_planned, order
+from spirit_py.fleet.records import order, read_again
 from spirit_py.fleet.report import FleetReport
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.mysql.own_sessions import run_label
@@ -29,7 +31,7 @@ from spirit_py.threads import StopSwitch, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spirit_py.config import FleetConfig
     from spirit_py.contracts import Reporter
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 #: Of the program itself, and of each process: three pipes, and a file for its errors.
 _FILES: Final = 128
 _FILES_OF_A_PROCESS: Final = 8
+_ENOUGH_FILES: Final = 65_536
 
 
 def run_fleet(
@@ -56,14 +59,14 @@ def run_fleet(
     fleet, or a canary is, or another coordinator is at work.
     """
     refuse(config, plan)
-    _require_files(config)
+    most = _most_servers(config)
     began = time.monotonic()
     reporter, report = Reporters([reporter]), _report(config)
     if known := unprotected(config.spark) if config.spark.spark_master else "":
         reporter.event(Warned(said=known))
     with Holds(plan, stop) as holds:
-        holds.require_as_planned()
-        fleet, stopped = _run(config, _carried_on(plan), holds, reporter, gate)
+        plan = _carried_on(config, plan, holds.read_again())
+        fleet, stopped = _run(config, plan, holds, reporter, gate=gate, most=most)
     report.add(fleet.runs.values())
     report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
     _end(config, report, reporter)
@@ -89,40 +92,60 @@ def refuse(config: FleetConfig, plan: FleetPlan) -> None:
     )
 
 
-def _require_files(config: FleetConfig) -> None:
-    """Raise the limit of open files as far as it goes; Refusal where it is too small."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _FILES + len(config.servers) + _FILES_OF_A_PROCESS * config.at_once
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise Refusal(
-                f"{counted(len(config.servers), 'server')}, {config.at_once} at a time, need"
-                f" {needed} open files, and this process may have {hard}",
-                hint="raise the limit (ulimit -Hn), or use a smaller --servers-at-once",
-                error_code=ErrorCode.WRONG_OPTIONS,
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+def _most_servers(config: FleetConfig) -> int:
+    """Raise the limit of open files as far as it goes, and return how many servers it allows.
+
+    Refusal where that is less than what is asked for.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        hard = _ENOUGH_FILES
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _ENOUGH_FILES), hard))
+    kept = _FILES + len(config.servers)
+    most = (min(hard, _ENOUGH_FILES) - kept) // _FILES_OF_A_PROCESS
+    if most < config.at_once:
+        needed = kept + _FILES_OF_A_PROCESS * config.at_once
+        raise Refusal(
+            f"{counted(len(config.servers), 'server')}, {config.at_once} at a time, need {needed}"
+            f" open files, and this process may have {hard}",
+            hint="raise the limit (ulimit -Hn), or use a smaller --servers-at-once",
+            error_code=ErrorCode.WRONG_OPTIONS,
+        )
+    return most
 
 
-def _carried_on(plan: FleetPlan) -> FleetPlan:
+def _carried_on(
+    config: FleetConfig, plan: FleetPlan, found: Mapping[str, FleetOrders]
+) -> FleetPlan:
     """Withdraw an abort of before: the operator runs the command again; a pause stays.
 
-    The servers that have begun learn of it, and of all servers of this list.
+    The servers that have begun learn of it, and of all servers of this list. ``found`` are the
+    orders that they have now, by their names.
     """
-    number = plan.orders.number + 1
-    following = replace(plan.orders, aborted=False, finished=False, number=number)
+    if any(one.batch.each.dry_run for one in config.servers):
+        return plan
+    latest = agreed(found.values(), FleetOrders())
+    number = max(time.time_ns() // 1_000_000, latest.number + 1)
+    members = plan.orders.members
+    orders = replace(latest, aborted=False, number=number, members=members, finished=())
 
     def tell(one: ServerPlan) -> None:
         with contextlib.suppress(SpiritError):
-            order(one, replace(following, finished=one.orders.finished))
+            order(one, orders)
 
     begun = [one for one in plan.servers if one.begun]
     side_by_side("look", [partial(tell, one) for one in begun], LOOKING)
-    return replace(plan, orders=following)
+    return replace(plan, orders=orders)
 
 
 def _run(
-    config: FleetConfig, plan: FleetPlan, holds: Holds, reporter: Reporter, gate: Gate | None
+    config: FleetConfig,
+    plan: FleetPlan,
+    holds: Holds,
+    reporter: Reporter,
+    *,
+    gate: Gate | None,
+    most: int,
 ) -> tuple[Fleet, SpiritError | None]:
     stopped = None
     with contextlib.closing(_place(config)) as place:
@@ -133,6 +156,7 @@ def _run(
             reporter=reporter,
             stop=holds.stop,
             stops=holds.stops,
+            most=most,
             gate=gate,
         )
         reporter.start()
@@ -191,23 +215,34 @@ class Holds:
             purpose="command with this change for several servers",
         )
 
-    def require_as_planned(self) -> None:
-        """Raise Refusal where a record has changed before the locks were taken."""
-        changed: list[str] = []
+    def read_again(self) -> dict[str, FleetOrders]:
+        """Return the orders of the servers that have begun, now that nobody else writes records.
 
-        def look(name: str) -> None:
-            if name not in self._failures and not is_as_planned(self._plans[name]):
-                changed.append(name)
+        Raises Refusal where a record has changed since the plan was made, or cannot be read.
+        """
+        found: dict[str, FleetOrders] = {}
+        left = {
+            name
+            for name, one in self._plans.items()
+            if name not in self._failures and not one.server.batch.each.dry_run
+        }
+        errors: list[SpiritError] = []
 
-        names = [name for name, one in self._plans.items() if not one.server.batch.each.dry_run]
-        side_by_side("look", [partial(look, name) for name in names], LOOKING)
-        if changed:
-            raise Refusal(
-                f"what is done on {', '.join(sorted(changed)[:3])} has changed since the plan was"
-                " made",
-                hint="run the same command again, for what the plan shows then",
-                error_code=ErrorCode.BATCH_RECORD,
-            )
+        def read(name: str) -> None:
+            try:
+                orders = read_again(self._plans[name])
+            except SpiritError as error:
+                errors.append(error)
+                return
+            if orders is not None:
+                found[name] = orders
+            left.discard(name)
+
+        side_by_side("look", [partial(read, name) for name in sorted(left)], LOOKING)
+        if left:
+            names = ", ".join(sorted(left)[:3])
+            raise errors[0] if errors else MigrationFailure(f"{names} could not be looked at again")
+        return found
 
     def take(self) -> None:
         """Take all; Refusal where another coordinator has one, before anything is written."""
@@ -229,9 +264,10 @@ class Holds:
         try:
             self._locks[name].acquire()
             self._held.append(self._locks[name])
-        except SpiritError as error:
-            self._failures[name] = error
-            self.stops[name].request(error)
+        except Exception as error:
+            known = error if isinstance(error, SpiritError) else MigrationFailure(repr(error))
+            self._failures[name] = known
+            self.stops[name].request(known)
 
     def __enter__(self) -> Self:
         try:

@@ -8,23 +8,27 @@ and a coordinator that begins later obeys it, too.
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.listing import batches
-from spirit_py.batch.store import BatchTable, FleetOrders, TableState, agreed, marked_tables
+from spirit_py.batch.store import BatchTable, TableState, agreed, marked_tables
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
+from spirit_py.config import MOST_SERVERS, FleetOrders
 from spirit_py.errors import Refusal, ServerFault, SpiritError, UsageFault
 from spirit_py.fleet.planning import LOOKING
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.migration.control.command import control
 from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.faults import connection_lost
 from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
 
@@ -42,6 +46,10 @@ AT_ONCE: Final = "servers-at-once"
 _READ_SECONDS: Final = 60
 #: For which another command that orders something is waited for.
 _TURN_SECONDS: Final = 60
+#: For which a migration that has just begun is waited for until it takes requests.
+_BEGINNING_SECONDS: Final = 30.0
+_AGAIN_SECONDS: Final = 1.0
+_QUIET_LOOKS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +73,10 @@ class _Record:
 
 @dataclass(kw_only=True, eq=False)
 class _Part:
-    """What a server keeps of fleets; ``shared``: other entries of the list are this server, too."""
+    """What a server keeps of fleets, of this schema where its entry names one."""
 
     member: FleetMember
     table: str
-    shared: bool = False
     records: list[_Record] = field(default_factory=list)
     error: SpiritError | None = None
 
@@ -94,10 +101,12 @@ class _Part:
                 return
             tables = store.tables(session)
             orders = store.orders(session)
-        except (Refusal, ServerFault):
+        except (Refusal, ServerFault) as error:
+            if connection_lost(error):
+                raise
             return
         schemas = {store.name[0], *(schema for schema, _ in tables)}
-        if self.shared and self.member.database and self.member.database not in schemas:
+        if self.member.database and self.member.database not in schemas:
             return
         if self.table and all(name != self.table for _, name in tables):
             return
@@ -116,7 +125,7 @@ class _Part:
             options = self.member.connection
             with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
                 for one in self.records:
-                    one.store.order(session, orders)
+                    one.store.order(session, replace(orders, finished=one.orders.finished))
                     for name in one.left if resumes else ():
                         if name not in one.at_work:
                             _end_pause(session, name)
@@ -153,32 +162,106 @@ def order_fleet(
     fleet is there, or of several; another error, with all lines said before, where a server could
     not be asked.
     """
-    parts = _look_at(members, table)
     with contextlib.ExitStack() as stack:
-        if first := next((one for one in parts if one.records), None):
-            _take_turn(stack, first)
-            parts = _look_at(members, table)
-        begun = _chosen(parts, say)
+        parts, begun = _in_turn(stack, members, table, say)
         given = dict(arguments)
-        orders = _after(agreed(one.orders for part in begun for one in part.records), verb, given)
+        seen = [one.orders for part in begun for one in part.records]
+        orders = _after(agreed(seen, FleetOrders()), verb, given)
         # Those that are asked to drop their copies must be alive for that.
-        first_orders = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
-        _write(begun, first_orders, verb)
-        if orders != FleetOrders():
+        first = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
+        _write(begun, first, verb)
+        if orders.number:
             say(_said(verb, orders))
         if not (verb == Verb.SET and not given):
-            asked = [
-                partial(_ask, part, name, verb, given, say)
-                for part in begun
-                for one in part.records
-                for name in one.at_work
-            ]
-            side_by_side("look", asked, LOOKING)
-        if first_orders != orders:
+            asking = _Asking(members=members, table=table, verb=verb, given=given, say=say)
+            asking.all(begun)
+        if first != orders:
             _write(begun, replace(orders, number=orders.number + 1), verb)
     if verb == Verb.ABORT and not any(one.coordinated for part in begun for one in part.records):
         say("no process coordinates this change now: nothing begins before its command is run")
     _raise_failures(parts, say)
+
+
+def _in_turn(
+    stack: contextlib.ExitStack, members: Sequence[FleetMember], table: str, say: Say
+) -> tuple[list[_Part], list[_Part]]:
+    """Keep other commands from ordering something meanwhile; return all parts, and those meant."""
+    begun = _chosen(_look_at(members, table), say)
+    # Of all lists the same one, as far as servers answer.
+    first = min(begun, key=lambda one: str(one.records[0].store))
+    session = stack.enter_context(
+        connect_first(first.member.connection, role="ctl", read_timeout=2 * _TURN_SECONDS)
+    )
+    lock = lock_name("fleet-order", first.records[0].fleet)
+    if not take_named_lock(session, lock, timeout=_TURN_SECONDS):
+        raise Refusal(
+            "another spirit-py ctl --fleet is at work",
+            hint="wait for it to end",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
+    parts = _look_at(members, table)
+    return parts, _chosen(parts, lambda _: None)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Asking:
+    """One request for each migration that is at work; for a pause, also for those that begin."""
+
+    members: Sequence[FleetMember]
+    table: str
+    verb: str
+    given: Mapping[str, str]
+    say: Say
+    asked: set[tuple[str, Name]] = field(default_factory=set)
+    #: Whether one that takes no requests yet is left alone.
+    last: bool = True
+
+    def all(self, begun: Sequence[_Part]) -> None:
+        until, quiet = time.monotonic() + _BEGINNING_SECONDS, 0
+        while True:
+            self.last = self.verb != Verb.PAUSE or time.monotonic() >= until
+            left = [
+                partial(self._one, part, name)
+                for part in begun
+                for one in part.records
+                for name in one.at_work
+                if (part.member.name, name) not in self.asked
+            ]
+            side_by_side("look", left, LOOKING)
+            quiet = 0 if left else quiet + 1
+            if self.last or quiet >= _QUIET_LOOKS:
+                return
+            threading.Event().wait(_AGAIN_SECONDS)
+            self._look_again(begun)
+
+    def _look_again(self, begun: Sequence[_Part]) -> None:
+        found = {one.member.name: one for one in _look_at(self.members, self.table)}
+        for part in begun:
+            fleets, now = {one.fleet for one in part.records}, found[part.member.name]
+            if now.error is None:
+                part.records = [one for one in now.records if one.fleet in fleets]
+
+    def _one(self, part: _Part, table: Name) -> None:
+        where = f"{part.member.name} {'.'.join(table)}"
+        try:
+            control(
+                part.member.connection,
+                database=table[0],
+                table=table[1],
+                verb=self.verb,
+                arguments=self.given,
+                say=lambda line: self.say(f"{where}: {line}"),
+            )
+        except SpiritError as error:
+            absent = error.error_code is ErrorCode.NOTHING_TO_CONTROL
+            if absent and not self.last:
+                return
+            self.say(f"{where}: {error.message}")
+            # One that has ended meanwhile needs no order any more; but of one that was to drop its
+            # copy, the operator should know.
+            if not absent or CLEANUP in self.given:
+                part.error = error
+        self.asked.add((part.member.name, table))
 
 
 def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> None:
@@ -186,15 +269,19 @@ def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> Non
 
     Refusal while a process works on it. What migrations of its tables left stays.
     """
-    parts = _look_at(members, table)
-    begun = _chosen(parts, say)
-    if any(one.coordinated or one.at_work for part in begun for one in part.records):
-        raise Refusal(
-            "a process works on this change now",
-            hint="stop it first: spirit-py ctl --fleet LIST abort",
-            error_code=ErrorCode.ALREADY_RUNNING,
-        )
+    with contextlib.ExitStack() as stack:
+        parts, begun = _in_turn(stack, members, table, say)
+        if any(one.coordinated or one.at_work for part in begun for one in part.records):
+            raise Refusal(
+                "a process works on this change now",
+                hint="stop it first: spirit-py ctl --fleet LIST abort",
+                error_code=ErrorCode.ALREADY_RUNNING,
+            )
+        _drop(begun, say)
+    _raise_failures(parts, say)
 
+
+def _drop(begun: Sequence[_Part], say: Say) -> None:
     def drop(part: _Part) -> None:
         try:
             options = part.member.connection
@@ -208,28 +295,12 @@ def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> Non
     for part in begun:
         for one in part.records if part.error is None else ():
             left = ", ".join(".".join(name) for name in one.left)
-            say(
-                f"{part.member.name}: dropped {one.store}" + (f"; not done: {left}" if left else "")
-            )
-    _raise_failures(parts, say)
-
-
-def _take_turn(stack: contextlib.ExitStack, first: _Part) -> None:
-    """Keep other commands from ordering something at the same time."""
-    session = stack.enter_context(
-        connect_first(first.member.connection, role="ctl", read_timeout=2 * _TURN_SECONDS)
-    )
-    lock = lock_name("fleet-order", first.records[0].fleet)
-    if not take_named_lock(session, lock, timeout=_TURN_SECONDS):
-        raise Refusal(
-            "another spirit-py ctl --fleet is at work",
-            hint="wait for it to end",
-            error_code=ErrorCode.ALREADY_RUNNING,
-        )
+            undone = f"; not done: {left}" if left else ""
+            say(f"{part.member.name}: dropped {one.store}{undone}")
 
 
 def _write(begun: Sequence[_Part], orders: FleetOrders, verb: str) -> None:
-    if orders == FleetOrders():
+    if not orders.number:
         return
     resumes = verb == Verb.RESUME
     written = [partial(one.order, orders, resumes=resumes) for one in begun]
@@ -267,7 +338,7 @@ def _chosen(parts: Sequence[_Part], say: Say) -> list[_Part]:
 
 def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders:
     """Return the orders after a verb, none where it changes none; take its own setting out."""
-    following = replace(latest, number=latest.number + 1, finished=False)
+    following = replace(latest, number=max(time.time_ns() // 1_000_000, latest.number + 1))
     if verb in {Verb.PAUSE, Verb.RESUME}:
         return replace(following, paused=verb == Verb.PAUSE)
     if verb == Verb.ABORT:
@@ -275,15 +346,12 @@ def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders
     number = given.pop(AT_ONCE, None)
     if verb != Verb.SET or number is None:
         return FleetOrders()
-    if not number.isdecimal() or not 0 < int(number) <= MOST:
+    if not number.isdecimal() or not 0 < int(number) <= MOST_SERVERS:
         raise UsageFault(
-            f"{AT_ONCE}={number} is no number", hint=f"write a whole number from 1 to {MOST}"
+            f"{AT_ONCE}={number} is no number",
+            hint=f"write a whole number from 1 to {MOST_SERVERS}",
         )
     return replace(following, at_once=int(number))
-
-
-MOST: Final = 10_000
-"""The most servers at a time that can be ordered."""
 
 
 def _said(verb: str, orders: FleetOrders) -> str:
@@ -296,25 +364,6 @@ def _said(verb: str, orders: FleetOrders) -> str:
     return f"at most {orders.at_once} servers at a time"
 
 
-def _ask(part: _Part, table: Name, verb: str, given: Mapping[str, str], say: Say) -> None:
-    where = f"{part.member.name} {'.'.join(table)}"
-    try:
-        control(
-            part.member.connection,
-            database=table[0],
-            table=table[1],
-            verb=verb,
-            arguments=given,
-            say=lambda line: say(f"{where}: {line}"),
-        )
-    except SpiritError as error:
-        say(f"{where}: {error.message}")
-        # One that has ended meanwhile, or has not begun to copy, needs no order any more; but of
-        # one that was to drop its copy, the operator should know.
-        if error.error_code is not ErrorCode.NOTHING_TO_CONTROL or CLEANUP in given:
-            part.error = error
-
-
 def _raise_failures(parts: Sequence[_Part], say: Say) -> None:
     failed = [one for one in parts if one.error is not None]
     for one in failed:
@@ -325,11 +374,7 @@ def _raise_failures(parts: Sequence[_Part], say: Say) -> None:
 
 
 def _look_at(members: Sequence[FleetMember], table: str) -> list[_Part]:
-    addresses = Counter(one.connection.address for one in members)
-    parts = [
-        _Part(member=one, table=table, shared=addresses[one.connection.address] > 1)
-        for one in members
-    ]
+    parts = [_Part(member=one, table=table) for one in members]
     side_by_side("look", [one.look for one in parts], LOOKING)
     return parts
 
@@ -337,7 +382,7 @@ def _look_at(members: Sequence[FleetMember], table: str) -> list[_Part]:
 def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]]:
     """Return what each server keeps of a fleet, and what works there, as JSON values."""
     parts = _look_at(members, table)
-    orders = agreed(one.orders for part in parts for one in part.records)
+    orders = agreed([one.orders for part in parts for one in part.records], FleetOrders())
     return [_shown(one, orders) for one in parts]
 
 

@@ -74,7 +74,7 @@ class OnSpark:
         """Run a server's process below an executor; what it tells comes at its end."""
         task = ServerTask(work=replace(work, threads_only=True))
         lost, number = 0, 0
-        began = time.monotonic()
+        held_since: float | None = None
         while True:
             number += 1
             stop.check()
@@ -82,13 +82,15 @@ class OnSpark:
                 told = self._once(task, f"server-{work.server}-{number}", stop)
             except (SparkFailure, WorkersLost):
                 stop.check()
-                lost += 1
+                lost, held_since = lost + 1, None
                 if lost == _TRIES:
                     raise
                 stop.pause(_PAUSE)
                 continue
             # The process of a lost executor holds the table until it has noticed.
-            if _runs_elsewhere(told) and time.monotonic() - began < _NOTICED_SECONDS:
+            now = time.monotonic()
+            if _runs_elsewhere(told) and now - (held_since or now) < _NOTICED_SECONDS:
+                held_since = held_since or now
                 stop.pause(_PAUSE)
                 continue
             for heard in told:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.plan import UsualDefinitions
 from spirit_py.batch.planning import plan_batch, plan_of_batch
-from spirit_py.batch.store import FleetOrders, agreed
-from spirit_py.batch.trial import already_made
+from spirit_py.batch.store import agreed
+from spirit_py.batch.trial import Trace, trace_of
 from spirit_py.classes import dataclass, field, replace
+from spirit_py.config import FleetOrders
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.run import ServerPlanned, Summary
 from spirit_py.fleet.waves import seconds_of, waves_of
@@ -238,32 +239,45 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
 
     side_by_side("look", [partial(look, one) for one in config.servers], LOOKING)
     plans = [found[one.name] for one in config.servers]
-    finished = {name for one in plans if one.orders.finished for name in one.orders.members}
+    witnesses = Counter(name for one in plans if one.done for name in one.orders.finished)
 
     def settle(number: int) -> None:
-        plans[number] = replace(plans[number], settled=_is_settled(plans[number]))
+        plans[number] = _settled(plans[number], witnesses[plans[number].server.name])
 
-    unsure = [number for number, one in enumerate(plans) if one.server.name in finished]
+    unsure = [number for number, one in enumerate(plans) if witnesses[one.server.name]]
     side_by_side("look", [partial(settle, number) for number in unsure], LOOKING)
-    begun = [one.orders for one in plans if one.begun]
-    members = {name for one in begun for name in one.members} | set(found)
-    orders = replace(agreed(begun), members=tuple(sorted(members)))
+    orders = FleetOrders()
+    if not any(one.batch.each.dry_run for one in config.servers):
+        begun = [one.orders for one in plans if one.begun]
+        members = {name for one in begun for name in one.members} | set(found)
+        orders = replace(agreed(begun, orders), members=tuple(sorted(members)), finished=())
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
 
 
-def _is_settled(plan: ServerPlan) -> bool:
-    """Whether a server without a record, which another one calls done, shows that by itself.
+def _settled(plan: ServerPlan, witnesses: int) -> ServerPlan:
+    """Return the plan of a server without a record, which so many others call done.
 
-    The other's word alone is not believed (R26): its definitions must be what the change makes.
+    One other's word alone is not believed (R26): the definitions must show it, or where the change
+    leaves no trace in them, another one must say so, too.
     """
     if plan.batch is None or plan.begun:
-        return False
+        return plan
     try:
         each = plan.server.batch.each
-        return all(already_made(each, one.change) for one in plan.batch.tables)
-    except SpiritError:
-        return False
+        traces = {trace_of(each, one.change) for one in plan.batch.tables}
+    except SpiritError as error:
+        return replace(plan, error=error)
+    if Trace.MISSING in traces:
+        return plan
+    if Trace.NONE not in traces or witnesses > 1:
+        return replace(plan, settled=True)
+    return replace(
+        plan,
+        clash="another server's record says that this change was finished here, and nothing shows"
+        " whether it was: if so, spirit-py ctl --fleet LIST forget drops what is left; if not, do"
+        " that, and run the command again",
+    )
 
 
 def _planned(server: FleetServer, *, sample: bool) -> ServerPlan:
@@ -277,7 +291,11 @@ def _planned(server: FleetServer, *, sample: bool) -> ServerPlan:
         failure = MigrationFailure(f"{type(error).__name__}: {error}")
         failure.__cause__ = error
         return ServerPlan(server=server, error=failure)
-    return ServerPlan(server=server, batch=batch, whole=whole)
+    # From now on every session refuses another server (R14).
+    each = server.batch.each
+    connection = replace(each.connection, server_uuid=batch.server_uuid)
+    pinned = replace(server.batch, each=replace(each, connection=connection))
+    return ServerPlan(server=replace(server, batch=pinned), batch=batch, whole=whole)
 
 
 def _with_clashes(plans: Sequence[ServerPlan]) -> list[ServerPlan]:
@@ -285,12 +303,15 @@ def _with_clashes(plans: Sequence[ServerPlan]) -> list[ServerPlan]:
     owners: dict[tuple[str, str], str] = {}
     made = []
     for one in plans:
-        clash = ""
+        clash = one.clash
         for table in one.batch.tables if one.batch is not None else ():
             known = (one.batch.server_uuid if one.batch else "", str(table.change))
             owner = owners.setdefault(known, one.server.name)
             if owner != one.server.name:
-                clash = f"{table.change} is changed through {owner} already: both are one server"
+                clash = (
+                    clash
+                    or f"{table.change} is changed through {owner} already: both are one server"
+                )
         made.append(replace(one, clash=clash))
     return made
 

@@ -74,6 +74,7 @@ class ServerProcess:
         self._stop = StopSwitch()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped_at: float | None = None
+        self._given = threading.Event()
 
     def run(self) -> None:
         """Start the process and follow it to its end; MigrationFailure where it tells none."""
@@ -98,6 +99,7 @@ class ServerProcess:
         with contextlib.suppress(OSError, ValueError):
             pickle.dump(self._work, given)
             given.flush()
+        self._given.set()
         if self._stop.requested:
             self.stop()
         ended = False
@@ -129,9 +131,11 @@ class ServerProcess:
         process, now = self._process, time.monotonic()
         if process is not None and process.poll() is None:
             self._stopped_at = self._stopped_at or now
-            if now - self._stopped_at > _STOP_SECONDS:
+            # Without its work it has begun nothing, and whoever writes that holds the stream.
+            if not self._given.is_set() or now - self._stopped_at > _STOP_SECONDS:
                 with contextlib.suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
+                return
         if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
                 process.stdin.close()
@@ -208,7 +212,14 @@ class _Teller(QuietReporter):
             if isinstance(told, BatchStatus):
                 with self._lock:
                     told, self._seen = self._seen or told, None
-            pickle.dump(told, self._stream)
+            try:
+                text = pickle.dumps(told)
+            except Exception as error:
+                said = f"{type(told).__name__} could not be told: {error}"
+                text = pickle.dumps(
+                    LogWritten(said=said, weight="warning", logger=__name__, trace=None)
+                )
+            self._stream.write(text)
             self._stream.flush()
 
 

@@ -10,7 +10,8 @@ from spirit_py.batch.store import find_batch
 from spirit_py.checkpoint.examination import live_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import fields, replace
-from spirit_py.errors import SpiritError
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, SpiritError
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
@@ -20,7 +21,8 @@ from spirit_py.table.names import lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.batch.store import BatchTable, FleetOrders
+    from spirit_py.batch.store import BatchTable
+    from spirit_py.config import FleetOrders
     from spirit_py.contracts import SqlSession
     from spirit_py.fleet.planning import ServerPlan
     from spirit_py.threads import StopSwitch
@@ -54,13 +56,19 @@ def figures_of(plan: ServerPlan) -> BatchStatus:
         return BatchStatus(described="", elapsed=0.0, tables=shown)
 
 
-def is_as_planned(plan: ServerPlan) -> bool:
-    """Return whether a server's record is still as the plan has seen it."""
+def read_again(plan: ServerPlan) -> FleetOrders | None:
+    """Return the orders of a server whose record is as the plan has seen it; else Refusal."""
     each = plan.server.batch.each
     with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
         store = record_of(session, plan)
         tables = None if store is None else store.tables(session)
-        return tables == (plan.batch.earlier if plan.batch is not None else None)
+        if tables != (plan.batch.earlier if plan.batch is not None else None):
+            raise Refusal(
+                f"what is done on {plan.server.name} has changed since the plan was made",
+                hint="run the same command again, for what the plan shows then",
+                error_code=ErrorCode.BATCH_RECORD,
+            )
+        return None if store is None else store.orders(session)
 
 
 def _status_of(session: SqlSession, schema: str, table: str) -> MigrationStatus | None:
@@ -81,11 +89,12 @@ def _status_of(session: SqlSession, schema: str, table: str) -> MigrationStatus 
     return MigrationStatus(**figures, phase=phase, totals=totals)
 
 
-def order(plan: ServerPlan, orders: FleetOrders) -> None:
-    """Write orders into a server's record, if there is one."""
+def order(plan: ServerPlan, orders: FleetOrders, *, finished: tuple[str, ...] = ()) -> None:
+    """Write orders into a server's record, if there is one; who is finished stays noted."""
     with connect(plan.server.batch.each.connection, role="batch") as session:
         if (store := record_of(session, plan)) is not None:
-            store.order(session, orders)
+            kept = finished or store.orders(session).finished
+            store.order(session, replace(orders, finished=kept))
 
 
 def forget(plan: ServerPlan) -> None:
@@ -100,7 +109,7 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
 
     As long as one is left it names all servers that are done, and the same command drops the rest.
     """
-    finished = replace(orders, finished=True, number=orders.number + 1)
+    done = tuple(plan.server.name for plan in plans)
     failed: list[str] = []
 
     def each(plan: ServerPlan, action: Callable[[ServerPlan], None], what: str) -> None:
@@ -112,7 +121,7 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
             failed.append(f"{plan.server.name}: its record could not be {what}: {error.message}")
 
     for plan in plans:
-        each(plan, lambda one: order(one, finished), "marked as finished")
+        each(plan, lambda one: order(one, orders, finished=done), "marked as finished")
     if failed or stop.requested:
         return failed
     points.reach("fleet.finished")

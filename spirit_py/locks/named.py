@@ -103,12 +103,16 @@ class AdvisoryLock:
     def __post_init__(self, patience: float) -> None:
         self._patience = Patience(patience)
         self._session: Session | None = None
-        self._thread = Background("advisory-lock", self._keep, failed=self._lost)
+        self._thread = Background("advisory-lock", self._keep)
 
     def acquire(self) -> None:
         """Take the lock and keep it; Refusal when another session holds it, or a ServerFault."""
         self._session = self._take()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._forget()
+            raise
 
     def _take(self, *, again: bool = False) -> Session:
         session = connect(self.options, role="advisory", read_timeout=30, asks_for_lock=True)
@@ -144,6 +148,9 @@ class AdvisoryLock:
         """Check regularly that the lock is ours; without a session, try each second to open one."""
         try:
             self._look_until(stopping)
+        except BaseException as error:
+            # Before the lock is given up.
+            self._lost(error)
         finally:
             # Here, for one who does not wait any longer for this thread, too.
             self._forget()

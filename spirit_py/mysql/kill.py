@@ -90,13 +90,17 @@ def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
             kill_own(session, victim)
 
 
-def end_lost(session: SqlSession, label: str, victims: Collection[int]) -> None:
+def end_lost(session: SqlSession, options: ConnectionOptions, victims: Collection[int]) -> None:
     """Kill a run's sessions whose answers were lost, and wait until none executes anything (R18).
 
-    For some seconds at most: what one of them does after that is found by the next run.
+    For some seconds at most: what one of them does after that is found by the next run. Where the
+    server was restarted since then, other sessions may have their numbers, and none is killed.
     """
     deadline, pause = time.monotonic() + _LOST_SECONDS, threading.Event()
-    while left := of_run(session, token_of(label), victims):
+    if any(number >= session.id for number in victims):
+        return
+    token = token_of(options.label)
+    while left := of_run(session, token, set(victims) - {session.id}):
         for victim in left:
             kill_session(session, victim)
         if time.monotonic() >= deadline:
@@ -107,7 +111,7 @@ def end_lost(session: SqlSession, label: str, victims: Collection[int]) -> None:
 _log = logging.getLogger(__name__)
 
 #: A statement that waits for a lock ends when it is killed.
-_LOST_SECONDS: Final = 10.0
+_LOST_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.05
 #: Rolling a chunk back takes no longer than writing it.
 _PATIENCE: Final = 60.0

@@ -67,9 +67,9 @@ def test_a_lost_session_executes_nothing_once_it_is_ended(db, options):
     """R18: what it waited for the server is not done later; sessions of others go on."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     with (
-        connect(options, role="test") as asking,
         connect(options, role="control") as lost,
         connect(options_of(db.server), role="test") as stranger,
+        connect(options, role="test") as asking,
         db.connect() as blocker,
     ):
         blocker.cursor().execute("LOCK TABLES t WRITE")
@@ -79,7 +79,7 @@ def test_a_lost_session_executes_nothing_once_it_is_ended(db, options):
             "SELECT 1 FROM information_schema.PROCESSLIST"
             f" WHERE ID = {lost.id} AND STATE LIKE 'Waiting for table%'"
         ), "the statement that waits")  # fmt: skip
-        end_lost(asking, options.label, {lost.id, stranger.id})
+        end_lost(asking, options, {lost.id, stranger.id})
         assert stranger.alive()
         blocker.cursor().execute("UNLOCK TABLES")
         held.join(30)

@@ -24,7 +24,7 @@ from spirit_py.migration.control.subject import refused
 from spirit_py.migration.control.verbs import Orders, Verbs
 from spirit_py.migration.facts import BinlogReaches
 from spirit_py.mysql.endpoint import kept_seconds
-from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.mysql.faults import ABSENT_TABLE, connection_lost
 from spirit_py.mysql.kill import end_lost
 from spirit_py.mysql.own_sessions import token_of
 from spirit_py.mysql.retry import RenewedSession
@@ -213,9 +213,15 @@ class ControlListener:
 
     def _create(self, session: Session) -> None:
         if not self._created:
-            self._unanswered.add(session.id)
-            self._queue.create(session)
-            self._unanswered.discard(session.id)
+            if any(session.id <= lost for lost in self._unanswered):
+                # The server was restarted: nothing of before is carried out, and numbers are new.
+                self._unanswered.clear()
+            try:
+                self._queue.create(session)
+            except ServerFault as fault:
+                if connection_lost(fault):
+                    self._unanswered.add(session.id)
+                raise
             self._created = True
 
     def close(self) -> None:
@@ -250,7 +256,7 @@ class ControlListener:
 
     def _drop(self, session: Session) -> None:
         if self._unanswered:
-            end_lost(session, self.job.config.connection.label, self._unanswered)
+            end_lost(session, self.job.config.connection, self._unanswered)
         self._queue.drop(session)
 
     def _look(self, session: Session) -> None:

@@ -1,0 +1,59 @@
+"""Which orders of operators count, of those that servers have."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spirit_py.batch.store import agreed
+from spirit_py.config import FleetOrders
+
+NOW = time.time_ns() // 1_000_000
+
+
+def order(number, **more):
+    """Return orders of that many milliseconds ago."""
+    return FleetOrders(number=NOW - number, **more)
+
+
+KNOWN = order(1000)
+PAUSE = order(10, paused=True)
+ABORT = order(5, aborted=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        ([], KNOWN),
+        ([FleetOrders()], KNOWN),
+        ([KNOWN, FleetOrders(), FleetOrders()], KNOWN),
+        # One server alone has begun.
+        ([PAUSE], PAUSE),
+        ([order(2000, paused=True)], KNOWN),
+        # Of several, two must have it.
+        ([PAUSE, KNOWN], KNOWN),
+        ([PAUSE, FleetOrders()], KNOWN),
+        ([PAUSE, PAUSE, KNOWN], PAUSE),
+        ([ABORT, PAUSE, PAUSE, KNOWN], PAUSE),
+        ([order(2000), order(2000), KNOWN], KNOWN),
+        # From the future: a forged one would count for ever.
+        ([order(-200_000_000, aborted=True)] * 2, KNOWN),
+    ],
+)
+def test_the_latest_counts_that_two_servers_have(found, counts):
+    """A row of one server alone may be forged (R26)."""
+    assert agreed(found, KNOWN) == counts
+
+
+def test_what_else_a_row_has_is_no_reason_to_differ():
+    """Members come in as lists grow."""
+    other = FleetOrders(**{**vars(PAUSE), "members": ("s1",)})
+    assert agreed([PAUSE, other], KNOWN).paused
+
+
+@pytest.mark.parametrize("wrong", [{"number": -1}, {"at_once": -1}, {"members": ("a b",)}])
+def test_orders_that_cannot_be_are_refused(wrong):
+    """A number below zero would stop a fleet without a word."""
+    with pytest.raises(ValueError, match="of a fleet"):
+        FleetOrders(**wrong)
