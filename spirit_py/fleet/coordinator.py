@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = 0.5
+_UNANSWERED_SECONDS: Final = 120.0
 #: Orders are read of the servers at work, and of so many that have a record.
 _ASKED_SERVERS: Final = 3
 _AT_A_TIME: Final = 8
@@ -155,6 +156,8 @@ class Fleet:
         self.runs = {one.server.name: _run_of(one) for one in self.plan.servers}
         self._orders = self.plan.orders
         self._turn = 0
+        #: Since when the cluster does not say how many tasks it runs.
+        self._unanswered_since: float | None = None
         #: Why records are left although all servers are done.
         self.left_over: tuple[str, ...] = ()
         self._looking = threading.Lock()
@@ -236,9 +239,14 @@ class Fleet:
         most = min(self._orders.at_once or self.config.at_once, self.most)
         try:
             slots = self.place.slots() if waiting else None
-        except SpiritError as error:
-            _log.debug("Spark does not say how many tasks it runs: %s", error)
+        except SpiritError:
+            # It may answer again; those at work go on.
+            now = time.monotonic()
+            self._unanswered_since = self._unanswered_since or now
+            if now - self._unanswered_since > _UNANSWERED_SECONDS:
+                raise
             return None
+        self._unanswered_since = None
         return next_server(
             waiting,
             [self.runs[name].server for name in self._threads],

@@ -97,17 +97,17 @@ def _most_servers(config: FleetConfig) -> int:
 
     Refusal where that is less than what is asked for.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY:
-        hard = _ENOUGH_FILES
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _ENOUGH_FILES), hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     kept = _FILES + len(config.servers)
-    most = (min(hard, _ENOUGH_FILES) - kept) // _FILES_OF_A_PROCESS
+    most = (files - kept) // _FILES_OF_A_PROCESS
     if most < config.at_once:
         needed = kept + _FILES_OF_A_PROCESS * config.at_once
         raise Refusal(
             f"{counted(len(config.servers), 'server')}, {config.at_once} at a time, need {needed}"
-            f" open files, and this process may have {hard}",
+            f" open files, and this process may have {files}",
             hint="raise the limit (ulimit -Hn), or use a smaller --servers-at-once",
             error_code=ErrorCode.WRONG_OPTIONS,
         )

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import spirit_py
 from spirit_py import points
 from spirit_py.batch.planning import plan_batch
 from spirit_py.batch.store import (
@@ -118,6 +119,25 @@ def test_all_servers_are_changed_wave_after_wave(four):
     assert_clean(four)
 
 
+@pytest.mark.slow
+def test_a_program_changes_all_servers(four):
+    """The library's function, with its events; the same report as the command's."""
+    how = {
+        "servers": four.file, "user": four.db.server.user, "password": four.db.server.password,
+        "table": "orders", "alter": WIDER,
+    }  # fmt: skip
+    with spirit_py.start_fleet(**how) as running:
+        planned = [one for one in running if one.name == "server.planned"]
+        report = running.report
+    assert [one.fleet_server for one in planned] == four.names
+    assert [one["state"] for one in report.servers] == ["done"] * 4
+    assert four.made.type_of("z") == ["int"] * 4
+    assert_clean(four)
+    with pytest.raises(spirit_py.Refusal, match="4 of 4 servers cannot be changed"):
+        spirit_py.migrate_fleet(**how | {"alter": "ADD COLUMN z INT"})
+
+
+@pytest.mark.slow
 def test_at_most_so_many_of_a_label_at_a_time(four):
     """The events say who was at work with whom."""
     _, events = four.migrate("--alter", REBUILD, "--at-once-of", "region=1")
@@ -162,6 +182,7 @@ def test_the_plan_has_a_line_for_each_server_and_writes_nothing(four):
     assert first
 
 
+@pytest.mark.slow
 def test_with_failures_allowed_the_others_are_changed_and_the_rest_is_resumed(four):
     """A server that is away and one that refuses: both are named, and done by the next command."""
     bad = four.made.names[1]
@@ -192,6 +213,7 @@ def test_with_failures_allowed_the_others_are_changed_and_the_rest_is_resumed(fo
     assert_clean(four)
 
 
+@pytest.mark.slow
 def test_a_canary_that_fails_stops_the_rest(four, listener):
     """Its process is killed: no other server is begun, and the same command carries on."""
     hold = listener.hold("chunk.dispatched")
@@ -248,6 +270,7 @@ def test_five_of_twenty_four_are_killed_and_exactly_these_are_left(db, tmp_path,
 
 @pytest.mark.draws(1)
 @pytest.mark.kills
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_A_FLEET, kills.MORE_OF_A_FLEET)
@@ -293,6 +316,7 @@ def numbers(fleet):
     return {str(name).partition("/")[0]: int(number) for name, number in rows}
 
 
+@pytest.mark.slow
 def test_a_signal_stops_all_servers_and_the_same_command_resumes(four, listener):
     """SIGTERM while a server copies: its process ends in order, and keeps what it has copied."""
     hold = listener.hold("chunk.committed")
@@ -312,6 +336,7 @@ def test_a_signal_stops_all_servers_and_the_same_command_resumes(four, listener)
     assert_clean(four)
 
 
+@pytest.mark.slow
 def test_two_coordinators_refuse_each_other(four, listener):
     """Also where the lists have only one server in common; nothing is written by the second."""
     hold = listener.hold("fleet.begins")
@@ -330,6 +355,7 @@ def test_two_coordinators_refuse_each_other(four, listener):
 # -- operators
 
 
+@pytest.mark.slow
 def test_an_operator_pauses_limits_and_resumes_all_servers(four, listener):
     """While a server is at work: nothing begins in a pause, and its limit counts after that."""
     hold = listener.hold("chunk.dispatched")
@@ -366,6 +392,7 @@ def test_an_operator_pauses_limits_and_resumes_all_servers(four, listener):
     assert "no change for several servers is under way" in ended.stderr
 
 
+@pytest.mark.slow
 def test_an_abort_ends_all_servers_and_the_same_command_carries_on(four, listener):
     """The exit code is that of an abort; the order of then does not end the next command."""
     hold = listener.hold("chunk.dispatched")
@@ -404,6 +431,7 @@ def ordered(fleet, schema):
         ]
 
 
+@pytest.mark.slow
 def test_the_hook_is_asked_before_each_further_wave(four, tmp_path):
     """It refuses once: the wave waits, and is asked for again."""
     seen = tmp_path / "seen"
@@ -423,6 +451,7 @@ def test_the_hook_is_asked_before_each_further_wave(four, tmp_path):
     assert_clean(four)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_neither_obeys_nor_drops_what_a_real_run_has_left(four, listener):
     """Its records and its operator's pause are those of the run that carries on."""
     hold = listener.hold("fleet.ended")
