@@ -18,6 +18,8 @@ from spirit_py.config import FleetConfig, FleetServer, SparkConfig
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.events.event import teller
 from spirit_py.fleet.servers import digest_words, of_command, of_file
+from spirit_py.statement.lexer import SqlMode
+from spirit_py.statement.parse import read_script
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
             " Spark to write files with",
             hint="leave --spark-master out",
         )
+    _require_change(options)
     asked = dict(options)
     statements = _statements(asked)
     asked["spark_master"] = ""
@@ -79,6 +82,21 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
         spark=spark,
         records=records_of(options),
     )
+
+
+def _require_change(options: dict[str, Any]) -> None:
+    if options["statement"] or options["statements"] is not None:
+        return
+    if not (options["table"] or options["tables"]):
+        raise UsageFault(
+            "the change is not clear: neither a table nor a statement is given",
+            hint="add --table with --alter, --tables, --statement or --statements",
+        )
+    if not (options["alter"] or options["keep"]):
+        raise UsageFault(
+            "--alter is missing: nothing says how to change the table",
+            hint='write the change, such as --alter "ADD COLUMN note VARCHAR(200)"',
+        )
 
 
 def _refuse_one_server(options: dict[str, Any]) -> None:
@@ -122,6 +140,13 @@ def _statements(asked: dict[str, Any]) -> str:
                 hint="spirit-py migrate --help shows an example",
             )
         text = f"{asked['statement'].rstrip().removesuffix(';')};\n"
+        if len(list(read_script(text, SqlMode.of("")))) > 1:
+            raise UsageFault(
+                "several statements in --statement are cut over at the same moment, which --servers"
+                " does not do",
+                hint="--statements FILE makes one after the other; --table or one statement is one"
+                " change",
+            )
         asked["statement"] = None
         return text
     if asked["statements"] is None:

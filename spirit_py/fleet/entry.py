@@ -87,7 +87,7 @@ def refuse(config: FleetConfig, plan: FleetPlan) -> None:
         f"{len(refused)} of {counted(len(plan.servers), 'server')} cannot be changed;"
         " nothing was written",
         hint="see what refuses each, and correct that; --stop-after says how many may fail",
-        details=tuple(f"{one.server.name}: {line}" for one in refused for line in one.refusals[:1]),
+        details=tuple(f"{one.server.name}: {line}" for one in refused for line in one.refusals[:3]),
         error_code=ErrorCode.BATCH_REFUSED,
     )
 

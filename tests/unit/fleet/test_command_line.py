@@ -1,0 +1,93 @@
+"""From the command line to the configuration of a fleet, and what is refused before any server."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py import cli
+from spirit_py.cli.fleet import fleet_config
+from spirit_py.errors import UsageFault
+
+LIST = """
+mysql://db1:3307/shop_1 name=a region=eu
+mysql://db2/shop_2 name=b region=us
+"""
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Return the name of a list of two servers."""
+    file = tmp_path / "servers"
+    file.write_text(LIST)
+    return str(file)
+
+
+def config_of(listed, *words):
+    """Return the configuration that a command line means."""
+    line = ["--no-defaults", "--user", "u", "--servers", listed, *words]
+    context = cli.main.commands["migrate"].make_context("migrate", line)
+    with context:
+        return fleet_config(context.params)
+
+
+CHANGE = ("--table", "orders", "--alter", "ADD  COLUMN\n n INT")
+
+
+def test_each_server_gets_its_part(listed):
+    """A batch of one table in its own schema; the same change is the same fleet."""
+    config = config_of(listed, *CHANGE, "--canary", "1", "--at-once-of", "region=2")
+    first, second = config.servers
+    assert (first.name, dict(first.labels)) == ("a", {"region": "eu"})
+    assert (first.batch.each.connection.host, first.batch.each.connection.port) == ("db1", 3307)
+    assert (first.batch.each.database, second.batch.each.database) == ("shop_1", "shop_2")
+    assert first.batch.patterns == second.batch.patterns == ("`orders`",)
+    assert first.batch.fleet == second.batch.fleet
+    assert (config.canary, config.at_once, config.at_once_of) == (1, 4, (("region", 2),))
+    again = config_of(listed, "--table", "orders", "--alter", "ADD COLUMN n INT")
+    assert again.servers[0].batch.fleet == first.batch.fleet
+    other = config_of(listed, "--table", "orders", "--alter", "ADD COLUMN N INT")
+    kept = config_of(listed, *CHANGE, "--keep", "id > 5")
+    names = {one.servers[0].batch.fleet for one in (config, other, kept)}
+    assert len(names) == 3
+
+
+def test_an_archive_has_a_folder_for_each_server(listed):
+    """Two shards with the same schema and table would write into one."""
+    config = config_of(listed, *CHANGE, "--keep", "id > 5", "--archive-to", "/archive/")
+    assert [one.batch.each.archive_to for one in config.servers] == ["/archive/a", "/archive/b"]
+
+
+def test_what_is_recorded_is_recorded_once(listed, tmp_path):
+    """By the coordinator: a process of a server has no file and no hook."""
+    report = str(tmp_path / "report.json")
+    config = config_of(listed, *CHANGE, "--report-json", report, "--on-event", "true")
+    assert str(config.records.report_json) == report
+    for one in config.servers:
+        assert one.batch.records.report_json is None
+        assert one.batch.records.on_event == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--table", "orders"), "--alter is missing"),
+        (("--alter", "FORCE"), "neither a table nor a statement"),
+        (("--statement", "ALTER TABLE a FORCE; ALTER TABLE b FORCE"), "at the same moment"),
+        (("--statement", "ALTER TABLE a FORCE", "--table", "b"), "the change is not clear"),
+        ((*CHANGE, "--host", "db3"), "--host is of one server"),
+        ((*CHANGE, "--replica", "db3"), "--replica"),
+        ((*CHANGE, "--database", "other"), "a: two schemas"),
+        ((*CHANGE, "--waves-by", "zone"), "no server of the list has this label"),
+        ((*CHANGE, "--at-once-of", "region"), "is not LABEL=NUMBER"),
+        ((*CHANGE, "--at-once-of", "region=0"), "is not LABEL=NUMBER"),
+        ((*CHANGE, "--keep-old-current", "1h"), "a: --keep-old-current"),
+        (
+            (*CHANGE, "--keep", "1", "--archive-to", "/a", "--spark-master", "yarn"),
+            "--archive-to does not go with --servers and --spark-master",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(listed, words, told):
+    """Before any server is asked."""
+    with pytest.raises(UsageFault, match=told):
+        config_of(listed, *words)
