@@ -270,7 +270,12 @@ class Fleet:
             batch, stop = run.plan.batch, self.stops[name]
             tables = tuple(str(one.change) for one in batch.tables) if batch is not None else ()
             part = replace(run.server.batch, orders=self._orders)
-            work = ServerWork(server=name, batch=part, tables=tables, begun=run.plan.begun)
+            # As fast on one machine, without a JVM for each server; files need Spark.
+            alone = not part.each.archive_to
+            begun = run.plan.begun
+            work = ServerWork(
+                server=name, batch=part, tables=tables, begun=begun, threads_only=alone
+            )
             stop.check()
             self.place.run(work, lambda told: self._hear(run, told), stop)
             if stop.reason is not None and run.exit_code and not self.stop.requested:
