@@ -22,18 +22,19 @@ from spirit_py.batch.store import (
 )
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.events.run import RunEnded, Warned
+from spirit_py.events.run import Warned
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import run_begun, versions
+from spirit_py.status.report import refused_before, run_begun, versions
 from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from spirit_py.batch.plan import BatchPlan, PlannedTable
     from spirit_py.config import BatchConfig, MigrationConfig
@@ -95,27 +96,15 @@ def run_batch(
         if store is not None:
             kept = "" if _close(config, store, batch, reporter) else str(store)
     report.conclude(stopped, seconds=time.monotonic() - began, record=kept)
-    _end(config, report, reporter)
+    report.close(config.records.report_json, reporter)
     return report
 
 
-@contextlib.contextmanager
-def reported(config: BatchConfig, reporter: Reporter) -> Iterator[None]:
+def reported(config: BatchConfig, reporter: Reporter) -> AbstractContextManager[None]:
     """Report that a batch begins, and write the report of one that is refused before that."""
-    reporter.event(run_begun("batch", config.each.connection))
-    try:
-        yield
-    except SpiritError as error:
-        report = _report(config)
-        report.note_failure(error)
-        _end(config, report, reporter)
-        raise
-
-
-def _end(config: BatchConfig, report: BatchReport, reporter: Reporter) -> None:
-    report.write(config.records.report_json, reporter)
-    reporter.event(report.ended(RunEnded))
-    reporter.stop()
+    begun = run_begun("batch", config.each.connection)
+    path = config.records.report_json
+    return refused_before(path, reporter, begun=begun, made=lambda: _report(config))
 
 
 def _report(config: BatchConfig) -> BatchReport:

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.cli import outcome
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spirit_py.contracts import Reporter
+    from spirit_py.records import LogFormat
+    from spirit_py.status.report import OutcomeReport
 
 _FILES = ("report_json", "report_html", "metrics_file")
 
@@ -81,6 +84,19 @@ def tell_summary(lines: Iterable[str], reporter: Reporters) -> None:
     tell = teller(reporter.event)
     for line in lines:
         tell(Summary(said=line))
+
+
+def tell_end(
+    report: OutcomeReport, summary: Iterable[str], reporter: Reporters, log_format: LogFormat
+) -> int:
+    """Show how a run of many parts has ended, and return its exit code."""
+    tell_summary(summary, reporter)
+    if report.error and log_format == "text":
+        outcome.say_error(report.error)
+        if report.hint:
+            outcome.say_hint(report.hint)
+        outcome.say_more([report.error_code])
+    return report.exit_code
 
 
 def _terminal_or_lines(records: RecordOptions, verbose: bool) -> Reporter:

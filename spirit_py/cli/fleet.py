@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,13 +12,13 @@ from click.core import ParameterSource
 from spirit_py.classes import replace
 from spirit_py.cli import outcome
 from spirit_py.cli.changes import batch_config, read_statements, settings
-from spirit_py.cli.display import records_of, reporters_of, tell_summary
+from spirit_py.cli.display import records_of, reporters_of, tell_end
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FleetConfig, FleetServer, SparkConfig
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.events.event import teller
-from spirit_py.fleet.servers import digest_words, of_command, of_file
+from spirit_py.fleet.servers import of_command, of_file
 from spirit_py.statement.lexer import SqlMode
 from spirit_py.statement.parse import read_script
 from spirit_py.units import counted
@@ -59,7 +60,7 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     asked["spark_master"] = ""
     change = " ".join((options["alter"] or "").split())
     tables = options["tables"] or (options["table"],)
-    identity = digest_words((change, options["keep"], *tables, " ".join(statements.split())))
+    identity = _digest((change, options["keep"], *tables, " ".join(statements.split())))
     alone = asked | dict.fromkeys(_RECORDS)
     _require_folders(options, servers)
     parts = tuple(_part(one, alone, statements, identity) for one in servers)
@@ -82,6 +83,11 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
         spark=spark,
         records=records_of(options),
     )
+
+
+def _digest(words: tuple[str | None, ...]) -> str:
+    """Return what identifies a change for many servers, by what was asked for."""
+    return hashlib.sha256(repr(words).encode()).hexdigest()[:32]
 
 
 def _require_change(options: dict[str, Any]) -> None:
@@ -293,13 +299,7 @@ def run(options: dict[str, Any], shown: ErrorsShown) -> int:
         if plan.left and not (options["yes"] or options["dry_run"]):
             _require_agreed(plan, config)
         report = run_fleet(config, plan, reporter=reporter, gate=reporter.gate)
-    tell_summary(report.summary(), reporter)
-    if report.error and config.records.log_format == "text":
-        outcome.say_error(report.error)
-        if report.hint:
-            outcome.say_hint(report.hint)
-        outcome.say_more([report.error_code])
-    return report.exit_code
+    return tell_end(report, report.summary(), reporter, config.records.log_format)
 
 
 def _require_agreed(plan: FleetPlan, config: FleetConfig) -> None:

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from spirit_py.cli import outcome
 from spirit_py.cli.changes import BATCH, batch_config, migration_config, settings
-from spirit_py.cli.display import reporters_of, tell_summary
+from spirit_py.cli.display import reporters_of, tell_end, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.codes import ErrorCode
@@ -46,13 +46,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
         if not (yes or config.each.dry_run or refused):
             _require_agreed(plan, config.records.log_format)
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
-    tell_summary(report.summary(), reporter)
-    if report.error and config.records.log_format == "text":
-        outcome.say_error(report.error)
-        if report.hint:
-            outcome.say_hint(report.hint)
-        outcome.say_more([report.error_code])
-    return report.exit_code
+    return tell_end(report, report.summary(), reporter, config.records.log_format)
 
 
 def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:

@@ -14,7 +14,7 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FleetOrders
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
-from spirit_py.events.run import RunBegun, RunEnded, Warned
+from spirit_py.events.run import RunBegun, Warned
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.places import Here, OnSpark
 from spirit_py.fleet.planning import LOOKING
@@ -24,14 +24,15 @@ from spirit_py.locks.named import AdvisoryLock
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.signals import run_command
 from spirit_py.spark.settings import unprotected
-from spirit_py.status.report import installed, versions
+from spirit_py.status.report import installed, refused_before, versions
 from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from spirit_py.config import FleetConfig
     from spirit_py.contracts import Reporter
@@ -69,7 +70,7 @@ def run_fleet(
         fleet, stopped = _run(config, plan, holds, reporter, gate=gate, most=most)
     report.add(fleet.runs.values())
     report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
-    _end(config, report, reporter)
+    report.close(config.records.report_json, reporter)
     return report
 
 
@@ -285,24 +286,12 @@ class Holds:
         side_by_side("look", [partial(close, one) for one in self._held], LOOKING)
 
 
-@contextlib.contextmanager
-def reported(config: FleetConfig, reporter: Reporter) -> Iterator[None]:
+def reported(config: FleetConfig, reporter: Reporter) -> AbstractContextManager[None]:
     """Report that a fleet begins, and write the report of one that is refused before that."""
-    servers = f"{counted(len(config.servers), 'server')}"
-    reporter.event(RunBegun(command="fleet", server=servers, program=installed("spirit-py")))
-    try:
-        yield
-    except SpiritError as error:
-        report = _report(config)
-        report.note_failure(error)
-        _end(config, report, reporter)
-        raise
-
-
-def _end(config: FleetConfig, report: FleetReport, reporter: Reporter) -> None:
-    report.write(config.records.report_json, reporter)
-    reporter.event(report.ended(RunEnded))
-    reporter.stop()
+    servers = counted(len(config.servers), "server")
+    begun = RunBegun(command="fleet", server=servers, program=installed("spirit-py"))
+    path = config.records.report_json
+    return refused_before(path, reporter, begun=begun, made=lambda: _report(config))
 
 
 def _report(config: FleetConfig) -> FleetReport:

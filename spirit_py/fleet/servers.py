@@ -29,7 +29,7 @@ from spirit_py.mysql.option_files import everybody_may_write, read_dsn
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 #: Of an entry, and the option of the command line that it stands for.
@@ -238,10 +238,3 @@ def _address(options: Mapping[str, Any]) -> str:
     port = options.get("port") or url.get("port")
     schema = options.get("database") or url.get("database")
     return "".join((host, f":{port}" if port else "", f"/{schema}" if schema else ""))
-
-
-def digest_words(words: Iterable[str | None]) -> str:
-    """Return what identifies a change for many servers: a digest of what was asked for."""
-    import hashlib
-
-    return hashlib.sha256(repr(tuple(words)).encode()).hexdigest()[:32]

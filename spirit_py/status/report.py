@@ -81,6 +81,12 @@ class OutcomeReport:
             self.warnings.append(text)
             reporter.event(Warned(said=text))
 
+    def close(self, path: Path | None, reporter: Reporter) -> None:
+        """Write the report, and tell the end of the run; last of all."""
+        self.write(path, reporter)
+        reporter.event(self.ended(RunEnded))
+        reporter.stop()
+
 
 @dataclass(kw_only=True)
 class MigrationReport(OutcomeReport):
@@ -287,6 +293,21 @@ def told(
         report.write(path, reporter)
         reporter.event(report.ended(RunEnded))
         reporter.stop()
+
+
+@contextlib.contextmanager
+def refused_before(
+    path: Path | None, reporter: Reporter, *, begun: Event, made: Callable[[], OutcomeReport]
+) -> Iterator[None]:
+    """Report that a run of many parts begins, and close the report of one that is refused."""
+    reporter.event(begun)
+    try:
+        yield
+    except SpiritError as error:
+        report = made()
+        report.note_failure(error)
+        report.close(path, reporter)
+        raise
 
 
 def run_begun(command: str, server: ConnectionOptions) -> Event:
