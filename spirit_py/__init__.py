@@ -16,6 +16,7 @@ _PLACES = {
             "CleanupArguments",
             "FleetArguments",
             "MigrationArguments",
+            "MoveArguments",
         ),
         *("PlanArguments", "RevertArguments", "StatusArguments"),
     ),
@@ -23,6 +24,7 @@ _PLACES = {
     "spirit_py.api.commands": (
         *("FleetFailed", "migrate_fleet", "start_fleet"),
         *("BatchFailed", "archive_table", "checksum_tables", "cleanup", "migrate", "migrate_batch"),
+        *("move_tables", "start_move"),
         *("migration_status", "plan_migration", "revert", "start_batch", "start_migration"),
     ),
     "spirit_py.api.source": ("register_source",),

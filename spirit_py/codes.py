@@ -128,6 +128,7 @@ class ErrorCode(enum.StrEnum):
     SWAP_NOT_MADE = "swap-not-made"
     SWAP_HELD_BACK = "swap-held-back"
     SNAPSHOT_GUARD = "snapshot-guard"
+    SWITCH_FAILED = "switch-failed"
     OUTCOME_UNKNOWN = "outcome-unknown"
     KEYS_AND_TRIGGERS_UNSETTLED = "keys-and-triggers-unsettled"
     OLD_TABLE_LEFT = "old-table-left"

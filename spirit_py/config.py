@@ -180,9 +180,13 @@ class SparkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(SparkConfig):
-    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for. Times in seconds."""
+    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for. Times in seconds.
+
+    ``target``: the server of the tables that follow; None for that of ``connection``.
+    """
 
     connection: ConnectionOptions
+    target: ConnectionOptions | None = None
     database: str
     table: str = ""
     lock_wait_timeout: float = 2.5
@@ -193,6 +197,11 @@ class RunConfig(SparkConfig):
     checksum: ChecksumMode = "rolling"
     checksum_yield_timeout: float = 3600.0
     feed: FeedOptions = field(default_factory=FeedOptions)
+
+    @property
+    def there(self) -> ConnectionOptions:
+        """The server of the tables that follow."""
+        return self.target or self.connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +279,20 @@ class MigrationConfig(RunConfig):
     def relies_on(self, limit: str) -> bool:
         """Return whether the operator has named a limit, by its field, and not lifted it."""
         return limit in self.named and bool(getattr(self, limit))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveConfig(MigrationConfig):
+    """Everything that one ``spirit-py move`` was asked for; ``target`` is another server.
+
+    ``patterns`` and ``exclude`` choose the tables. ``on_switch``: the operator's command that sends
+    the application to the target, for at most ``switch_timeout`` seconds; empty for none.
+    """
+
+    patterns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    on_switch: str = ""
+    switch_timeout: float = 30.0
 
 
 _LAST_ORDER = 1 << 50

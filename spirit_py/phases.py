@@ -44,7 +44,8 @@ AFTER_SWAP = frozenset({Phase.KEEP, Phase.ARCHIVE, Phase.GRACE, Phase.CLEANUP, P
 _AFTER_SWAP = AFTER_SWAP - {Phase.DONE}
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     # A resumed run begins with the copy, or with the cleanup after the swap of an earlier run.
-    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY}) | _AFTER_SWAP,
+    # To another server nothing is changed in place.
+    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.CREATE, Phase.COPY}) | _AFTER_SWAP,
     Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}),
     Phase.CREATE: frozenset({Phase.COPY}),
     Phase.COPY: frozenset({Phase.INDEX, Phase.DRAIN}),

@@ -221,6 +221,33 @@ def archive_table(**options: Unpack[commands.ArchiveArguments]) -> MigrationRepo
     return _done(Running(work, records=config.records))
 
 
+def move_tables(
+    *, handle_signals: bool = False, **options: Unpack[commands.MoveArguments]
+) -> MigrationReport:
+    """Move tables to another server while they are written; return the report.
+
+    Signals, exceptions and errors are as of :func:`migrate`.
+    """
+    return _done(start_move(handle_signals=handle_signals, **options))
+
+
+def start_move(
+    *, handle_signals: bool = False, **options: Unpack[commands.MoveArguments]
+) -> Running[MigrationReport, MigrationStatus]:
+    """Return a move that runs while its context is open; arguments as of :func:`move_tables`."""
+    from spirit_py.cli.move import move as command
+    from spirit_py.cli.move import move_config
+
+    config = move_config(option_values(command, commands.MoveArguments, options))
+
+    def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
+        from spirit_py.move.move import move
+
+        return move(config, reporter=reporter, stop=stop)
+
+    return Running(work, records=config.records, handle_signals=handle_signals)
+
+
 def checksum_tables(**options: Unpack[commands.ChecksumArguments]) -> CompareReport:
     """Compare two tables row by row; return the report when they are equal.
 

@@ -48,10 +48,10 @@ def write(
             into = f"{made} ({number}, {stage.old_names(mapping)})"
             stage.fill(session, mapping, into, texts, bounds, allowed=allowed)
     if converted:
-        names, table = identifier_list(mapping.key.columns), mapping.source.quoted
+        names, key = identifier_list(mapping.key.columns), mapping.key_columns
         texts = [stage.behind(str(n), change.key) for n, change in numbered if not change.row]
         with as_stored(session):
-            made = stage.make_stage(session, mapping, "keys", names=names, table=table)
+            made = stage.make_stage(session, mapping, "keys", columns=key, of=mapping.source)
             stage.fill(session, mapping, f"{made} ({number}, {names})", texts, bounds)
         convert(session, mapping)
     with stage.whole(session):
@@ -76,7 +76,8 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
     """Delete the rows of these keys of the source from the new table."""
     names = identifier_list(mapping.key.columns)
     with as_stored(session):
-        made = stage.make_stage(session, mapping, "keys", names=names, table=mapping.source.quoted)
+        key = mapping.key_columns
+        made = stage.make_stage(session, mapping, "keys", columns=key, of=mapping.source)
         stage.fill(session, mapping, f"{made} ({names})", keys, bounds)
     convert(session, mapping)
     delete_found(session, mapping)
@@ -88,9 +89,9 @@ def convert(
     session: SqlSession, mapping: TableMapping, kind: str = "keys", into: str = "new_keys"
 ) -> None:
     """Convert staged keys to the new key's types, without keys that do not fit these (R10)."""
-    names, table = identifier_list(mapping.new_key_columns), mapping.target.quoted
+    names, key = identifier_list(mapping.new_key_columns), mapping.new_key
     with as_stored(session):
-        converted = stage.make_stage(session, mapping, into, names=names, table=table)
+        converted = stage.make_stage(session, mapping, into, columns=key, of=mapping.target)
     values = ", ".join(p.value_from(quote_identifier(p.old.name)) for p in mapping.key_pairs)
     number, staged = stage.number_column(mapping), stage.stage_table(mapping, kind)
     insert = f"INSERT INTO {converted} ({number}, {names})"

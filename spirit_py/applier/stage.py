@@ -15,6 +15,7 @@ from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
+from spirit_py.table.schema import type_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.applier.batch import Bounds
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column, TableSchema
     from spirit_py.table.values import RenderedRow
 
 
@@ -49,29 +51,35 @@ def make_stage(
     mapping: TableMapping,
     kind: str,
     *,
-    names: str,
-    table: str,
+    columns: Sequence[Column],
+    of: TableSchema,
     primary: str = "",
     more: str = "",
 ) -> str:
-    """Create an empty staging table, inside :func:`as_stored`; its rows are numbered."""
+    """Create an empty staging table of a table's columns, inside :func:`as_stored`.
+
+    Its rows are numbered. Where the source is on another server, by the types of its columns.
+    """
     stage = stage_table(mapping, kind)
     number = f"{number_column(mapping)} BIGINT UNSIGNED NOT NULL"
     number += f" DEFAULT 0, PRIMARY KEY ({primary})" if primary else " AUTO_INCREMENT PRIMARY KEY"
     if more:
         number += f", {more}"
+    made = f" SELECT {identifier_list(one.name for one in columns)} FROM {of.quoted} LIMIT 0"
+    if mapping.apart and of is mapping.source:
+        empty, made = "NOT NULL" if primary else "NULL", ""
+        defined = (f"{quote_identifier(one.name)} {type_sql(one)} {empty}" for one in columns)
+        number = ", ".join([number, *defined])
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
     session.execute(
-        f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
-        f" SELECT {names} FROM {table} LIMIT 0"
+        f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC{made}"
     )
     return stage
 
 
 def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
     """Create an empty staging table of the old columns, inside :func:`as_stored`."""
-    names, table = old_names(mapping), mapping.source.quoted
-    return make_stage(session, mapping, "rows", names=names, table=table)
+    return make_stage(session, mapping, "rows", columns=mapping.imaged, of=mapping.source)
 
 
 def fill_stage(

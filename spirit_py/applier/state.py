@@ -75,12 +75,12 @@ def _stage(
 ) -> None:
     """Stage all rows by number, and for each key, as the server compares it, the latest number."""
     number, key = stage.number_column(mapping), identifier_list(mapping.key.columns)
-    source, olds = mapping.source.quoted, stage.old_names(mapping)
+    of, columns, olds = mapping.source, mapping.key_columns, stage.old_names(mapping)
     latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
     last = 0
     with as_stored(session):
         rows = stage.make_row_stage(session, mapping)
-        keys = stage.make_stage(session, mapping, "keys", names=key, table=source, primary=key)
+        keys = stage.make_stage(session, mapping, "keys", columns=columns, of=of, primary=key)
         if mapping.key_merging:
             _make_spellings(session, mapping)
         for part in parts:
@@ -101,11 +101,11 @@ def _stage(
 
 
 def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
-    names, table = identifier_list(mapping.key.columns), mapping.source.quoted
     kind, same = "spellings", _digest(mapping)
     more = f"{same} BINARY({_DIGEST_BYTES}) NOT NULL DEFAULT ''"
     more += f", {_fresh(mapping)} BOOLEAN NOT NULL DEFAULT FALSE"
-    stage.make_stage(session, mapping, kind, names=names, table=table, primary=same, more=more)
+    columns, of = mapping.key_columns, mapping.source
+    stage.make_stage(session, mapping, kind, columns=columns, of=of, primary=same, more=more)
 
 
 def _fresh(mapping: TableMapping) -> str:

@@ -144,10 +144,10 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> lis
     schema = config.each.database
     excluded: set[Name] = set()
     for pattern in (read_pattern(text, schema) for text in config.exclude):
-        excluded.update(_matching(session, pattern))
+        excluded.update(matching(session, pattern))
     found: dict[Name, TableChange] = {}
     for pattern in (read_pattern(text, schema) for text in config.patterns):
-        names = [name for name in _matching(session, pattern) if name not in excluded]
+        names = [name for name in matching(session, pattern) if name not in excluded]
         if not names:
             left = ", apart from those that --exclude names" if config.exclude else ""
             raise Refusal(
@@ -174,7 +174,8 @@ def schemas_of(
     return found
 
 
-def _matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
+def matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
+    """Return the tables of the application that match."""
     rows = session.query(_TABLES + pattern.condition + " ORDER BY 1, 2", pattern.parameters)
     names = [(str(schema), str(table)) for schema, table in rows]
     return without_own(names, checkpoint_tables(session), marked_tables(session))

@@ -21,8 +21,9 @@ class TableFound(OfTable):
 
     The ``shape`` fields are digests of definitions, empty without a table. ``changed_here``: the
     table under the source's name is the migration's. ``undone_is_ours``: the table that a revert
-    swapped out is there. ``swap_begun``: the swap may have been made, and undone by hand since.
-    ``unreadable``: why a row of its checkpoint, besides the record, cannot be read.
+    swapped out is there; ``moved_is_ours``: that which a move has renamed away. ``swap_begun``: the
+    swap may have been made, and undone by hand since. ``unreadable``: why a row of its checkpoint,
+    besides the record, cannot be read.
     ``taken_over``: the checkpoint is of a later migration. ``old_table`` is None before the swap,
     and where it was to be dropped at once. ``emptied``: partitions that an unfinished drop has
     emptied, and how many there are.
@@ -36,6 +37,7 @@ class TableFound(OfTable):
     new_is_ours: bool = False
     old_is_ours: bool = False
     undone_is_ours: bool = False
+    moved_is_ours: bool = False
     swap_begun: bool = False
     taken_over: bool = False
     unreadable: str = ""
@@ -62,12 +64,14 @@ class TableFound(OfTable):
     @property
     def kept(self) -> str:
         """The name of the table that is, or would be, kept after the swap or after a revert."""
+        if self.moved_is_ours:
+            return self.names.moved
         return self.names.undone if self.undone else self.names.old
 
     @property
     def keeps_one(self) -> bool:
         """Whether that table is there."""
-        return self.undone_is_ours if self.undone else self.old_is_ours
+        return self.undone_is_ours if self.undone else self.old_is_ours or self.moved_is_ours
 
     @property
     def fate(self) -> str:

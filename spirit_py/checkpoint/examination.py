@@ -116,6 +116,7 @@ def _look_at_table(
         new_is_ours=names.new in ours,
         old_is_ours=names.old in ours,
         undone_is_ours=names.undone in ours,
+        moved_is_ours=names.moved in ours,
         swap_begun=begun,
         old_table=old_table_of(session, name),
         emptied=emptied,

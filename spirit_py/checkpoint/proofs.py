@@ -129,7 +129,7 @@ def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> froz
     """Return the names, of a table and its auxiliary tables, whose tables are proven."""
     names = AuxiliaryNames.of(table)
     known = {names.new: proofs.new, names.old: proofs.source, names.undone: proofs.new}
-    known[table] = proofs.new
+    known |= {table: proofs.new, names.moved: proofs.source}
     others = others_than(session, {(schema, name): known[name] for name in known})
     return frozenset(name for name in known if (schema, name) not in others)
 

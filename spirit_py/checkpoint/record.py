@@ -173,6 +173,15 @@ class Proofs:
             raise ValueError(f"no table is built as {self.building!r}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class MoveNote:
+    """Where tables are moved to, by the server's uuid; ``switched``: the operator's command ran."""
+
+    target: str
+    switched: bool = False
+    program: str = ""
+
+
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:
     """Return the table whose checkpoint table holds the record; independent of their order."""
     return min(tables)

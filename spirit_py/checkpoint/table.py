@@ -11,6 +11,7 @@ Its comment proves that it is the program's own (R17). Ids below 0 are messages 
 5   the proofs of which tables are the migration's
 6   what the running process shows of itself
 7   what operators have set, for the next run too
+8   where the tables are moved to, and whether the application was switched over
 9   the old table, where it is kept after the swap
 ==  ==================================================================================
 """
@@ -26,6 +27,7 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
+    MoveNote,
     OldTableRecord,
     Pointer,
     Proofs,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 _MARK: Final = "spirit-py checkpoint"
 
-_Note: TypeAlias = Proofs | OldTableRecord | ReverseRecord | AttachmentsNote
+_Note: TypeAlias = Proofs | OldTableRecord | ReverseRecord | AttachmentsNote | MoveNote
 Row: TypeAlias = CheckpointRecord | Pointer | LiveFigures | StandingOrders | _Note
 _Kind = TypeVar("_Kind", bound=Row)
 _IDS: Final[dict[type[Row], int]] = {
@@ -52,6 +54,7 @@ _IDS: Final[dict[type[Row], int]] = {
     Proofs: 5,
     LiveFigures: 6,
     StandingOrders: 7,
+    MoveNote: 8,
     OldTableRecord: 9,
 }
 #: Rows that processes of other versions look at, and carry nothing on from.

@@ -188,7 +188,7 @@ class Checker:
         )
 
     def _refuse_duplicates(self, found: Sequence[RowDifference]) -> None:
-        if self.what.target is not None or not self._mapping.tightened:
+        if not self._mapping.tightened or (self.what.feed is None and self.what.target is not None):
             return
         duplicates = self._patiently(self._duplicates)
         if duplicates:

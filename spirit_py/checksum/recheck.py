@@ -55,13 +55,16 @@ def rows_that_differ(
     keys: Iterable[str],
     *,
     between: Callable[[], object],
+    target: ConnectionOptions | None = None,
 ) -> list[RowDifference]:
     """Return the rows with these keys that differ now; take no lock (:func:`comparable_by_key`).
 
-    ``between`` is called before each batch of 500 keys, which has a snapshot of its own; its error
-    ends the comparison.
+    ``target`` is None on the source's server. ``between`` is called before each batch of 500 keys,
+    which has a snapshot of its own; its error ends the comparison.
     """
-    join = JoinChecksum(source=source, target=None, mapping=mapping, most_differences=0, examples=0)
+    join = JoinChecksum(
+        source=source, target=target, mapping=mapping, most_differences=0, examples=0
+    )
     found: list[RowDifference] = []
     with contextlib.closing(join(0)) as reader:
         for batch in key_batches(keys):
@@ -114,7 +117,7 @@ class Suspects:
             if what.feed is not None:
                 what.feed.apply_executed(what.stop, self.wait_for)
             self.wait_for(f"{counted(len(left), 'row')} under change, to be compared again")
-            read = partial(rows_that_differ, what.source, what.mapping, left)
+            read = partial(rows_that_differ, what.source, what.mapping, left, target=what.target)
             found = retrying(what.stop)(partial(read, between=what.stop.check))
             left = [difference.key for difference in found]
             if not left:

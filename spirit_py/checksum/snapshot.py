@@ -150,7 +150,7 @@ class SnapshotLock:
             waited_ms=sum(each.lock.waited_ms for each in locks),
             held_ms=held,
             attempts=attempt,
-            one_moment=self._what.target is None or following,
+            one_moment=self._what.target is None or following or self._what.feed is not None,
         )
 
     def _acquire(
@@ -190,7 +190,8 @@ class SnapshotLock:
     def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], object]) -> None:
         hold = self._what.options.lock_hold
         if self._what.feed is not None:
-            session = locks[0].session
+            # The new table is written through the session that holds its lock.
+            session = locks[-1].session
             with _kept_alive(locks, hold):
                 self._what.feed.block_wait(min(_FLUSH_SECONDS, hold))
             self._what.feed.flush_under_table_lock(session, self._what.mapping)
@@ -225,9 +226,10 @@ def _requests(what: Comparison) -> list[tuple[ConnectionOptions, LockRequest]]:
         # Only with a feed is the new table written, through the locking session.
         readable = [source] if what.feed is not None else [source, target]
         return [(what.source, LockRequest(tables=[source, target], read_only=readable))]
+    read_only = [] if what.feed is not None else [target]
     wanted = [
         (what.source, LockRequest(tables=[source], read_only=[source])),
-        (what.target, LockRequest(tables=[target], read_only=[target])),
+        (what.target, LockRequest(tables=[target], read_only=read_only)),
     ]
     return wanted[::-1] if what.follower == "source" else wanted
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checksum.query import SOURCE, UNFIT, forced_table, stage_column, stage_table
 from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import INTEGERS, TEXT_TYPES
+from spirit_py.table.schema import type_sql
 from spirit_py.table.values import row_introducer
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ _QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
 def create_stage(plan: ComparisonPlan, side: str) -> str:
     """Render the staging table with the ``old`` or ``new`` types, and columns for unfit values."""
     keys = [
-        f"{stage_column('k', place)} {_type(column)} NOT NULL"
+        f"{stage_column('k', place)} {type_sql(column)} NOT NULL"
         for place, column in enumerate(plan.mapping.key_columns)
     ]
-    types = [_old_type(p.old) if side == "old" else _type(p.new) for p in plan.staged]
+    types = [_old_type(p.old) if side == "old" else type_sql(p.new) for p in plan.staged]
     carried = [f"{stage_column('c', place)} {kind} NULL" for place, kind in enumerate(types)]
     primary = ", ".join(stage_column("k", place) for place in range(len(keys)))
     if plan.unfit and side == "old":
@@ -51,23 +52,7 @@ def drop_stage(plan: ComparisonPlan, side: str) -> str:
 
 def _old_type(column: Column) -> str:
     """Render the type in which a source value is staged: of JSON its text, which alone is exact."""
-    return "longtext CHARACTER SET utf8mb4" if column.data_type == "json" else _type(column)
-
-
-def _type(column: Column) -> str:
-    """Render a column's type; of ENUM and SET from members: the catalogue loses U+10000 and up."""
-    text = column.column_type
-    if column.members:
-        text = f"{column.data_type}({', '.join(map(_member, column.members))})"
-    if column.charset is not None and column.collation is not None:
-        text += f" CHARACTER SET {column.charset} COLLATE {column.collation}"
-    if column.srid is not None:
-        text += f" SRID {column.srid}"
-    return text
-
-
-def _member(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    return "longtext CHARACTER SET utf8mb4" if column.data_type == "json" else type_sql(column)
 
 
 def select_staged(plan: ComparisonPlan, rows: Selection) -> str:
@@ -92,6 +77,21 @@ def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
         else _literal(column, value)
         for column, value in zip(columns, row, strict=True)
     ]
+
+
+def lossless_text(column: Column) -> str:
+    """Render the expression for a value's literal, as :func:`row_literals` writes it; not JSON."""
+    name = quote_identifier(column.name)
+    value, kind = _selected(column, name), column.data_type
+    if kind in {"float", "double"}:
+        value = f"CONCAT({value}, IF(LOCATE('e', {value}), '', 'e0'))"
+    elif kind in _QUOTED:
+        value = f"CONCAT('''', {value}, '''')"
+    elif column.charset is not None and kind in TEXT_TYPES:
+        value = f"CONCAT('{row_introducer(column.charset)}X''', {value}, '''')"
+    elif value.startswith("HEX("):
+        value = f"CONCAT('X''', {value}, '''')"
+    return f"IFNULL({value}, 'NULL')"
 
 
 def _text(value: Any) -> str:

@@ -18,6 +18,7 @@ SUMMARIES: Final = {
     "migrate": "Change a table online.",
     "plan": "Show what migrate would do with the same options, and why; write nothing.",
     "ctl": "Control a migration while it runs, from any machine that reaches the server.",
+    "move": "Move tables to another server while they are written.",
     "revert": "Bring back the definition that a table had before its migration, without losing a"
     " write.",
     "checksum": "Compare two tables row by row, on one server or on two.",

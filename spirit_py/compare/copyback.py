@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checksum.recheck import Recopier
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Applier
+    from spirit_py.contracts import Applier, SqlSession
     from spirit_py.table.mapping import TableMapping
 
 #: A type as JSON_TYPE names it; None for JSON's null.
@@ -140,46 +140,60 @@ class TwoServerCopier:
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the target's rows equal to the source's, deleting first; return the keys treated."""
-        found, rows = self._read(mapping, keys)
+        with connect(self._source, role="checksum-repair") as session:
+            found = dict(rows_of_keys(session, mapping, keys))
         there = _there(mapping)
         self._applier.delete_keys(there, [key for key in keys if key not in found])
-        self._applier.upsert_rows(there, rows)
+        self._applier.upsert_rows(there, list(found.values()), keys=list(found))
         return len(keys)
 
-    def _read(
-        self, mapping: TableMapping, keys: Sequence[str]
-    ) -> tuple[set[str], list[RenderedRow]]:
-        columns = [pair.old for pair in mapping.pairs]
-        documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
-        types = [node_types(quote_identifier(columns[place].name)) for place in documents]
-        key = mapping.key_columns
-        selected = ", ".join([*key_select_expressions(key), *select_lossless(columns), *types])
-        table = mapping.source.quoted
-        with connect(self._source, role="checksum-repair") as session:
-            answer = session.query(
-                f"SELECT {selected} FROM {table} FORCE INDEX ({quote_identifier(mapping.key.name)})"
-                f" WHERE ({identifier_list(mapping.key.columns)}) IN ({', '.join(keys)})"
-            )
-        rows = []
-        width, end = len(key), len(key) + len(columns)
-        for row in answer:
-            literals = row_literals(columns, row[width:end])
-            for place, kinds in zip(documents, row[end:], strict=True):
-                if kinds is None:
-                    continue
-                try:
-                    text = bytes.fromhex(str(row[width + place])).decode()
-                    literals[place] = document_sql(text, json.loads(kinds))
-                except (ValueError, UnreadableChange) as error:
-                    raise MigrationFailure(
-                        f"row {row_key_sql(key, row[:width])} of {table}, column"
-                        f" {columns[place].name}: no SQL gives its JSON document: {error}",
-                        hint="write the row to the other server by hand, then compare again",
-                        error_code=ErrorCode.VALUE_LOST,
-                    ) from error
-            # Through a staging table, where the number 0 of an ENUM is no error.
-            rows.append(RenderedRow(sql=f"({', '.join(literals)})", staged=True))
-        return {row_key_sql(key, row[:width]) for row in answer}, rows
+
+def rows_of_keys(
+    session: SqlSession, mapping: TableMapping, keys: Sequence[str]
+) -> list[tuple[str, RenderedRow]]:
+    """Read the source's rows with these keys, each with its key."""
+    where = f"({identifier_list(mapping.key.columns)}) IN ({', '.join(keys)})"
+    if mapping.keep is not None:
+        where += f" AND {mapping.keep.condition()}"
+    index = quote_identifier(mapping.key.name)
+    return read_rows(
+        session, mapping, f"{mapping.source.quoted} FORCE INDEX ({index}) WHERE {where}"
+    )
+
+
+def read_rows(
+    session: SqlSession, mapping: TableMapping, what: str, hint: str = ""
+) -> list[tuple[str, RenderedRow]]:
+    """Read rows of the source, each with its key, as literals of exactly the stored values.
+
+    ``what`` follows FROM, ``hint`` SELECT. MigrationFailure for a document that no SQL gives.
+    """
+    columns = [pair.old for pair in mapping.pairs]
+    documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
+    types = [node_types(quote_identifier(columns[place].name)) for place in documents]
+    key = mapping.key_columns
+    selected = ", ".join([*key_select_expressions(key), *select_lossless(columns), *types])
+    rows = []
+    width, end = len(key), len(key) + len(columns)
+    for row in session.query(f"SELECT {hint}{selected} FROM {what}"):
+        literals = row_literals(columns, row[width:end])
+        for place, kinds in zip(documents, row[end:], strict=True):
+            if kinds is None:
+                continue
+            try:
+                text = bytes.fromhex(str(row[width + place])).decode()
+                literals[place] = document_sql(text, json.loads(kinds))
+            except (ValueError, UnreadableChange) as error:
+                raise MigrationFailure(
+                    f"row {row_key_sql(key, row[:width])} of {mapping.source.full_name}, column"
+                    f" {columns[place].name}: no SQL gives its JSON document: {error}",
+                    hint="write the row to the other server by hand, then compare again",
+                    error_code=ErrorCode.VALUE_LOST,
+                ) from error
+        # Through a staging table, where the number 0 of an ENUM is no error.
+        rendered = RenderedRow(sql=f"({', '.join(literals)})", staged=True)
+        rows.append((row_key_sql(key, row[:width]), rendered))
+    return rows
 
 
 def _there(mapping: TableMapping) -> TableMapping:

@@ -23,7 +23,7 @@ def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
     selected = ", ".join(mapping.select_expressions)
     return (
         f"REPLACE INTO {mapping.target.quoted} ({identifier_list(mapping.insert_names)})"
-        f" SELECT {index_hint(mapping)}{selected} FROM {_range(mapping, chunk)}"
+        f" SELECT {index_hint(mapping)}{selected} FROM {source_range(mapping, chunk)}"
     )
 
 
@@ -33,13 +33,15 @@ def row_lookup_sql(
     """Render the query for a chunk's row, by its place from 1, where ``null`` is NULL, if given."""
     where = f" AND {quote_identifier(null)} IS NULL" if null else ""
     order = order_by(mapping.key_columns, walk_directions(mapping.key))
+    what = f"{source_range(mapping, chunk)}{where}"
     return (
-        f"SELECT {index_hint(mapping)}{', '.join(expressions)} FROM {_range(mapping, chunk)}{where}"
+        f"SELECT {index_hint(mapping)}{', '.join(expressions)} FROM {what}"
         f" ORDER BY {order} LIMIT 1 OFFSET {row - 1}"
     )
 
 
-def _range(mapping: TableMapping, chunk: Chunk) -> str:
+def source_range(mapping: TableMapping, chunk: Chunk) -> str:
+    """Render where a chunk's rows are, of those that are kept: what follows FROM."""
     where = chunk_predicate(mapping.key_columns, chunk, walk_directions(mapping.key))
     kept = "" if mapping.keep is None else f" AND {mapping.keep.condition()}"
     return f"{forced_source(mapping)} WHERE {f'({where})' if kept else where}{kept}"

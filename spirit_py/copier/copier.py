@@ -66,6 +66,7 @@ class TableCopy:
     """What is copied: what ``chunker`` cuts, above ``before``, which earlier runs have copied.
 
     ``subscription`` learns of every chunk before it is handed out and after it committed.
+    ``connection`` is to the new table's server; ``joins`` makes what opens a task's sessions.
     """
 
     mapping: TableMapping
@@ -73,6 +74,7 @@ class TableCopy:
     chunker: LaneChunker
     query: BoundaryQuery
     subscription: Subscription
+    joins: Callable[..., JoinCopy] = JoinCopy
     before: CopiedSoFar = field(default_factory=CopiedSoFar)
 
 
@@ -130,7 +132,7 @@ class Copier:
         self.copy.subscription.copy_finished()
 
     def _copy(self) -> None:
-        join = JoinCopy(
+        join = self.copy.joins(
             connection=self.copy.connection,
             mapping=self._mapping,
             visibility_timeout=self.options.visibility_timeout,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 _T = TypeVar("_T")
+_Member = TypeVar("_Member", bound="ChunkWriter")
 
 #: A chunk waits this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
@@ -100,11 +101,15 @@ class JoinCopy:
 
     def __call__(self, _rank: int) -> ChunkWriter:
         """Return the member of that rank."""
+        return self.joined(lambda session: ChunkWriter(self, session))
+
+    def joined(self, made: Callable[[Session], _Member]) -> _Member:
+        """Open the session that writes, found by a slot of the table (R18), and make its member."""
         session = connect(self.connection, role="chunk", wait_timeout=_SESSION_SECONDS)
         try:
             slots = copying_slots(self.mapping, self.connection.origin)
             take_slot(session.query, session.id, slots)
-            return ChunkWriter(self, session)
+            return made(session)
         except BaseException:
             session.close()
             raise
@@ -117,13 +122,17 @@ class ChunkWriter:
         self.session: SqlSession = session
         self.sessions: Sequence[tuple[str, int]] = [("source", session.id)]
         self._own = session
+        #: What reads the source; on its server.
+        self._reader = session
         self._spec = spec
         self._rest = TaskRest()
         tables = spec.mapping.source.quoted, spec.mapping.target.quoted
+        counts = spec.mapping.keep is not None and not spec.mapping.apart
         #: What the session reads, where some of it is left out.
-        self._read = RowsRead(session, *tables) if spec.mapping.keep is not None else None
+        self._read = RowsRead(session, *tables) if counts else None
         self._settings = contextlib.ExitStack()
-        self._settings.enter_context(evaluating(session, spec.mapping))
+        if not spec.mapping.apart:
+            self._settings.enter_context(evaluating(session, spec.mapping))
 
     def handle(self, order: str) -> str:
         """Copy one chunk, commit its parts, and report it. Doing it twice is harmless."""
@@ -204,12 +213,12 @@ class ChunkWriter:
             return
         timeout = self._spec.visibility_timeout
         wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
-        missing, left = None, str(self._own.value(_MISSING, (order.visibility,)))
+        missing, left = None, str(self._reader.value(_MISSING, (order.visibility,)))
         # The limit starts again whenever more have become visible.
         while left and left != missing:
-            if not self._own.value(wait, (left, str(timeout))):
+            if not self._reader.value(wait, (left, str(timeout))):
                 return
-            missing, left = left, str(self._own.value(_MISSING, (order.visibility,)))
+            missing, left = left, str(self._reader.value(_MISSING, (order.visibility,)))
         if left:
             raise CopyFailure(
                 f"{self._label(order.chunk)}: transactions that the change feed has seen are not"

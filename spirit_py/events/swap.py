@@ -126,6 +126,16 @@ class SwapIncomplete(Event):
     said: str = aside()
 
 
+@event("move.switching", "the tables are on {target}: running the command of --on-switch")
+class MoveSwitching(Event):
+    """Tables are renamed away on one server; ``back``: as they were before, by a revert."""
+
+    tables: list[str]
+    source: str
+    target: str
+    back: bool
+
+
 @event("snapshots.guarded")
 class SnapshotsGuarded(Event):
     """Whether transactions with an older snapshot get an error instead of an empty table."""

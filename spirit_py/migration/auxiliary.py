@@ -142,7 +142,7 @@ def leave(
     kept = (errors.OutcomeUnknown, errors.Refusal) if taken_over else errors.OutcomeUnknown
     if run.may_be_swapped or isinstance(error, kept):
         return
-    if _to_be_resumed(run, error):
+    if to_be_resumed(run, error):
         run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))
         run.note(PlainFact.STAYS_RESUMABLE)
         return
@@ -177,7 +177,7 @@ def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
     return True
 
 
-def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
+def to_be_resumed(run: Run, error: BaseException | None) -> bool:
     """Return whether the next run may resume (R17)."""
     if error is None or run.config.dry_run or not run.state.resumable:
         return False

@@ -227,21 +227,21 @@ def _leftovers(
         progress = record.find((schema, table)) if record is not None else None
         proofs = proofs_here(session, schema, table, progress)
         ours = proven(session, schema, table, proofs)
-        for name in (names.new, names.old, names.undone):
+        for name in (names.new, names.old, names.undone, names.moved):
             if name in ours:
                 # After a swap that was undone by hand it holds what the application wrote.
                 may_hold = name != names.new or proofs.swap_begun
                 (left.old if may_hold else left.own).append((schema, name))
                 if may_hold:
                     left.proving.add((schema, names.checkpoint))
-                    proof = proofs.source if name == names.old else proofs.new
+                    proof = proofs.source if name in {names.old, names.moved} else proofs.new
                     left.proofs[schema, name] = proof
                     done, parts = emptied_partitions(session, schema, name, proof)
                     said = f"{done} of {parts} partitions are emptied already; "
                     left.emptied[schema, name] = said if done else ""
             elif name.lower() in there:
                 left.others.append((schema, name))
-        if ours & {names.old, names.undone}:
+        if ours & {names.old, names.undone, names.moved}:
             left.swapped.append((schema, table))
         if is_building_name(table, proofs.building) and proofs.building.lower() in there:
             left.own.append((schema, proofs.building))

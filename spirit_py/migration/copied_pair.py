@@ -15,6 +15,7 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy, last_copied_key
 from spirit_py.copier.fence import end_earlier_chunks
+from spirit_py.copier.task import JoinCopy
 from spirit_py.errors import Refusal
 from spirit_py.estimates import COMPARED, COMPARED_STAGED, TableShares, build_share, likely_sizes
 from spirit_py.events.copy import ChecksumRestarted, ChecksumResumed, CopyBegun, CopyDone
@@ -25,7 +26,7 @@ from spirit_py.mysql.retry import retrying
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
     from spirit_py.checksum.checker import Checker
@@ -44,6 +45,7 @@ class CopiedPair(Pair):
 
     job: Run
     plan: IndexPlan
+    joins: Callable[..., JoinCopy] = JoinCopy
     deferred: DeferredIndexes = field(init=False)
     built: bool = field(default=False, init=False)
     before: CopiedSoFar = field(default_factory=CopiedSoFar)
@@ -74,7 +76,8 @@ class CopiedPair(Pair):
         self._copier = Copier(
             TableCopy(
                 mapping=self.mapping,
-                connection=run.config.connection,
+                connection=run.config.there,
+                joins=self.joins,
                 chunker=chunker,
                 query=reader.query,
                 subscription=self.subscription,
@@ -119,9 +122,11 @@ class CopiedPair(Pair):
         """Return how far the checksum found no difference, as literals; any thread may ask.
 
         Empty where a resumed run may apply old images over newer rows and remove a compared row,
-        where rows came in doubt since the comparison began, and where the table was rebuilt.
+        where rows came in doubt since the comparison began, where the table was rebuilt, and where
+        nobody follows who else writes to it, on another server.
         """
         unknown_later = self.doubts.since_comparison or bool(self.tables.must_compare)
+        unknown_later = unknown_later or self.mapping.apart
         if self._checker is None or self.mapping.merging or unknown_later:
             return ()
         bound = self._checker.low_watermark
@@ -130,8 +135,14 @@ class CopiedPair(Pair):
     def analyze(self) -> None:
         """Renew the optimizer's statistics of the new table, with the source's histograms."""
         super().analyze()
-        for trouble in self.job.step("histograms", partial(carry_histograms, mapping=self.mapping)):
+        for trouble in self.job.step("histograms", self._carry_histograms):
             self.job.warn(f"a histogram of {self.name} is not carried over: {trouble}")
+
+    def _carry_histograms(self, session: SqlSession) -> list[str]:
+        if not self.mapping.apart:
+            return carry_histograms(session, self.mapping)
+        with self.job.session("histograms", there=True) as there:
+            return carry_histograms(session, self.mapping, there)
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
         """Do nothing: the run's figures read the progress of the comparison themselves."""
@@ -176,11 +187,13 @@ def follow(
     *,
     record: CheckpointRecord | None,
     plan: IndexPlan,
+    joins: Callable[..., JoinCopy] = JoinCopy,
 ) -> CopiedPair:
     """Follow a table; with the record of an earlier run, from where that run stopped.
 
     No session of that run may still write to the new table when its last key is read: any row up
-    to that key may have been deleted in the source since.
+    to that key may have been deleted in the source since. ``joins`` makes what opens the session of
+    a task of the copy.
     """
     pair = partial(
         CopiedPair,
@@ -190,14 +203,15 @@ def follow(
         applier=applier,
         stop=run.stop,
         plan=plan,
+        joins=joins,
         max_passes=1 if run.config.no_repair else Pair.max_passes,
     )
     if record is None:
         return pair(subscription=feed.add_subscription(mapping))
     progress = record.of(mapping.source.schema, mapping.source.name)
     uncopied = _uncopied(mapping, progress)
-    retrying(run.stop)(end_earlier_chunks, run.config.connection, mapping)
-    rests = run.step("last key", partial(_rests, mapping=mapping, uncopied=uncopied))
+    retrying(run.stop)(end_earlier_chunks, run.config.there, mapping)
+    rests = run.step("last key", partial(_rests, mapping=mapping, uncopied=uncopied), there=True)
     return pair(
         subscription=feed.add_subscription(mapping, rests=rests),
         before=CopiedSoFar(uncopied=uncopied, rows=progress.rows_copied, chunks=progress.chunks),

@@ -165,8 +165,10 @@ class Doubts:
         return len(left)
 
     def _read(self, keys: list[str]) -> list[RowDifference]:
-        connection = self.job.config.connection
-        return rows_that_differ(connection, self.mapping, keys, between=self.stop.check)
+        config = self.job.config
+        return rows_that_differ(
+            config.connection, self.mapping, keys, between=self.stop.check, target=config.target
+        )
 
     @property
     def name(self) -> str:

@@ -26,13 +26,19 @@ _BUCKETS: Final = 100
 
 
 def carry_histograms(
-    session: SqlSession, mapping: TableMapping, *, rebuild: bool = True
+    session: SqlSession,
+    mapping: TableMapping,
+    there: SqlSession | None = None,
+    *,
+    rebuild: bool = True,
 ) -> list[str]:
     """Set on the new table the histograms of columns whose definition stays; safe to repeat.
 
     Replicas get them by the binlog. Servers before 8.0.31 take no ready histogram: with ``rebuild``
-    they read the new table to build it. Returns the server's messages about those it refused.
+    they read the new table to build it. ``there``: a session of the new table's server, if that is
+    another one. Returns the server's messages about those it refused.
     """
+    there = there or session
     if mapping.keep is not None:
         return []  # They describe rows that the new table does not have.
     source, target = mapping.source, mapping.target
@@ -45,11 +51,11 @@ def carry_histograms(
         for index in target.indexes
         if index.unique and len(index.parts) == 1
     }
-    present = _histograms(session, target)
+    present = _histograms(there, target)
     trouble = []
     for name, found in _histograms(session, source).items():
         if name in unchanged and _lasting(found) != _lasting(present.get(name, "{}")):
-            trouble += _set(session, target, name, found, rebuild=rebuild)
+            trouble += _set(there, target, name, found, rebuild=rebuild)
     return trouble
 
 

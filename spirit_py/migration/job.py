@@ -79,38 +79,59 @@ class Job:
         self.giving_up = ""
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
-    def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
+    def label(
+        self,
+        first: Session,
+        facts: ServerFacts,
+        tables: Iterable[tuple[str, str]],
+        there: Session | None = None,
+    ) -> None:
         """Label every session with its run (see mysql/kill.py), the first one too.
 
         From now on every session must be on the server that answered first (R14), and evaluates
-        expressions under that server's settings (R22).
+        expressions under that server's settings (R22): so does the first one ``there``, on the
+        server of the new tables, if that is another one.
         """
         label, settings = run_label(tables), evaluation_settings(facts)
-        self._facts, known = facts, self.config.connection
-        connection = replace(known, label=label, server_uuid=facts.uuid, settings=settings)
-        self.config = replace(self.config, connection=connection)
-        first.execute(f"SET {shown_run(connection.label)}")
-        claim(first.query, first.id, origin=connection.origin, label=connection.label)
-        evaluate_with(first, settings)
+        self._facts, config = facts, self.config
+        known: dict[str, Any] = {"label": label, "settings": settings}
+        connection = replace(config.connection, server_uuid=facts.uuid, **known)
+        firsts = [(first, connection)]
+        target = config.target
+        if there is not None and target is not None:
+            uuid = str(there.value("SELECT @@GLOBAL.server_uuid"))
+            target = replace(target, server_uuid=uuid, **known)
+            firsts.append((there, target))
+        self.config = replace(config, connection=connection, target=target)
+        for session, options in firsts:
+            session.execute(f"SET {shown_run(label)}")
+            claim(session.query, session.id, origin=options.origin, label=label)
+            evaluate_with(session, settings)
 
     def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:
         """Hold each table's named lock until the end; Refusal where another run holds one."""
         # In one order in all runs, against deadlocks.
+        config = self.config
+        servers = [config.connection, *([config.target] if config.target is not None else [])]
         for schema, table in sorted(tables):
-            lock = migration_lock(self.config.connection, schema, table, stop=self.stop)
-            self.stack.enter_context(lock)
+            for options in servers:
+                lock = migration_lock(options, schema, table, stop=self.stop)
+                self.stack.enter_context(lock)
         # After the locks, so that no task runs any more when they are given back.
         self.closing("Spark", self.engines.stop)
 
     # -- sessions
 
-    def session(self, role: str, *, native: bool = False, read_timeout: int = 0) -> Session:
+    def session(
+        self, role: str, *, native: bool = False, read_timeout: int = 0, there: bool = False
+    ) -> Session:
         """Open a session for one step: a copy may take days, and idle sessions are lost.
 
         ``native`` keeps the server's own modes, or those that the operator chose. A metadata lock
-        is waited for half as long as ``read_timeout``.
+        is waited for half as long as ``read_timeout``. ``there``: on the server of the new tables.
         """
-        options, wait = self.config.connection, read_timeout // 2 if read_timeout else 30
+        options = self.config.there if there else self.config.connection
+        wait = read_timeout // 2 if read_timeout else 30
         session = connect(
             options, role=role, native=native, lock_wait_timeout=wait, read_timeout=read_timeout
         )
@@ -136,15 +157,16 @@ class Job:
         *,
         stop: StopSwitch | None = None,
         passing: Callable[[BaseException], bool] = lambda _: False,
+        there: bool = False,
     ) -> T:
         """Do one step in a session of its own; ``work`` runs again if the server was away."""
 
         def once() -> T:
-            with self.session(role) as session:
+            with self.session(role, there=there) as session:
                 return work(session)
 
         def away(_: int, fault: BaseException) -> None:
-            self.show(waiting_for(self.config.connection, fault))
+            self.show(waiting_for(self.config.there if there else self.config.connection, fault))
 
         again = retrying(stop or self.stop, attempts=_STEP_ATTEMPTS, on_retry=away, passing=passing)
         result: T = again(once)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from spirit_py.applier.applier import SqlApplier
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import first_record, renewed, with_new_tables
-from spirit_py.classes import dataclass, replace
+from spirit_py.classes import dataclass, field, replace
+from spirit_py.copier.task import JoinCopy
 from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
@@ -34,6 +36,7 @@ from spirit_py.migration.reverse.phase import (
 from spirit_py.migration.shortcuts import change_in_place, require_not_begun
 from spirit_py.migration.swap.deferral import Deferral
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
+from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.swap.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling, traffic_now
 from spirit_py.mysql.duplicates import may_be_null, refuse_null_keys
@@ -44,25 +47,52 @@ from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
 from spirit_py.preflight.clauses import copy_is_certain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord, ReverseRecord
     from spirit_py.checksum.result import ChecksumResult
-    from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import IndexPlan
     from spirit_py.migration.run import Run
+    from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.migration.throttling import SeenTraffic
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
 
 Contexts = tuple["PreflightContext", ...]
 
 
+class OneServer:
+    """How rows and changes get into new tables, and these into their places: on one server."""
+
+    direction: Direction = FORWARD
+
+    def applier(self, _run: Run) -> Callable[..., SqlApplier]:
+        """Return what makes the applier, by the arguments of its class."""
+        return SqlApplier
+
+    def joins(self, _run: Run) -> Callable[..., JoinCopy]:
+        """Return what makes what opens the sessions of a task of the copy."""
+        return JoinCopy
+
+    def swap(
+        self,
+        run: Run,
+        pairs: Sequence[CopiedPair],
+        altered: Mapping[Name, AlterStatement],
+        gate: SwapGate,
+    ) -> Callable[[], CutoverResult]:
+        """Return what swaps the tables; it may be called again after :class:`HeldBack`."""
+        return partial(swap_in_new_tables, run, plan_swap(run, pairs, altered, gate))
+
+
 @dataclass(frozen=True)
 class NewTables:
-    """What is copied, once the new tables exist.
+    """What is copied, once the new tables exist, and the ``way`` there.
 
     ``record`` has a position where an earlier run is resumed; ``traffic`` is what other sessions
     did before the tables were made.
@@ -74,6 +104,7 @@ class NewTables:
     plans: tuple[IndexPlan, ...]
     traffic: SeenTraffic
     reverse: ReverseRecord | None
+    way: OneServer = field(default_factory=OneServer)
 
 
 def run_migration(run: Run) -> None:
@@ -94,7 +125,7 @@ def _run_phases(run: Run) -> None:
         elif not decision.cleanup:
             new = _resume(run, session, contexts, decision.record)
     if new is not None:
-        _copy_and_swap(run, new)
+        copy_and_swap(run, new)
     elif isinstance(decision, Resume):
         _finish(run, decision.record)
 
@@ -110,7 +141,7 @@ def _begin(
     record = first_record(session, statement_of(contexts), sources, uuid, run.config)
     # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
-        _begin_engines(run, contexts)
+        begin_engines(run, contexts)
     auxiliary.clear_abandoned(run, session, list(sources), abandoned)
     marked = cache(partial(auxiliary.mark, run, session, record))
 
@@ -123,12 +154,12 @@ def _begin(
         if not run.config.dry_run:
             run.note(PlainFact.TABLES_CHANGED)
         return None
-    _begin_engines(run, contexts)
+    begin_engines(run, contexts)
     run.enter(Phase.CREATE)
     traffic = traffic_now(session)
     # Operators reach the run from now on; before, where a change in place has to wait.
     listen()
-    contexts = _evaluated_at(contexts, record.started_at)
+    contexts = evaluated_at(contexts, record.started_at)
     mappings = auxiliary.create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
@@ -138,9 +169,9 @@ def _begin(
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
-    _begin_engines(run, contexts)
+    begin_engines(run, contexts)
     traffic = traffic_now(session)
-    contexts = _evaluated_at(contexts, record.started_at)
+    contexts = evaluated_at(contexts, record.started_at)
     mappings = auxiliary.take_over(run, session, contexts)
     require_judged_alike(contexts, mappings, record.judged)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
@@ -149,17 +180,18 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
-def _begin_engines(run: Run, contexts: Contexts) -> None:
+def begin_engines(run: Run, contexts: Contexts) -> None:
     """Start Spark in the background if the tables are large; Refusal without a usable Java."""
     run.engines.begin(sum(context.source.total_bytes for context in contexts))
 
 
-def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
+def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
     """Have the defaults of new columns evaluated at the time when the migration began (R22)."""
     return tuple(replace(context, moment=moment) for context in contexts)
 
 
-def _copy_and_swap(run: Run, new: NewTables) -> None:
+def copy_and_swap(run: Run, new: NewTables) -> None:
+    """Copy, compare and swap; then do what is left to do with the old tables."""
     run.note(IndexBuildPlanned(any(plan.left_out for plan in new.plans)))
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
     begin_throttling(run, CheckpointTable(*new.record.home), new.traffic)
@@ -208,15 +240,16 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
         reverted = run_reverse(run, record)
     if not reverted:
         archive_old_tables(run, names, new.record)
-        settle_old_tables(run, names, partial(WayBack.of, run, names[0]))
+        back = partial(WayBack.of, run, names[0])
+        settle_old_tables(run, names, back, new.way.direction)
 
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
-    feed, applier = open_feed(run, run.stop, run.stack)
+    feed, applier = open_feed(run, run.stop, run.stack, made_by=new.way.applier(run))
     run.figures.following(feed)
     record = new.record if new.record.position else None
     pairs = [
-        follow(run, mapping, feed, applier, record=record, plan=plan)
+        follow(run, mapping, feed, applier, record=record, plan=plan, joins=new.way.joins(run))
         for mapping, plan in zip(new.mappings, new.plans, strict=True)
     ]
     for pair in pairs:
@@ -272,7 +305,7 @@ def _swap(
         deferral.create()
         checkpoints.sentinel_created()
     altered = {(context.schema, context.table): context.statement for context in new.contexts}
-    swap = plan_swap(run, pairs, altered, deferral)
+    swap = new.way.swap(run, pairs, altered, deferral)
     while True:
         deferral.pass_when_free()
         for pair in pairs:
@@ -285,7 +318,7 @@ def _swap(
         if run.state.phase is not Phase.CUTOVER:
             run.enter(Phase.CUTOVER)
         try:
-            return swap_in_new_tables(run, swap)
+            return swap()
         except HeldBack as held:
             run.tell(CutoverHeldBack(reason=str(held)))
 

@@ -55,7 +55,7 @@ def open_migration(
     """
     require_one_server(session, run.config.connection)
     contexts = prepare(session, run.config)
-    _describe(run, contexts)
+    describe(run, contexts)
     tables = [(context.schema, context.table) for context in contexts]
     run.label(session, contexts[0].facts, tables)
     try:
@@ -63,7 +63,7 @@ def open_migration(
     except Refusal as refusal:
         raise explained(refusal, session, contexts) from refusal
     # Before anything is read: the server may still execute a killed run's RENAME.
-    _end_earlier_run(run, session, tables)
+    end_earlier_run(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.
     settle_left(run, session, tables)
     try:
@@ -86,7 +86,8 @@ def open_migration(
     return contexts, decision
 
 
-def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
+def describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
+    """Report the statements, the tables and the server."""
     names = [(context.schema, context.table) for context in contexts]
     tables = [".".join(name) for name in names]
     run.tell(
@@ -104,13 +105,18 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
     )
 
 
-def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) -> None:
-    """End sessions of a killed run; an account without the privilege is refused later."""
+def end_earlier_run(
+    run: Run, session: Session, tables: list[tuple[str, str]], tokens: set[str] | None = None
+) -> None:
+    """End sessions of a killed run; an account without the privilege is refused later.
+
+    ``tokens`` are those of the runs, where another server has them.
+    """
     label = run.config.connection.label
 
     def end() -> int:
-        tokens = runs_seen(session, tables)
-        return end_earlier_sessions(session, label, tokens=tokens, warn=run.warn)
+        seen = runs_seen(session, tables) if tokens is None else tokens
+        return end_earlier_sessions(session, label, tokens=seen, warn=run.warn)
 
     if ended := excused(end, 0, access_denied):
         run.tell(SessionsEnded(sessions=ended))

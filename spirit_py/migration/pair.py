@@ -26,6 +26,7 @@ from spirit_py.units import human_percent
 
 if TYPE_CHECKING:
     import contextlib
+    from collections.abc import Callable
 
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier
@@ -37,13 +38,21 @@ if TYPE_CHECKING:
 
 
 def open_feed(
-    job: Job, stop: StopSwitch, stack: contextlib.ExitStack, *, judge_first: bool = False
+    job: Job,
+    stop: StopSwitch,
+    stack: contextlib.ExitStack,
+    *,
+    judge_first: bool = False,
+    made_by: Callable[..., SqlApplier] = SqlApplier,
 ) -> tuple[ChangeFeed, Applier]:
-    """Make a feed, whose fault goes to ``stop``, and its applier; ``stack`` closes both."""
+    """Make a feed, whose fault goes to ``stop``, and its applier; ``stack`` closes both.
+
+    ``made_by`` makes the applier, by the arguments of its class.
+    """
     connection, options = job.config.connection, job.config.feed
     sessions, rows = options.apply_threads, options.batch_rows
-    applier = SqlApplier(
-        connection, sessions=sessions, batch_rows=rows, stop=stop, judge_first=judge_first
+    applier = made_by(
+        job.config.there, sessions=sessions, batch_rows=rows, stop=stop, judge_first=judge_first
     )
     stack.callback(quietly, "the applier", applier.close)
     source = BinlogSource(connection, options, tell=job.tell)
@@ -93,7 +102,7 @@ class Pair:
     def analyze(self) -> None:
         """Renew the optimizer's statistics of the target before the application uses it."""
         sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(*self.target_name)}"
-        self.job.step("analyze", lambda session: session.query(sql), stop=self.stop)
+        self.job.step("analyze", lambda session: session.query(sql), stop=self.stop, there=True)
 
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed. ``stop`` ends only this."""
@@ -115,6 +124,7 @@ class Pair:
         comparison = Comparison(
             mapping=self.mapping,
             source=config.connection,
+            target=config.target,
             engine=self.job.engines.for_comparison(size, self.job.show),
             stop=stop or self.stop,
             feed=self.feed,

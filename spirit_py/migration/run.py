@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter, SwappedAlong
-    from spirit_py.cutover.cutover import Cutover
     from spirit_py.events.event import Event, Gate
     from spirit_py.migration.control.subject import Conversation
     from spirit_py.migration.state import State
@@ -38,6 +37,18 @@ if TYPE_CHECKING:
 
 _PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
 _HURRY_SECONDS: Final = 3
+
+
+class Swaps(Protocol):
+    """The swap, as far as the end of a run and an operator's request are about it."""
+
+    @property
+    def swapped(self) -> bool:
+        """Whether the tables are known to be swapped."""
+
+    @property
+    def renaming(self) -> bool:
+        """Whether a RENAME was sent, or is about to be, and is not known to have failed."""
 
 
 class SwapsBack(Protocol):
@@ -102,7 +113,7 @@ class Run(Job):
             self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
         )
         #: The swap, and the reverse replication, once they began.
-        self.cutover: Cutover | None = None
+        self.cutover: Swaps | None = None
         self.keeper: SwapsBack | None = None
 
     @property
@@ -138,7 +149,7 @@ class Run(Job):
         closed = bool(windows) and not any(window.is_open(now) for window in windows)
         return closed or bool(self.settings.current.paused)
 
-    def swap_with(self, cutover: Cutover) -> None:
+    def swap_with(self, cutover: Swaps) -> None:
         """Note the swap that begins."""
         self.cutover = cutover
 

@@ -99,6 +99,8 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     # First, because the application's changes go before everything of ours.
     throttles.add(backlog_throttler(lambda: _statistics(run)))
     throttles.add(server.load_throttler(connection, run.settings, run.stop))
+    for throttler in _of_target(run):
+        throttles.add(throttler)
     throttles.add(
         CommitLatency(
             connection,
@@ -121,6 +123,20 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     throttles.start()
     run.work_at(throttles)
     run.figures.sparing(throttles)
+
+
+def _of_target(run: Run) -> Iterator[Throttler]:
+    """Return what spares the server that the new tables are on, if that is another one."""
+    config = run.config
+    if config.target is None:
+        return
+    yield server.load_throttler(config.target, run.settings, run.stop)
+    if watches_replicas(config):
+        replicas = Replicas(config.target)
+        strict = is_strict(config)
+        yield LagThrottler(
+            replicas, run.settings, strict=strict, warn=run.warn, told=run.lag_warnings
+        )
 
 
 def end_throttling(run: Run) -> None:

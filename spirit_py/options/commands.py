@@ -16,6 +16,7 @@ from spirit_py.options import (
     UNFINISHED,
     WRITERS,
     FileRead,
+    Names,
     Seconds,
     SecondsOrNever,
     Size,
@@ -36,6 +37,7 @@ from spirit_py.options.shared import (
     SparkOptions,
     SwapOptions,
     TargetOptions,
+    TargetServer,
     TracebackOption,
     VerboseOption,
     VetoOption,
@@ -77,32 +79,11 @@ class _Comparing(TypedDict, total=False):
     ]
 
 
-class _EachOptions(
-    _OnSpark,
-    _Alter,
-    WaitOptions,
-    SwapOptions,
-    _Comparing,
-    PassableOption,
-    ArchiveOptions,
-    total=False,
+class _CopyOptions(
+    _OnSpark, _Alter, WaitOptions, SwapOptions, _Comparing, PassableOption, total=False
 ):
-    keep: Annotated[
-        str,
-        BEGIN(metavar="EXPRESSION"),
-        "Keep only rows for which this is true, such as \"created_at >= '2025-01-01'\"; all others"
-        " are not in the new table. May stand without --alter.",
-    ]
-    dry_run: Annotated[
-        bool,
-        BEGIN(),
-        "Do everything but the cut-over, under the real load; report, and leave nothing behind.",
-    ]
-    on_replica: Annotated[
-        str,
-        BEGIN(metavar="HOST[:PORT]", needs=("dry_run",)),
-        "Rehearse on this replica instead, with the same account, past its binary log.",
-    ]
+    """What is the same for all that copy tables, and switch to the copies."""
+
     threads: Annotated[
         int,
         SPEED(least=1, most=256, live="threads", common=True),
@@ -123,6 +104,78 @@ class _EachOptions(
         float,
         SPEED(metavar="RATIO", least=0, most=100, default=0.0, live="nice", common=True),
         "Seconds to sleep for each second of copying: 1 halves the speed.",
+    ]
+    defer_cutover: Annotated[
+        bool,
+        LOCKS(common=True),
+        "Create a sentinel table (_t_snt), and cut over only when it is dropped or spirit-py ctl"
+        " cutover is run.",
+    ]
+    defer_timeout: Annotated[
+        Seconds,
+        LOCKS(least=1, default="48h"),
+        "How long a deferred cut-over waits (--defer-cutover, a sentinel table, ctl postpone)"
+        " before the run ends; the same command resumes.",
+    ]
+    no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
+    recheck_interval: Annotated[
+        Seconds,
+        COMPARISON(least=1, default="10m"),
+        "Pause between two checksums while the cut-over is deferred.",
+    ]
+    sql_mode: Annotated[
+        str,
+        DEFINITIONS(metavar="MODES"),
+        "Run the ALTER under this sql_mode instead of the server's, for a definition that only an"
+        " older mode accepts. Values are never truncated or replaced.",
+    ]
+    allow_zero_dates: Annotated[
+        bool,
+        DEFINITIONS(),
+        "The same under the server's sql_mode without NO_ZERO_DATE and NO_ZERO_IN_DATE.",
+    ]
+    innodb_strict_mode: Annotated[
+        Literal["on", "off"],
+        DEFINITIONS(),
+        "The same with this innodb_strict_mode: off accepts a definition whose rows may become"
+        " too long for a page.",
+    ]
+    checkpoint_max_age: Annotated[
+        Seconds,
+        UNFINISHED(least=1, default="7d"),
+        "Do not resume from a checkpoint older than this.",
+    ]
+    start_afresh: Annotated[
+        bool,
+        UNFINISHED(common=True),
+        "Drop the rows that an unfinished migration of the table has copied, if this command"
+        " cannot resume it; without this option a terminal asks, and anything else is refused.",
+    ]
+    writes_only_here: Annotated[
+        bool,
+        WRITERS(first=True),
+        "Declare that no session writes the table through another server (several primaries,"
+        " Galera, circular replication) until the cut-over has reached it: the table lock holds"
+        " on this server alone.",
+    ]
+
+
+class _EachOptions(_CopyOptions, ArchiveOptions, total=False):
+    keep: Annotated[
+        str,
+        BEGIN(metavar="EXPRESSION"),
+        "Keep only rows for which this is true, such as \"created_at >= '2025-01-01'\"; all others"
+        " are not in the new table. May stand without --alter.",
+    ]
+    dry_run: Annotated[
+        bool,
+        BEGIN(),
+        "Do everything but the cut-over, under the real load; report, and leave nothing behind.",
+    ]
+    on_replica: Annotated[
+        str,
+        BEGIN(metavar="HOST[:PORT]", needs=("dry_run",)),
+        "Rehearse on this replica instead, with the same account, past its binary log.",
     ]
     defer_indexes: Annotated[
         IndexMode,
@@ -151,18 +204,6 @@ class _EachOptions(
         "keep: the changed table gets the same triggers at the moment of the cut-over. refuse: do"
         " not migrate a table with triggers.",
     ]
-    defer_cutover: Annotated[
-        bool,
-        LOCKS(common=True),
-        "Create a sentinel table (_t_snt), and cut over only when it is dropped or spirit-py ctl"
-        " cutover is run.",
-    ]
-    defer_timeout: Annotated[
-        Seconds,
-        LOCKS(least=1, default="48h"),
-        "How long a deferred cut-over waits (--defer-cutover, a sentinel table, ctl postpone)"
-        " before the run ends; the same command resumes.",
-    ]
     keep_old_current: Annotated[
         Seconds,
         OLD_TABLE(least=1, common=True),
@@ -175,34 +216,11 @@ class _EachOptions(
         " never: leave it to spirit-py cleanup --drop-old. A column that could be dropped instantly"
         " is then dropped by a copy, so that there is an old table.",
     ]
-    no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
     recompute_generated: Annotated[
         bool,
         COMPARISON(),
         "Accept that stored generated columns are recomputed under the server's own time zone and"
         " settings, where sessions with other settings stored other values.",
-    ]
-    recheck_interval: Annotated[
-        Seconds,
-        COMPARISON(least=1, default="10m"),
-        "Pause between two checksums while the cut-over is deferred.",
-    ]
-    sql_mode: Annotated[
-        str,
-        DEFINITIONS(metavar="MODES"),
-        "Run the ALTER under this sql_mode instead of the server's, for a definition that only an"
-        " older mode accepts. Values are never truncated or replaced.",
-    ]
-    allow_zero_dates: Annotated[
-        bool,
-        DEFINITIONS(),
-        "The same under the server's sql_mode without NO_ZERO_DATE and NO_ZERO_IN_DATE.",
-    ]
-    innodb_strict_mode: Annotated[
-        Literal["on", "off"],
-        DEFINITIONS(),
-        "The same with this innodb_strict_mode: off accepts a definition whose rows may become"
-        " too long for a page.",
     ]
     allow_nullable_unique_key: Annotated[
         bool,
@@ -214,24 +232,6 @@ class _EachOptions(
         bool,
         DEFINITIONS(),
         "Run DROP, TRUNCATE and EXCHANGE PARTITION, with which rows leave the table.",
-    ]
-    checkpoint_max_age: Annotated[
-        Seconds,
-        UNFINISHED(least=1, default="7d"),
-        "Do not resume from a checkpoint older than this.",
-    ]
-    start_afresh: Annotated[
-        bool,
-        UNFINISHED(common=True),
-        "Drop the rows that an unfinished migration of the table has copied, if this command"
-        " cannot resume it; without this option a terminal asks, and anything else is refused.",
-    ]
-    writes_only_here: Annotated[
-        bool,
-        WRITERS(first=True),
-        "Declare that no session writes the table through another server (several primaries,"
-        " Galera, circular replication) until the cut-over has reached it: the table lock holds"
-        " on this server alone.",
     ]
 
 
@@ -311,6 +311,48 @@ class ArchiveArguments(_OnSpark, LoadOptions, ArchiveOptions, _Schema, total=Fal
 
 class ArchiveCommand(ArchiveArguments, RunOutput, total=False):
     """The options of ``spirit-py archive``."""
+
+
+class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
+    """The options of ``spirit-py move``, but those of its output."""
+
+    tables: Annotated[
+        Names,
+        BEGIN(metavar="SCHEMA.TABLE"),
+        "Move every table that matches, all at the same moment; both parts are LIKE patterns, a"
+        " part in backquotes is a name; repeatable.",
+    ]
+    exclude: Annotated[
+        Names,
+        MANY(metavar="SCHEMA.TABLE", needs=("tables",)),
+        "Skip the tables that match; repeatable.",
+    ]
+    on_switch: Annotated[
+        str,
+        LOCKS(metavar="COMMAND", common=True),
+        "Run this command, which sends the application to the target, when the tables have their"
+        " names there and no longer here; its failure renames them back.",
+    ]
+    switch_timeout: Annotated[
+        Seconds,
+        LOCKS(least=1, most=3600, default=30.0, needs=("on_switch",)),
+        "How long that command may take; the tables are locked meanwhile.",
+    ]
+    drop_old_after: Annotated[
+        SecondsOrNever,
+        OLD_TABLE(default="never", common=True),
+        "How long to keep the table that is left on the source (_TABLE_moved); never: leave it to"
+        " spirit-py cleanup --drop-old.",
+    ]
+    dry_run: Annotated[
+        bool,
+        BEGIN(),
+        "Do everything but the switch, under the real load; report, and leave nothing behind.",
+    ]
+
+
+class MoveCommand(MoveArguments, RunOutput, VetoOption, total=False):
+    """The options of ``spirit-py move``."""
 
 
 class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=False):

@@ -83,8 +83,8 @@ class ConnectionArguments(TypedDict, total=False):
     ssl_key: Annotated[AnyPath, CONNECTION(), "Its private key, PEM."]
 
 
-class TargetOptions(TypedDict, total=False):
-    """How to reach the server that a table is compared on."""
+class TargetServer(TypedDict, total=False):
+    """How to reach the target's server; what is not given is the source's."""
 
     target_host: Annotated[
         str, TARGET(common=True), "Its server, as host or host:port. [default: --host]"
@@ -95,8 +95,6 @@ class TargetOptions(TypedDict, total=False):
     target_password: Annotated[
         Password, TARGET(), "Asked for when given without a value. [default: --password]"
     ]
-    target_database: Annotated[str, TARGET(common=True), "Its schema. [default: --database]"]
-    target_table: Annotated[str, TARGET(common=True), "Table to compare with. [default: --table]"]
     target_defaults_file: Annotated[
         FileRead,
         TARGET(),
@@ -107,6 +105,13 @@ class TargetOptions(TypedDict, total=False):
     target_ssl_capath: Annotated[AnyPath, TARGET(), f"Folder of CA certificates.{_SOURCES_TLS}"]
     target_ssl_cert: Annotated[AnyPath, TARGET(), f"Client certificate, PEM.{_SOURCES_TLS}"]
     target_ssl_key: Annotated[AnyPath, TARGET(), f"Its private key, PEM.{_SOURCES_TLS}"]
+
+
+class TargetOptions(TargetServer, total=False):
+    """Which table another is compared with."""
+
+    target_database: Annotated[str, TARGET(common=True), "Its schema. [default: --database]"]
+    target_table: Annotated[str, TARGET(common=True), "Table to compare with. [default: --table]"]
 
 
 class BatchOptions(TypedDict, total=False):

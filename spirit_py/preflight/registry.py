@@ -63,6 +63,8 @@ class Check:
         """Return whether it is about more than a copy, where there will be none."""
         if self.scope is CheckScope.SOURCE and not context.found:
             return False
+        if context.config.target is not None and self.run in _ON_ONE_SERVER:
+            return False
         if self.run in _OF_ANY_CHANGE:
             return True
         if made_natively([context]):
@@ -129,6 +131,15 @@ _OF_ANY_CHANGE: Final = frozenset({
     binary_log.replica, names.leftovers, options.load_limits, options.modes,
     other_writers.other_writers, partitions.partitions, privileges.privileges,
     server_settings.takes_writes, source_table.source_table, swap.blockers, syntax.syntax,
+})  # fmt: skip
+
+
+#: About a new table beside its source.
+_ON_ONE_SERVER: Final = frozenset({
+    attached.foreign_key_actions, attached.foreign_key_privileges, attached.foreign_keys,
+    attached.triggers, attached.triggers_kept, disk_space.added_indexes, disk_space.disk_space,
+    names.check_constraints, names.new_check_names, server_settings.drop_of_old_table,
+    swap.snapshot_guard,
 })  # fmt: skip
 
 

@@ -175,6 +175,7 @@ class TableMapping:
         fills: new columns that every write must name a constant for.
         kept: columns of the target that no write may change (:mod:`spirit_py.table.build`).
         keep: which rows of the source the target has; None for all.
+        apart: the target is on another server, where the source cannot be named.
     """
 
     source: TableSchema
@@ -188,6 +189,7 @@ class TableMapping:
     fills: tuple[Fill, ...] = ()
     kept: tuple[Column, ...] = ()
     keep: RowExpression | None = None
+    apart: bool = False
 
     @cached_property
     def imaged(self) -> tuple[Column, ...]:

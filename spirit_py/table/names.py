@@ -41,6 +41,7 @@ class AuxiliaryNames:
     sentinel: str
     undone: str
     requests: str
+    moved: str
 
     @classmethod
     def of(cls, table: str) -> AuxiliaryNames:
@@ -55,7 +56,7 @@ class AuxiliaryNames:
 
     @classmethod
     def _with(cls, stem: str) -> AuxiliaryNames:
-        suffixes = ("new", "old", "chkpnt", "snt", "undone", "ctl")
+        suffixes = ("new", "old", "chkpnt", "snt", "undone", "ctl", "moved")
         return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))
 
 

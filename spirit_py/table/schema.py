@@ -80,6 +80,22 @@ class Column:
         return size if size <= 4 else 8
 
 
+def type_sql(column: Column) -> str:
+    """Render a column's type; of ENUM and SET from members: the catalogue loses U+10000 and up."""
+    text = column.column_type
+    if column.members:
+        text = f"{column.data_type}({', '.join(map(_member, column.members))})"
+    if column.charset is not None and column.collation is not None:
+        text += f" CHARACTER SET {column.charset} COLLATE {column.collation}"
+    if column.srid is not None:
+        text += f" SRID {column.srid}"
+    return text
+
+
+def _member(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:
     """One part of an index: a column (with an optional prefix) or an expression."""

@@ -167,7 +167,9 @@ def carry_on_with_indexes(
         progress = record.of(mapping.source.schema, mapping.source.name)
         clauses = _deferred_clauses(run, session, context, mapping, progress)
         deferred = replace(
-            _none(mapping, progress.target_shape), bare_shape=progress.bare_shape, indexes=clauses
+            nothing_deferred(mapping, progress.target_shape),
+            bare_shape=progress.bare_shape,
+            indexes=clauses,
         )
         plan = IndexPlan(deferred=deferred, left_out=bool(deferred), why="as the earlier run chose")
         if not plan.left_out and not progress.copied:
@@ -229,7 +231,8 @@ def _deferred_clauses(
     return tuple((name, found[name]) for name in found if name in progress.deferred)
 
 
-def _none(mapping: TableMapping, whole_shape: str) -> DeferredIndexes:
+def nothing_deferred(mapping: TableMapping, whole_shape: str) -> DeferredIndexes:
+    """Return no deferred indexes of a table, whose new one has this definition."""
     source, target = ((one.schema, one.name) for one in (mapping.source, mapping.target))
     return DeferredIndexes(source=source, target=target, whole_shape=whole_shape)
 
@@ -238,7 +241,7 @@ def _plan(
     run: Run, session: SqlSession, context: PreflightContext, mapping: TableMapping
 ) -> IndexPlan:
     target = mapping.target
-    nothing = _none(mapping, digest_of(shape_of(target), target.name))
+    nothing = nothing_deferred(mapping, digest_of(shape_of(target), target.name))
     found = deferral(session, run.config.defer_indexes, context.facts, mapping)
     if not found.clauses:
         return IndexPlan(deferred=nothing, kept=found.kept, why=found.why)

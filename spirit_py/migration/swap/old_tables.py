@@ -24,7 +24,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.swap import OldTableDropped, OldTableKept, OldTableWaits
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.facts import OldTablesLeft
-from spirit_py.migration.swap.same_tables import FORWARD
+from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
@@ -231,19 +231,25 @@ class SwapsBackToo(Protocol):
 
 
 def settle_old_tables(
-    run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo | None]
+    run: Run,
+    tables: Sequence[Name],
+    way_back: Callable[[], SwapsBackToo | None],
+    direction: Direction = FORWARD,
 ) -> None:
-    """Drop old tables and their checkpoints after the grace; on errors the change is done."""
+    """Drop old tables and their checkpoints after the grace; on errors the change is done.
+
+    ``direction`` is that of the swap.
+    """
     for_good = math.isinf(run.config.drop_old_after)
     if run.config.drop_old_after:
         _step(run, partial(_end_reverse, tables=tables))
-    if run.config.drop_old_after and not for_good and _wait(run, tables, way_back):
+    if run.config.drop_old_after and not for_good and _wait(run, tables, way_back, direction):
         return
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
         # What is half emptied leads nowhere.
         _step(run, partial(_end_reverse, tables=tables, noted=True))
-    left = _names(tables) if for_good else _drop(run, tables)
+    left = _names(tables, direction) if for_good else _drop(run, tables, direction)
     run.note(OldTablesLeft(left))
     kept = bool(left) and _step(run, partial(leave_to_operator, tables=tables))
     if kept:
@@ -253,15 +259,15 @@ def settle_old_tables(
     drop_checkpoints(run, tables)
 
 
-def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
+def _drop(run: Run, tables: Sequence[Name], direction: Direction) -> list[str]:
     with after_change(", as cleanup does"), throttled(run, Work.DROP):
-        if left := drop_swapped_out(run, tables, FORWARD):
+        if left := drop_swapped_out(run, tables, direction):
             run.stop.check()
         return left
 
 
-def _names(tables: Sequence[Name]) -> list[str]:
-    return [FORWARD.swapped_out(table) for _, table in tables]
+def _names(tables: Sequence[Name], direction: Direction) -> list[str]:
+    return [direction.swapped_out(table) for _, table in tables]
 
 
 def _end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = False) -> None:
@@ -279,13 +285,18 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
     CheckpointTable(*table).write(session, replace(noted, **changes))
 
 
-def _wait(run: Run, tables: Sequence[Name], way_back: Callable[[], SwapsBackToo | None]) -> bool:
+def _wait(
+    run: Run,
+    tables: Sequence[Name],
+    way_back: Callable[[], SwapsBackToo | None],
+    direction: Direction,
+) -> bool:
     """Wait until the grace is over, or the old tables are gone; True after a revert."""
     with after_change(" when it is due"):
         back = way_back()
     # From now on a revert is answered, or refused.
     run.go_on_to(Phase.GRACE)
-    names, kept, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
+    names, kept, grace = ", ".join(_names(tables, direction)), "", run.config.drop_old_after
     due = 0.0
     while back is None or not back.taken():
         left, until = _step(run, partial(_seconds_left, tables=tables, grace=grace))
@@ -359,7 +370,8 @@ def with_old_table(session: SqlSession, tables: Sequence[Name]) -> list[Name]:
     found = []
     for schema, table in tables:
         proofs = proofs_here(session, schema, table, None)
-        if FORWARD.swapped_out(table) in proven(session, schema, table, proofs):
+        old = {one.swapped_out(table) for one in (FORWARD, MOVED)}
+        if old & proven(session, schema, table, proofs):
             found.append((schema, table))
     return found
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs
@@ -28,7 +29,7 @@ from spirit_py.mysql.tables.identity import born_at, identities, identity
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.feed import ChangeFeed
@@ -61,6 +62,8 @@ class Direction:
 
 
 FORWARD: Final = Direction(incoming="new", outgoing="source", leaves_as="old")
+MOVED: Final = Direction(incoming="new", outgoing="source", leaves_as="moved")
+"""The table goes out of place on its server; the other one is on another server."""
 BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
 
 
@@ -100,13 +103,14 @@ class SameTables:
         On another server the source's numbers prove nothing, so everything is compared; the target
         is proven by its own (:mod:`spirit_py.checkpoint.proofs`).
         """
-        self.job.step("tables", lambda session: self._begin(session, afresh=afresh))
+        for names, there in self._sides:
+            self.job.step("tables", partial(self._begin, names=names, afresh=afresh), there=there)
 
-    def _begin(self, session: SqlSession, *, afresh: bool) -> None:
+    def _begin(self, session: SqlSession, *, names: Sequence[Name], afresh: bool) -> None:
         proofs = read_proofs(session, *self.source)
         server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
-        for name, proof in self._fields.items():
-            noted: Identity = getattr(proofs, proof)
+        for name in names:
+            noted: Identity = getattr(proofs, self._fields[name])
             if name == self.source and (afresh or (noted and noted.server != server)):
                 noted = identity(session, *name)
                 self.must_compare = "" if afresh else "the run continues on another server"
@@ -117,8 +121,11 @@ class SameTables:
         return {self.source: self.direction.outgoing, self.target: self.direction.incoming}
 
     @property
-    def _names(self) -> list[Name]:
-        return [self.source, self.target]
+    def _sides(self) -> list[tuple[list[Name], bool]]:
+        """The tables of each server, which has their proofs; whether it is that of the target."""
+        if self.mapping.apart:
+            return [([self.source], False), ([self.target], True)]
+        return [([self.source, self.target], False)]
 
     def _note(self, session: SqlSession, name: Name, found: Identity) -> None:
         self.noted[name] = found
@@ -129,7 +136,7 @@ class SameTables:
         """Take over what the feed saw being rebuilt; SchemaChanged for any other table."""
         deadline: float | None = None
         self.take_over()
-        while changed := self.job.step("tables", self._changed, stop=self.stop):
+        while changed := self._changed():
             # In this order: what is no longer executed is in the binlog.
             executed = self.job.step("tables", optimizes_now, stop=self.stop)
             self.feed.block_wait()
@@ -151,13 +158,16 @@ class SameTables:
         Raises ServerFault; then nothing is taken over.
         """
         with self._mutex:
-            counted = {name: self.feed.rebuilt(name) for name in self._names}
-            rebuilt = [name for name in self._names if counted[name] > self._seen.get(name, 0)]
+            names = [name for side, _ in self._sides for name in side]
+            counted = {name: self.feed.rebuilt(name) for name in names}
+            rebuilt = [name for name in names if counted[name] > self._seen.get(name, 0)]
             if not rebuilt:
                 return False
-            with self.job.session("tables") as session:
-                for name in rebuilt:
-                    self._note(session, name, identity(session, *name))
+            for side, there in self._sides:
+                with self.job.session("tables", there=there) as session:
+                    for name in side:
+                        if name in rebuilt:
+                            self._note(session, name, identity(session, *name))
             self._seen |= counted
             self.taken_over += 1
             self.must_compare = f"{_named(rebuilt)} was rebuilt"
@@ -172,7 +182,14 @@ class SameTables:
             if self.taken_over == taken_over:
                 self.must_compare = ""
 
-    def _changed(self, session: SqlSession) -> set[Name]:
+    def _changed(self) -> set[Name]:
+        changed = self.job.step("tables", self._of_source, stop=self.stop)
+        for names, there in self._sides:
+            look = partial(different_now, noted={name: self.noted[name] for name in names})
+            changed |= self.job.step("tables", look, stop=self.stop, there=there)
+        return changed
+
+    def _of_source(self, session: SqlSession) -> set[Name]:
         if not self.has_its_shape(session):
             raise SchemaChanged(
                 f"another session changed the definition of {_named([self.source])}, and the"
@@ -180,7 +197,7 @@ class SameTables:
                 hint="see what was changed, and by whom (sql_log_bin=0 hides it); then start the"
                 " migration again: it starts from the beginning",
             )
-        return self.altered(session) | different(self.noted, identities(session, self._names))
+        return self.altered(session)
 
     def altered(self, session: SqlSession) -> set[Name]:
         """Return the source where it was altered since it was noted; see the module."""
@@ -199,11 +216,25 @@ def different(noted: dict[Name, Identity], found: dict[Name, Identity]) -> set[N
     return {name for name, one in noted.items() if not (one and one.equals(found[name]))}
 
 
-def require_same(session: SqlSession, tables: Iterable[SameTables]) -> None:
-    """Raise NotProven for other tables than the noted ones; also under their lock."""
+def different_now(session: SqlSession, noted: dict[Name, Identity]) -> set[Name]:
+    """Return the tables of one server that have not exactly the noted numbers; in one query."""
+    return different(noted, identities(session, noted)) if noted else set()
+
+
+def require_same(
+    session: SqlSession, tables: Iterable[SameTables], there: SqlSession | None = None
+) -> None:
+    """Raise NotProven for other tables than the noted ones; also under their lock.
+
+    ``there`` is a session of the server of targets that are apart.
+    """
     pairs = list(tables)
-    noted = {name: one for pair in pairs for name, one in pair.noted.items()}
-    changed = different(noted, identities(session, noted))
+    here: dict[Name, Identity] = {}
+    apart: dict[Name, Identity] = {}
+    for pair in pairs:
+        for name, one in pair.noted.items():
+            (apart if pair.mapping.apart and name == pair.target else here)[name] = one
+    changed = different_now(session, here) | different_now(there or session, apart)
     changed = changed.union(*(pair.altered(session) for pair in pairs))
     changed |= {pair.source for pair in pairs if not pair.has_its_shape(session)}
     if changed:

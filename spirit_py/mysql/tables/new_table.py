@@ -47,6 +47,9 @@ _COUNTERS = """
 SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
 WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
+_COUNTER = """
+SELECT AUTO_INCREMENT FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,44 @@ def create_new_table(
     _alter_copy(native, source, new, statement, checks)
     points.reach("create.built")
     note(Making(new=identity(session, source.schema, new)))
+    created = read_table(session, source.schema, new)
+    if created is None:
+        raise _changed_meanwhile(new)
+    points.reach("create.done")
+    return created
+
+
+def create_apart(
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    checks: Sequence[str],
+    *,
+    building: str,
+    note: Callable[[Making], None],
+) -> TableSchema:
+    """Create the empty new table on another server, which the sessions are of.
+
+    ``checks`` are the names of the source's CHECK constraints. It is made under a random name, and
+    gets its own when ``note`` has its identity (R24). Raises a Refusal if the server refuses it.
+    """
+    new, prefix = AuxiliaryNames.of(source.name).new, f"{source.name}_chk_"
+    names = {
+        one: building + one[len(source.name) :] if one.startswith(prefix) else one for one in checks
+    }
+    sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, building, names)
+    with as_stored(session):
+        _judged(session, sql, "the table")
+    try:
+        _alter_copy(native, source, building, statement, names)
+        note(Making(new=identity(session, source.schema, building)))
+        points.reach("create.built")
+        both = quote_table(source.schema, building), quote_table(source.schema, new)
+        _judged(session, f"RENAME TABLE {both[0]} TO {both[1]}", f"the name {new}")
+    except BaseException:
+        _drop_quietly(session, source.schema, building)
+        raise
     created = read_table(session, source.schema, new)
     if created is None:
         raise _changed_meanwhile(new)
@@ -301,8 +342,12 @@ def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str)
             session.execute(f"ALTER TABLE {mapping.target.quoted} AUTO_INCREMENT = {counter}")
 
 
-def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
+def align_auto_increment(
+    session: SqlSession, mapping: TableMapping, there: SqlSession | None = None
+) -> int | None:
     """Raise the new table's AUTO_INCREMENT counter to the source's, never lower it; return it.
+
+    ``there``: a session of the new table's server, if that is another one.
 
     Call it before the cutover and again under the table lock. Not where the ALTER gives the
     counter: see :func:`set_auto_increment`. None when the counter's column is not carried over.
@@ -310,13 +355,17 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
     if not carried or not carried[0].old.auto_increment:
         return None
-    tables = (mapping.source, mapping.target)
-    names = [name for table in tables for name in (table.schema, table.name)]
+    names = [(table.schema, table.name) for table in (mapping.source, mapping.target)]
+    if there is None:
+        found = list(session.query(_COUNTERS, [*names[0], *names[1]])[0])
+    else:
+        asked = zip((session, there), names, strict=True)
+        found = [rows[0][0] for one, name in asked if (rows := one.query(_COUNTER, name))]
     # The catalogue shows NULL until the first number was generated.
-    source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
+    source, target = (int(one or 1) for one in found)
     if target >= source:
         return target
-    set_auto_increment(session, mapping, str(source))
+    set_auto_increment(there or session, mapping, str(source))
     return source
 
 

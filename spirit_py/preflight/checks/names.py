@@ -25,7 +25,7 @@ def leftovers(context: PreflightContext) -> Findings:
             f"see what it holds; drop or rename {names.undone} if it is what an earlier revert"
             " left",
         )
-    taken = existing - {names.undone}
+    taken = existing - {names.undone, names.moved}
     queue = RequestQueue(context.schema, context.table)
     if names.requests in taken and queue.is_ours(context.session):
         taken.remove(names.requests)

@@ -1,0 +1,78 @@
+"""``spirit-py move``."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.cli.changes import settings
+from spirit_py.cli.checksum import target_connection
+from spirit_py.cli.display import reporters_of, tell_summary
+from spirit_py.cli.groups import command
+from spirit_py.config import MigrationConfig, MoveConfig
+from spirit_py.errors import UsageFault
+from spirit_py.options.commands import MoveCommand
+
+if TYPE_CHECKING:
+    from spirit_py.cli.outcome import ErrorsShown
+
+MOVE_EXIT_CODES: Final = """\b
+Exit codes:
+  0    the tables are on the target
+  1    failed; the same command resumes, or starts from the beginning
+  2    refused: nothing was written
+  3    it is not known whether the tables were switched; the same command finds out
+  130  interrupted by SIGINT      143  by SIGTERM"""
+#: What ``migrate`` has, and a move does not.
+_NOT_ASKED: Final = {
+    **dict.fromkeys(("archive_by", "archive_to", "keep", "keep_old_current", "native"), None),
+    **dict.fromkeys(("no_shortcut", "on_replica", "tag_own_writes"), False),
+}
+
+
+@command(MoveCommand, MOVE_EXIT_CODES)
+def move(shown: ErrorsShown, options: dict[str, Any]) -> None:
+    """Move tables to another server while they are written.
+
+    The rows are copied there, the binary log keeps them current, a comparison of both servers
+    proves them; then the tables are renamed away here, under a lock, and your command sends the
+    application to the target.
+
+    \b
+    spirit-py move --host db1 --target-host db2 --tables shop.orders \\
+        --on-switch ./send-application-to-db2
+    """  # noqa: D301 - click reads the backspace
+    config = move_config(options)
+    reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
+    from spirit_py.move import move as moving
+
+    report = moving.move(config, reporter=reporter, gate=reporter.gate)
+    tell_summary(report.summary(warnings=reporter.warnings), reporter)
+
+
+def move_config(options: dict[str, Any]) -> MoveConfig:
+    """Build the configuration from the command line's values; raises UsageFault."""
+    if not options["tables"]:
+        raise UsageFault(
+            "--tables is missing: nothing says what is moved",
+            hint="write for instance --tables shop.orders",
+        )
+    given = settings({**options, **_NOT_ASKED})
+    target = target_connection(options, given.connection)
+    if target is None:
+        raise UsageFault(
+            "the target is not given, or is the source",
+            hint="name another server with --target-host",
+        )
+    alike = {one.name: getattr(given, one.name) for one in fields(MigrationConfig)}
+    return MoveConfig(
+        **alike
+        | {
+            "target": target,
+            "defer_indexes": "off",
+            "patterns": options["tables"],
+            "exclude": options["exclude"],
+            "on_switch": options["on_switch"] or "",
+            "switch_timeout": options["switch_timeout"],
+        }
+    )

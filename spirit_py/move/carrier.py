@@ -1,0 +1,173 @@
+"""The copy between two servers: rows are read as literals, and written by multi-row REPLACE.
+
+The source's server renders each row as the text of its literals, so that no value becomes a number
+or a text of this program. Where it cannot (a document of JSON, whose text does not show all types;
+a row longer than ``max_allowed_packet``), columns are read one by one
+(:func:`spirit_py.compare.copyback.read_rows`). A converted column takes the staged path, as a
+change of the feed does (R10).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.applier import stage
+from spirit_py.applier.applier import SqlApplier
+from spirit_py.applier.batch import Bounds, replace_rows
+from spirit_py.applier.workers import judge_warnings
+from spirit_py.checksum.staging_sql import lossless_text
+from spirit_py.chunk.chunker import index_hint
+from spirit_py.classes import dataclass, replace
+from spirit_py.compare.copyback import read_rows, rows_of_keys
+from spirit_py.copier.chunk_sql import source_range
+from spirit_py.copier.task import ChunkWriter, JoinCopy
+from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import evaluating
+from spirit_py.mysql.lost_values import VALUE_ERRORS
+from spirit_py.sql import quote_identifier
+from spirit_py.table.values import RenderedRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.copier.task import ChunkOrder
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column
+
+_SESSION_SECONDS: Final = 86_400
+_STATEMENT_ROWS: Final = 10_000
+_ROW: Final = re.compile(r"\bat row \d+")
+
+
+def row_text(columns: Sequence[Column]) -> str:
+    """Render the expression for a row's literals, ``(literal, ...)``; NULL where it is too long."""
+    literals = ", ', ', ".join(lossless_text(one) for one in columns)
+    return f"CONCAT('(', {literals}, ')')"
+
+
+def needs_stage(columns: Sequence[Column]) -> str:
+    """Render whether a row has a value that no literal writes: the number 0 of an ENUM."""
+    enums = (quote_identifier(one.name) for one in columns if one.data_type == "enum")
+    return " OR ".join(f"IFNULL({name} + 0 = 0, 0)" for name in enums) or "0"
+
+
+def rows_in(session: SqlSession, mapping: TableMapping, chunk: Chunk) -> list[RenderedRow]:
+    """Read a chunk's rows of the source, in one statement; their order means nothing."""
+    columns = [pair.old for pair in mapping.pairs]
+    hint, what = index_hint(mapping), source_range(mapping, chunk)
+    if not any(one.data_type == "json" for one in columns):
+        sql = f"SELECT {hint}{row_text(columns)}, {needs_stage(columns)} FROM {what}"
+        found = session.query(sql)
+        if all(text is not None for text, _ in found):
+            return [RenderedRow(sql=str(text), staged=bool(staged)) for text, staged in found]
+    return [row for _, row in read_rows(session, mapping, what, hint)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinAcross(JoinCopy):
+    """Opens the sessions of one task, which reads on the server of ``reads``. Picklable."""
+
+    reads: ConnectionOptions
+
+    def __call__(self, _rank: int) -> RowCarrier:
+        """Return the member of that rank."""
+        reader = connect(self.reads, role="chunk-read", wait_timeout=_SESSION_SECONDS)
+        try:
+            return self.joined(lambda session: RowCarrier(self, session, reader))
+        except BaseException:
+            reader.close()
+            raise
+
+
+class RowCarrier(ChunkWriter):
+    """A task of the copy that reads on one server, and writes on another.
+
+    Its own session, which holds the locks of its chunks (R18), is the one that writes.
+    """
+
+    def __init__(self, spec: JoinAcross, session: Session, reader: Session) -> None:
+        super().__init__(spec, session)
+        self._reader = reader
+        self._packet = int(session.value("SELECT @@SESSION.max_allowed_packet"))
+
+    def close(self) -> None:
+        """Close both sessions."""
+        self._reader.close()
+        super().close()
+
+    def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
+        mapping = self._spec.mapping
+        rows = rows_in(self._reader, mapping, piece)
+        if rows:
+            try:
+                self._carry(mapping, rows)
+            except (ServerFault, ValueLost) as error:
+                if isinstance(error, ValueLost) or error.code in VALUE_ERRORS:
+                    raise self._named(order, part, rows, error) from error
+                raise
+        return len(rows), len(rows)
+
+    def _carry(self, mapping: TableMapping, rows: Sequence[RenderedRow]) -> None:
+        """Write rows over others, in one transaction."""
+        own, bounds = self._own, Bounds(_STATEMENT_ROWS, self._packet)
+        if mapping.converted or any(row.staged for row in rows):
+            for at in range(0, len(rows), bounds.rows):
+                stage.fill_stage(own, mapping, rows[at : at + bounds.rows], bounds)
+                stage.write_stage(own, mapping)
+            stage.drop_stage(own, mapping)
+            return
+        statements = list(replace_rows(mapping, [row.sql for row in rows], bounds))
+        together = stage.whole(own) if len(statements) > 1 else contextlib.nullcontext()
+        with evaluating(own, mapping), together:
+            for statement in statements:
+                own.execute(statement)
+                judge_warnings(own, mapping)
+
+    def _named(
+        self,
+        order: ChunkOrder,
+        part: int,
+        rows: Sequence[RenderedRow],
+        error: ServerFault | ValueLost,
+    ) -> Exception:
+        """Return the error with the number of the row within the part, found one by one."""
+        code, text = getattr(error, "code", 0), getattr(error, "text", error.message)
+        for number, row in enumerate(rows, 1):
+            try:
+                self._carry(self._spec.mapping, [row])
+            except (ServerFault, ValueLost):
+                text = _ROW.sub(f"at row {number}", text)
+                break
+        return self._lost_value(order.chunk, part, code, text)
+
+
+@dataclass(eq=False, kw_only=True)
+class ApartApplier(SqlApplier):
+    """Applies changes on the target; what needs the source's rows reads them ``here``."""
+
+    here: ConnectionOptions
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Make the new table's rows of these keys equal to the source's; see the contract."""
+        for at in range(0, len(keys), self.batch_rows):
+            part = keys[at : at + self.batch_rows]
+            with connect(self.here, role="repair") as session:
+                found = dict(rows_of_keys(session, mapping, part))
+            self.delete_keys(mapping, [key for key in part if key not in found])
+            self.upsert_rows(mapping, list(found.values()), keys=list(found))
+        return len(keys)
+
+    def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
+        """Return whether the source's row is another one by now; see the contract."""
+        reader = SqlApplier(self.here, sessions=1, batch_rows=self.batch_rows, stop=self.stop)
+        try:
+            return reader.superseded(replace(mapping, apart=False), key, row)
+        finally:
+            reader.close()

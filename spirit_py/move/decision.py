@@ -1,0 +1,181 @@
+"""What a move does with what an earlier run left on two servers (pure; R14, R17).
+
+The source's RENAME decides: a table whose source is out of the way, and whose new table has its
+name on the target, is moved. The first row that fits counts.
+
+==============================================  ============================================
+found                                           outcome
+==============================================  ============================================
+a record that cannot be read                    refused
+no record                                       afresh
+another command's record, with copied rows      afresh, if the operator agrees
+another server than the record's, on any side   refused
+all tables are moved, and all is done           refused: what is left is the operator's
+all tables are moved                            goes on after the switch
+some tables are neither here nor moved          refused
+stopped before the feed ran                     afresh
+a new table is gone                             afresh
+a position purged, or never executed here       afresh
+a definition that another session changed       refused
+anything else                                   resume
+==============================================  ============================================
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.classes import dataclass
+from spirit_py.table.names import OfTable
+from spirit_py.units import human_count, human_seconds
+
+if TYPE_CHECKING:
+    from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer
+
+Decision: TypeAlias = Afresh | Resume | Refuse
+STATEMENT: str = "MOVE TO"
+"""What the statement in a move's record begins with; the target server's uuid follows."""
+
+
+class Standing(enum.Enum):
+    """Where a table is."""
+
+    HERE = "is on the source"
+    MOVED = "is moved"
+    UNCLEAR = "is neither the table that was to be moved, nor moved"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSeen(OfTable):
+    """What the two servers show of a table.
+
+    Of the source: its table under its own name (``here``) or out of the way (``away``), as noted;
+    of the target: the new table under its auxiliary name (``new``) or its own (``arrived``).
+    ``changed``: which definition is not the noted one; empty for none.
+    """
+
+    here: bool = False
+    away: bool = False
+    new: bool = False
+    arrived: bool = False
+    changed: str = ""
+    old_table: OldTableRecord | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Where the table is."""
+        if self.away and self.arrived and not self.here:
+            return Standing.MOVED
+        return Standing.HERE if self.here and not self.away else Standing.UNCLEAR
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveFound:
+    """What an earlier run left; ``age`` in seconds, ``unreachable``: why the feed cannot go on."""
+
+    record: CheckpointRecord | Pointer | None = None
+    unreadable: str = ""
+    note: MoveNote | None = None
+    source_uuid: str = ""
+    target_uuid: str = ""
+    tables: tuple[TableSeen, ...] = ()
+    age: float = 0.0
+    unreachable: str = ""
+
+
+def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
+    """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch."""
+    record = found.record
+    if found.unreadable:
+        return Refuse(
+            reason=f"the checkpoint of an earlier run cannot be read: {found.unreadable}",
+            hint="use the version of spirit-py that wrote it, or drop what is left with spirit-py"
+            " cleanup, on both servers",
+        )
+    if record is None:
+        return Afresh()
+    if not isinstance(record, CheckpointRecord) or record.statement != statement:
+        return _of_another_command(record)
+    if record.server_uuid != found.source_uuid:
+        return _elsewhere("source", record.server_uuid, found.source_uuid)
+    if found.note is not None and found.note.target != found.target_uuid:
+        return _elsewhere("target", found.note.target, found.target_uuid)
+    standings = {table.standing for table in found.tables}
+    if standings == {Standing.MOVED}:
+        return _after_the_switch(found, record)
+    if standings != {Standing.HERE}:
+        listed = "; ".join(f"{table} {table.standing.value}" for table in found.tables)
+        return Refuse(
+            reason=f"the tables are neither those before the switch nor those after it: {listed}",
+            hint="see who renamed or dropped tables on either server, and where the rows are; then"
+            " drop what is left with spirit-py cleanup, on both servers",
+        )
+    return _before_the_switch(found, record, max_age)
+
+
+def _of_another_command(record: CheckpointRecord | Pointer) -> Afresh:
+    if not isinstance(record, CheckpointRecord):
+        return Afresh(
+            reason="the table is a part of another command, with others", throws_away=True,
+            instead="the command that it was begun with",
+        )  # fmt: skip
+    return Afresh(
+        reason="an unfinished command was another one",
+        abandoned=record,
+        throws_away=bool(record.rows_copied),
+        instead="the command that it was begun with",
+    )
+
+
+def _elsewhere(side: str, noted: str, seen: str) -> Refuse:
+    return Refuse(
+        reason=f"the move was begun with another {side} server ({noted}), and {seen} answers now",
+        hint=f"give the address of the {side} with which it was begun; where that is gone for good,"
+        " drop what is left with spirit-py cleanup, on both servers, and start again",
+    )
+
+
+def _after_the_switch(found: MoveFound, record: CheckpointRecord) -> Decision:
+    noted = [table.old_table for table in found.tables]
+    if all(one is not None and one.finished for one in noted):
+        names = ", ".join(f"{table.schema}.{table.names.moved}" for table in found.tables)
+        return Refuse(
+            reason=f"the tables are moved already; {names} is kept on the source",
+            hint="spirit-py cleanup --drop-old drops it when it is not needed",
+        )
+    return Resume(record=record, reason="the tables are on the target already", cleanup=True)
+
+
+def _before_the_switch(found: MoveFound, record: CheckpointRecord, max_age: float) -> Decision:
+    gone = [
+        f"{table.schema}.{table.names.new}"
+        for table in found.tables
+        if not (table.new or table.arrived)
+    ]
+    reasons = (
+        "" if record.position else "it was stopped before the copy began",
+        f"{', '.join(gone)} is gone on the target" if gone else "",
+        f"the change feed cannot go on: {found.unreachable}" if found.unreachable else "",
+    )
+    if reason := next(filter(None, reasons), ""):
+        return Afresh(reason=reason, abandoned=record)
+    if changed := [table.changed for table in found.tables if table.changed]:
+        return Refuse(
+            reason=f"another session changed the definition of {', '.join(changed)}",
+            hint="see what was changed; --start-afresh begins from the beginning",
+        )
+    if found.age > max_age:
+        return Afresh(
+            reason=f"its checkpoint is {human_seconds(found.age)} old",
+            abandoned=record,
+            throws_away=bool(record.rows_copied),
+            instead="the same command with a longer --checkpoint-max-age",
+        )
+    return Resume(
+        record=record,
+        reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
+        f" {human_count(record.rows_copied)} rows are copied",
+    )

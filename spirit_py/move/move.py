@@ -1,0 +1,241 @@
+"""What a move does, phase by phase; copy, comparison and swap are those of a migration."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.decision import Resume
+from spirit_py.checkpoint.proofs import shape_digest
+from spirit_py.checkpoint.record import MoveNote
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import (
+    create_checkpoint_tables,
+    first_record,
+    renewed,
+    with_new_tables,
+)
+from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.migration.control.listener import begin_control
+from spirit_py.migration.facts import Concluded, PlainFact
+from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
+from spirit_py.migration.migration import (
+    NewTables,
+    OneServer,
+    begin_engines,
+    copy_and_swap,
+    evaluated_at,
+)
+from spirit_py.migration.run import run_to_its_end
+from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
+from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.migration.throttling import traffic_now
+from spirit_py.move.carrier import ApartApplier, JoinAcross
+from spirit_py.move.opening import open_move, statement_of_move
+from spirit_py.move.run import MoveRun, create_there, drop_all, forget_there, leave, take_over
+from spirit_py.move.switch import (
+    Switch,
+    SwitchFailed,
+    note_switched,
+    run_switch_command,
+    switch_and_note,
+)
+from spirit_py.mysql.faults import connection_refusal
+from spirit_py.phases import Phase
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.status.reporters import Reporters
+from spirit_py.threads import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from spirit_py.applier.applier import SqlApplier
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.config import MigrationConfig, MoveConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.copier.task import JoinCopy
+    from spirit_py.cutover.plan import CutoverResult, SwapGate
+    from spirit_py.events.event import Gate
+    from spirit_py.migration.copied_pair import CopiedPair
+    from spirit_py.migration.migration import Contexts
+    from spirit_py.migration.run import Run
+    from spirit_py.migration.throttling import SeenTraffic
+    from spirit_py.mysql.session import Session
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.statement import AlterStatement
+    from spirit_py.status.report import MigrationReport
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
+
+
+class Across(OneServer):
+    """The way to another server."""
+
+    direction = MOVED
+
+    def applier(self, run: Run) -> Callable[..., SqlApplier]:
+        """Return what makes the applier, which writes on the target."""
+        return partial(ApartApplier, here=run.config.connection)
+
+    def joins(self, run: Run) -> Callable[..., JoinCopy]:
+        """Return what opens a task's sessions, one on each server."""
+        return partial(JoinAcross, reads=run.config.connection)
+
+    def swap(
+        self,
+        run: Run,
+        pairs: Sequence[CopiedPair],
+        altered: Mapping[Name, AlterStatement],
+        gate: SwapGate,
+    ) -> Callable[[], CutoverResult]:
+        """Return what switches over to the target."""
+        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
+        switch = Switch(run, pairs, altered, gate)
+        run.swap_with(switch)
+        return partial(switch_and_note, run, switch)
+
+
+def run_move(run: MoveRun) -> None:
+    """Run all phases; on return or SpiritError all parts are closed and cleaned up."""
+    with run.stack:
+        _run_phases(run)
+        run.go_on_to(Phase.DONE)
+    run.note(Concluded("rehearsed" if run.config.dry_run else "done"))
+
+
+def _run_phases(run: MoveRun) -> None:
+    with run.first_session("driver") as session, _first_there(run) as there:
+        contexts, decision = open_move(run, session, there)
+        tables = [(context.schema, context.table) for context in contexts]
+        if isinstance(decision, Resume) and decision.cleanup:
+            _finish(run, decision.record)
+            return
+        if isinstance(decision, Resume):
+            new = _resume(run, session, there, contexts, decision.record)
+        else:
+            drop_all(run, tables)
+            new = _begin(run, session, there, contexts)
+    copy_and_swap(run, new)
+    if not run.config.dry_run:
+        forget_there(run, tables)
+
+
+def _first_there(run: MoveRun) -> Session:
+    try:
+        return run.session("driver", there=True)
+    except ServerFault as fault:
+        raise connection_refusal(fault, run.config.there) from fault
+
+
+def _begin(run: MoveRun, session: Session, there: Session, contexts: Contexts) -> NewTables:
+    begin_engines(run, contexts)
+    run.enter(Phase.CREATE)
+    traffic = traffic_now(session)
+    sources = {(context.schema, context.table): context.source for context in contexts}
+    uuid = str(there.value("SELECT @@GLOBAL.server_uuid"))
+    statement = statement_of_move(uuid, contexts)
+    record = first_record(session, statement, sources, contexts[0].facts.uuid, run.config)
+    run.stack.push(partial(leave, run, list(sources)))
+    create_checkpoint_tables(session, record)
+    CheckpointTable(*record.home).write(session, MoveNote(target=uuid))
+    begin_control(run, session, record)
+    contexts = evaluated_at(contexts, record.started_at)
+    mappings = tuple(create_there(run, there, context) for context in contexts)
+    _require_aligned(mappings)
+    targets = {(one.source.schema, one.source.name): one.target for one in mappings}
+    return _new_tables(contexts, mappings, with_new_tables(record, targets), traffic)
+
+
+def _resume(
+    run: MoveRun, session: Session, there: Session, contexts: Contexts, record: CheckpointRecord
+) -> NewTables:
+    begin_engines(run, contexts)
+    traffic = traffic_now(session)
+    run.stack.push(partial(leave, run, [table.name for table in record.tables]))
+    run.note(PlainFact.RECORD_STAYS)
+    contexts = evaluated_at(contexts, record.started_at)
+    mappings = tuple(take_over(there, context) for context in contexts)
+    record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
+    return _new_tables(contexts, mappings, record, traffic)
+
+
+def _new_tables(
+    contexts: Contexts,
+    mappings: tuple[TableMapping, ...],
+    record: CheckpointRecord,
+    traffic: SeenTraffic,
+) -> NewTables:
+    plans = tuple(
+        IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in mappings
+    )
+    return NewTables(contexts, mappings, record, plans, traffic, None, Across())
+
+
+def _require_aligned(mappings: Iterable[TableMapping]) -> None:
+    """Refuse a key that the target orders otherwise: ranges of it cannot be compared there."""
+    for mapping in mappings:
+        if not ComparisonPlan(mapping=mapping).aligned:
+            raise Refusal(
+                f"the key of {mapping.source.full_name} would be ordered differently on the target",
+                hint="change its type or collation on the target, after the move",
+                error_code=ErrorCode.NOT_COMPARABLE,
+            )
+
+
+def _finish(run: MoveRun, record: CheckpointRecord) -> None:
+    """Do what is left to do after the switch of an earlier run."""
+    tables = [table.name for table in record.tables]
+    note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
+    if run.config.on_switch and not (note and note.switched):
+        if why := run_switch_command(run, tables):
+            raise SwitchFailed(
+                f"the command of --on-switch failed: {why}; the tables are on the target already",
+                hint="see why it failed, and run the same command again; or send the application"
+                " to the target by hand, and run it without --on-switch",
+            )
+        run.step("move", partial(note_switched, tables=tables))
+    note_swap(run, tables)
+    run.note(PlainFact.TABLES_CHANGED)
+    settle_old_tables(run, tables, lambda: None, MOVED)
+    forget_there(run, tables)
+
+
+def move(
+    config: MoveConfig,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    stop: StopSwitch | None = None,
+    gate: Gate | None = None,
+) -> MigrationReport:
+    """Move tables to another server, and write the report to the file of ``config.records``.
+
+    As :func:`spirit_py.migration.entry.migrate`. Raises SpiritError with the exit code of the
+    process (R16).
+    """
+    reporter = Reporters([reporter])
+    run = MoveRun(
+        config,
+        reporter,
+        engine_factory=engine_factory or SparkEngine,
+        stop=stop or StopSwitch(),
+        gate=gate,
+    )
+    return run_to_its_end(
+        run, reporter, "move", lambda: run_move(run), left_at_once=lambda: _left_at_once(run)
+    )
+
+
+def _left_at_once(run: MoveRun) -> SpiritError:
+    if run.may_be_swapped:
+        return OutcomeUnknown(
+            "interrupted twice during the switch: it may or may not have happened",
+            hint="the same command looks at both servers, and goes on from what it finds",
+        )
+    how = ": it resumes from the last checkpoint" if run.state.resumable else ""
+    return Interrupted(
+        signal.SIGINT, hint=f"the source's tables are intact; run the same command again{how}"
+    )

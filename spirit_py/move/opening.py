@@ -1,0 +1,352 @@
+"""Before a move writes anything: both servers are read, locked for other runs, and checked."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.batch.changes import matching, read_pattern
+from spirit_py.binlog.resumption import why_unreachable
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.checkpoint.examination import old_table_of, runs_seen
+from spirit_py.checkpoint.proofs import read_proofs, shape_here
+from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, home_of
+from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
+from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, UnfinishedWork
+from spirit_py.estimates import likely_sizes
+from spirit_py.events.run import AlgorithmChosen, ResumeDecided
+from spirit_py.migration.control.listener import begin_control
+from spirit_py.migration.opening import describe, end_earlier_run
+from spirit_py.move.decision import STATEMENT, MoveFound, TableSeen, decide
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.grants import read_grants, scope_of
+from spirit_py.mysql.replication import channels
+from spirit_py.mysql.tables.definition import existing_tables
+from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.plan.earlier_run import statement_of
+from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
+from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.clauses import made_by_server
+from spirit_py.preflight.preflight import check_before_create, prepare
+from spirit_py.sql import like_regex, quote_table
+from spirit_py.table.names import AuxiliaryNames
+from spirit_py.throttle.option_checks import require_throttlers
+from spirit_py.units import counted, human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.batch.changes import NamePattern, TablePattern
+    from spirit_py.config import MoveConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.move.decision import Decision
+    from spirit_py.move.run import MoveRun
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.preflight.check import Finding, PreflightContext
+    from spirit_py.table.names import Name
+
+_ON_TARGET: Final = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX")
+_ON_SCHEMA: Final = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
+_READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
+_SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
+#: What is the same for both servers, or names and values mean something else.
+_ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
+
+
+def tables_of(session: SqlSession, config: MoveConfig) -> list[Name]:
+    """Return the tables that a move is about: those that are there, and those it has moved."""
+    schema = config.database
+    excluded = [read_pattern(text, schema) for text in config.exclude]
+    begun = list(_begun(session))
+    found: set[Name] = set()
+    for pattern in (read_pattern(text, schema) for text in config.patterns):
+        names = {*matching(session, pattern), *(name for name in begun if _fits(pattern, name))}
+        names = {name for name in names if not any(_fits(one, name) for one in excluded)}
+        if not names:
+            raise Refusal(
+                f"the pattern {pattern.given} matches no table",
+                hint="see SHOW SCHEMAS LIKE and SHOW TABLES LIKE; the account sees only tables on"
+                " which it has privileges",
+                error_code=ErrorCode.NO_SUCH_TABLE,
+            )
+        found |= names
+    return sorted(found)
+
+
+def _begun(session: SqlSession) -> Iterator[Name]:
+    """Yield the tables of moves that are not done, whatever name they have by now."""
+    for schema, name in checkpoint_tables(session):
+        try:
+            stem = name.removeprefix("_").removesuffix("_chkpnt")
+            record = CheckpointTable(schema, stem).read_record(session)
+        except UnreadableCheckpoint:
+            continue
+        if isinstance(record, CheckpointRecord) and record.statement.startswith(STATEMENT):
+            yield from (one.name for one in record.tables)
+
+
+def _fits(pattern: TablePattern, name: Name) -> bool:
+    def alike(part: NamePattern, text: str) -> bool:
+        return part.text == text if part.exact else bool(re.fullmatch(like_regex(part.text), text))
+
+    return alike(pattern.schema, name[0]) and alike(pattern.table, name[1])
+
+
+def open_move(
+    run: MoveRun, session: Session, there: Session
+) -> tuple[tuple[PreflightContext, ...], Decision]:
+    """Return the context of each table, and what is done with the tables of an earlier run.
+
+    The tables are locked for other runs on both servers. Raises Refusal with all findings.
+    """
+    config = run.config
+    require_one_server(session, config.connection)
+    require_one_server(there, config.there)
+    facts = read_facts(there)
+    require_mysql(facts)
+    names = tables_of(session, config)
+    alter = config.alter or "FORCE"
+    text = "; ".join(f"ALTER TABLE {quote_table(*name)} {alter}" for name in names)
+    contexts = prepare(session, replace(config, statement=text, alter="", table=""))
+    describe(run, contexts)
+    tables = [(context.schema, context.table) for context in contexts]
+    run.label(session, contexts[0].facts, tables, there)
+    run.lock_tables_from_other_runs(tables)
+    # Before anything is read: a server may still execute a killed run's RENAME.
+    end_earlier_run(run, session, tables)
+    end_earlier_run(run, there, tables, runs_seen(session, tables))
+    found = look(session, there, run, tables)
+    statement = statement_of_move(found.target_uuid, contexts)
+    decision = decide(found, statement=statement, max_age=config.checkpoint_max_age)
+    if isinstance(decision, Refuse):
+        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+    _tell(run, decision)
+    if isinstance(decision, Resume):
+        begin_control(run, session, decision.record)
+    if not (isinstance(decision, Resume) and decision.cleanup):
+        found_wrong = list(_findings(contexts, session, there, facts))
+        refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
+        run.warn_of(check_before_create(contexts, lambda: refused))
+        if refused:
+            raise refusal_of(refused, "the move")
+        run.warn_of(tuple(found_wrong))
+        require_throttlers(run.config, session)
+    run.stop.check()
+    return contexts, decision
+
+
+def statement_of_move(target_uuid: str, contexts: Sequence[PreflightContext]) -> str:
+    """Return what a record must have to be resumed: the target, and the statements."""
+    return f"{STATEMENT} {target_uuid}; {statement_of(contexts)}"
+
+
+def _tell(run: MoveRun, decision: Decision) -> None:
+    run.tell(AlgorithmChosen(algorithm="copy", reason=f"it moves to {run.config.there.address}"))
+    if isinstance(decision, Resume):
+        record = decision.record
+        run.tell(
+            ResumeDecided(
+                said=f"resuming: {decision.reason}",
+                decision="resume",
+                reason=decision.reason,
+                number=record.runs + 1,
+                rows_copied=record.rows_copied,
+                phase=record.phase,
+                swapped=decision.cleanup,
+            )
+        )
+    elif isinstance(decision, Afresh) and decision.reason:
+        if decision.throws_away and not run.config.start_afresh:
+            raise UnfinishedWork(
+                f"what an unfinished run has copied would be dropped: {decision.reason}",
+                hint=f"to resume it: {decision.instead}; to drop it and begin with this one:"
+                " --start-afresh; to drop it only: spirit-py cleanup, on both servers",
+            )
+        said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+        run.tell(
+            ResumeDecided(
+                said=said,
+                decision="afresh",
+                reason=decision.reason,
+                number=1,
+                rows_copied=0,
+                phase=None,
+            )
+        )
+
+
+def look(session: SqlSession, there: SqlSession, run: MoveRun, tables: list[Name]) -> MoveFound:
+    """See on both servers what an earlier run left; ServerFault or FeedFailure if impossible."""
+    home = CheckpointTable(*home_of(tables))
+    uuid = "SELECT @@GLOBAL.server_uuid"
+    uuids = str(session.query(uuid)[0][0]), str(there.query(uuid)[0][0])
+    unreadable, note, record = "", None, None
+    try:
+        record = home.read_record(session)
+        note = home.read(session, MoveNote)
+    except UnreadableCheckpoint as error:
+        unreadable = str(error)
+    progress = record if isinstance(record, CheckpointRecord) else None
+    age, unreachable = 0.0, ""
+    if progress is not None:
+        age = home.age(session, CheckpointRecord)
+        if progress.position:
+            unreachable = why_unreachable(
+                run.config.connection, progress.position, age, progress.origin
+            )
+    return MoveFound(
+        record=record,
+        unreadable=unreadable,
+        note=note,
+        source_uuid=uuids[0],
+        target_uuid=uuids[1],
+        tables=tuple(_seen(session, there, name, progress) for name in tables),
+        age=age,
+        unreachable=unreachable,
+    )
+
+
+def _seen(
+    session: SqlSession, there: SqlSession, name: Name, record: CheckpointRecord | None
+) -> TableSeen:
+    (schema, table), names = name, AuxiliaryNames.of(name[1])
+    source, new = read_proofs(session, *name).source, read_proofs(there, *name).new
+    seen = TableSeen(
+        schema=schema,
+        table=table,
+        here=is_one_of(session, schema, table, source),
+        away=is_one_of(session, schema, names.moved, source),
+        new=is_one_of(there, schema, names.new, new),
+        arrived=is_one_of(there, schema, table, new),
+        old_table=old_table_of(session, name),
+    )
+    progress = record.find(name) if record is not None else None
+    if progress is None or not seen.here:
+        return seen
+    changed = ""
+    if shape_here(session, *name) != progress.source_shape:
+        changed = f"{schema}.{table}"
+    elif seen.new and shape_here(there, schema, names.new) not in progress.shapes:
+        changed = f"{schema}.{names.new} on the target"
+    return replace(seen, changed=changed)
+
+
+def _findings(
+    contexts: Sequence[PreflightContext],
+    session: SqlSession,
+    there: SqlSession,
+    facts: ServerFacts,
+) -> Iterator[Finding]:
+    """Yield what refuses a move, or should be known, besides the checks of a migration."""
+    own = contexts[0].facts
+    if facts.uuid == own.uuid:
+        yield refuse(
+            "the target is the source's own server",
+            "RENAME TABLE moves a table between schemas; spirit-py migrate changes it",
+        )
+        return
+    for name in _READ_ONLY:
+        if facts.is_on(name):
+            yield refuse(
+                f"the target takes no writes ({name}=ON)", "name a server that takes writes"
+            )
+            break
+    for name in _ALIKE:
+        if facts.text(name) != own.text(name):
+            yield refuse(
+                f"{name} is {facts.text(name)} on the target, and {own.text(name)} on the source",
+                "name a server with the same setting",
+            )
+    for one, other, which in ((session, facts.uuid, "source"), (there, own.uuid, "target")):
+        if other in {channel.source_uuid for channel in channels(one)}:
+            yield refuse(
+                f"the {which} is a replica of the other server: a table that is made or renamed on"
+                " one would reach the other by replication",
+                "name servers that do not replicate from each other",
+            )
+    size = sum(sum(likely_sizes(one.found)) for one in contexts if one.found is not None)
+    room = free_bytes(facts)
+    if room is not None and room < size:
+        yield refuse(
+            f"the target has {human_bytes(room)} free where about {human_bytes(size)} are needed",
+            "free disk space",
+            code=ErrorCode.NO_DISK_SPACE,
+        )
+    yield warn("users, grants, views, events and routines are not moved")
+    for context in contexts:
+        yield from _about_table(context, session, there)
+
+
+def _about_table(
+    context: PreflightContext, session: SqlSession, there: SqlSession
+) -> Iterator[Finding]:
+    schema, table, names = context.schema, context.table, context.names
+    if (clause := made_by_server([context])) is not None:
+        yield refuse(
+            f"{clause.text!r} is no change that a copy makes",
+            "make it on the target, after the move",
+        )
+    if context.found is None:
+        return
+    if keys := keys_around(session, schema, table):
+        yield refuse(
+            f"{context.source.full_name} has {counted(len(keys), 'foreign key')} around it, and"
+            " none reaches from one server to another",
+            "drop them for the move, and add them on the target after it",
+            [str(key) for key in keys],
+            code=ErrorCode.FOREIGN_KEY,
+        )
+    for trigger in list_triggers(session, schema, table):
+        yield refuse(
+            f"{trigger.label} is not moved",
+            "drop it for the move, and create it on the target after it",
+            code=ErrorCode.TRIGGER_NOT_KEPT,
+        )
+    if not there.query(_SCHEMA, (schema,)):
+        yield refuse(
+            f"the target has no schema {schema}, or the account may not see it",
+            f"CREATE DATABASE `{schema}` there, with the options that it has on the source",
+            code=ErrorCode.NO_SUCH_TABLE,
+        )
+        return
+    grants = read_grants(there)
+    wanted = (table, names.new, names.checkpoint)
+    missing = [*grants.missing(_ON_TARGET, schema, wanted), *grants.missing(_ON_SCHEMA, schema)]
+    for privileges, where in ((missing, schema), (grants.missing(("PROCESS",)), "")):
+        if privileges:
+            yield refuse(
+                f"account {grants.account} lacks {', '.join(privileges)} on {scope_of(where)} of"
+                " the target",
+                grants.grant(privileges, where),
+                code=ErrorCode.MISSING_PRIVILEGES,
+            )
+    yield from _taken(schema, there, (table, names.new), read_proofs(there, schema, table).new)
+    source = read_proofs(session, schema, table).source
+    yield from _taken(schema, session, (names.moved,), source)
+    checkpoint = CheckpointTable(schema, table)
+    if checkpoint.exists(there) and not checkpoint.is_ours(there):
+        yield refuse(
+            f"{checkpoint} on the target is no table of this program",
+            "see who made it; drop or rename it",
+            code=ErrorCode.NAME_TAKEN,
+        )
+
+
+def _taken(
+    schema: str, session: SqlSession, names: Sequence[str], proof: Identity
+) -> Iterator[Finding]:
+    for name in sorted(existing_tables(session, schema, names)):
+        if not is_one_of(session, schema, name, proof):
+            yield refuse(
+                f"there is a table {schema}.{name} already, that no move has made",
+                f"see what it holds; drop or rename {name}",
+                code=ErrorCode.NAME_TAKEN,
+            )

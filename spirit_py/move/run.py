@@ -1,0 +1,144 @@
+"""The run of a move: what it makes on the target, and keeps or drops at its end."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spirit_py import errors
+from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
+from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, read_proofs
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import replace
+from spirit_py.events.copy import CheckpointKept
+from spirit_py.migration.auxiliary import to_be_resumed
+from spirit_py.migration.facts import PlainFact
+from spirit_py.migration.run import Run
+from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.guard_column import drop_guard_columns
+from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.mysql.tables.new_table import OWN_CHECKS, create_apart
+from spirit_py.preflight.preflight import check_after_create, mapping_of
+from spirit_py.sql import quote_table
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spirit_py.config import MoveConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.new_table import Making
+    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
+
+
+class MoveRun(Run):
+    """One run of ``move``."""
+
+    config: MoveConfig
+
+
+def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
+    """Create a new table on the target, and what proves it (R24); Refusal with all findings."""
+    name = context.schema, context.table
+    CheckpointTable(*name).make(there)
+    building = begin_proofs(there, *name).building
+
+    def note(making: Making) -> None:
+        note_proofs(there, *name, new=making.new)
+        CheckpointTable(*name).harden(there)
+
+    checks = [str(row[0]) for row in context.session.query(OWN_CHECKS, name)]
+    with run.session("alter", native=True, there=True) as native:
+        target = create_apart(
+            there,
+            native,
+            context.source,
+            context.statement,
+            checks,
+            building=building,
+            note=note,
+        )
+    mapping, findings = check_after_create(replace(context, tell=run.tell), target)
+    run.warn_of(findings)
+    return replace(mapping, apart=True)
+
+
+def take_over(there: Session, context: PreflightContext) -> TableMapping:
+    """Return the mapping to a new table of an earlier run, once that has its auxiliary name."""
+    put_back(there, [(context.schema, context.table)])
+    drop_guard_columns(there, context.schema, context.names.new)
+    target = read_table(there, context.schema, context.names.new)
+    if target is None:
+        raise errors.SchemaChanged(
+            f"another session dropped the new table {context.schema}.{context.names.new} on the"
+            " target",
+            hint="start the move again: it starts from the beginning",
+        )
+    return replace(mapping_of(context, target), apart=True)
+
+
+def put_back(there: SqlSession, tables: Iterable[Name]) -> None:
+    """Rename new tables that have their own names to the auxiliary ones; only proven ones (R24).
+
+    A try of the switch ended between the two RENAMEs: nobody was sent to the target.
+    """
+    for schema, table in tables:
+        proof, new = read_proofs(there, schema, table).new, AuxiliaryNames.of(table).new
+        if proof and is_one_of(there, schema, table, proof):
+            both = quote_table(schema, table), quote_table(schema, new)
+            there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+
+
+def leave(
+    run: MoveRun, tables: Sequence[Name], _kind: object, error: BaseException | None, _trace: object
+) -> None:
+    """Keep what the next run can resume, otherwise drop what was made on both servers.
+
+    A failure here is reported, and hides no earlier error.
+    """
+    run.note(PlainFact.TEARDOWN_BEGUN)
+    if run.may_be_swapped or isinstance(error, (errors.OutcomeUnknown, errors.Refusal)):
+        return
+    if to_be_resumed(run, error):
+        run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))
+        run.note(PlainFact.STAYS_RESUMABLE)
+        return
+    run.await_readers()
+    drop_all(run, tables)
+
+
+def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
+    """Drop what a move made, on the target first: the source's checkpoint leads to it."""
+    for there in (True, False):
+        try:
+            run.step("cleanup", partial(_drop, run=run, tables=tables), there=there)
+        except errors.MigrationFailure as fault:
+            side = run.config.there.address if there else run.config.connection.address
+            run.warn(
+                f"what the move made on {side} could not be dropped: {fault.message}; spirit-py"
+                " cleanup drops it"
+            )
+            return
+
+
+def _drop(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
+    for table in tables:
+        if kept := drop_auxiliary(session, *table):
+            run.warn(kept)
+
+
+def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
+    """Drop the target's checkpoints, once the tables are in use there."""
+
+    def forget(there: SqlSession) -> None:
+        for table in tables:
+            drop_checkpoint(there, table)
+
+    try:
+        run.step("cleanup", forget, there=True, passing=takes_no_writes)
+    except errors.MigrationFailure as fault:
+        run.remark("the checkpoint table on the target", fault.message)

@@ -1,0 +1,567 @@
+"""The switch: the target's tables get their names, the source's go out of the way (R15, R23).
+
+In one try, with a session on each server::
+
+    feed drained, applying paused
+    target  LOCK TABLES _t_new WRITE         nobody else uses it
+    source  LOCK TABLES t WRITE              waits for running transactions, as a swap's
+    source  everything is received           nothing is missing
+    target  flushed through its session      nothing is pending
+    both    the noted tables, proven rows, counters, snapshot guard
+    target  RENAME TABLE _t_new TO t         still locked: nobody can use it
+    source  RENAME TABLE t TO _t_moved       decides
+    the operator's command                   bounded; its failure renames both back
+    unlock both
+
+A client of the source gets an error from the second RENAME on, one of the target waits for the
+unlock. So the command must not wait for a query on the tables. Whoever is killed in between leaves
+the tables moved, and the same command goes on: it runs the operator's command (again).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.checkpoint.proofs import note_proofs, read_proofs
+from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, home_of
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import dataclass, replace
+from spirit_py.codes import ErrorCode
+from spirit_py.cutover.guard import SnapshotGuard
+from spirit_py.cutover.plan import CutoverResult, NotProven, TryFailed
+from spirit_py.cutover.rename import quick_turns
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    CutoverFailure,
+    FeedFailure,
+    HeldBack,
+    MigrationFailure,
+    OutcomeUnknown,
+    ServerFault,
+    SpiritError,
+)
+from spirit_py.events.swap import CutoverTryFailed, MoveSwitching, RenameUnanswered, SwapDone
+from spirit_py.hooks import call
+from spirit_py.locks.blockers import LockPolicy
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.named import named_lock_holder, take_named_lock
+from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
+from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
+from spirit_py.migration.doubts import require_settled
+from spirit_py.migration.facts import Swapped
+from spirit_py.migration.swap.same_tables import MOVED, require_same
+from spirit_py.move.run import put_back
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.retry import await_server
+from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
+from spirit_py.sql import quote_table
+from spirit_py.table.names import Swap, lock_name
+from spirit_py.units import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.cutover.plan import SwapGate
+    from spirit_py.migration.copied_pair import CopiedPair
+    from spirit_py.move.run import MoveRun
+    from spirit_py.mysql.session import Session
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.names import Name
+
+_HOLD_SECONDS: Final = 5.0
+_TARGET_WAIT: Final = 5
+_ROUNDS: Final = 8
+_NEARLY_NOTHING: Final = 10
+_SHOWN: Final = 10
+_LOOK_SECONDS: Final = 60.0
+#: The command's own time, and some for its end.
+_MORE_SECONDS: Final = 30.0
+
+
+class SwitchFailed(MigrationFailure, code=ErrorCode.SWITCH_FAILED):
+    """The operator's command has failed; the tables are as before the switch."""
+
+
+@dataclass
+class _Sides:
+    """The locking session of each server, its lock, and what proves that it has ended."""
+
+    here: Session
+    there: Session
+    lock: TableLock
+    lock_there: TableLock
+    fence: str
+
+
+class Switch:
+    """Puts tables out of place on one server, and in place on another: :meth:`run`.
+
+    It may be called again after :class:`HeldBack`.
+    """
+
+    def __init__(
+        self,
+        run: MoveRun,
+        pairs: Sequence[CopiedPair],
+        altered: Mapping[Name, AlterStatement],
+        gate: SwapGate,
+    ) -> None:
+        self._run, self._pairs, self._gate = run, pairs, gate
+        self._feed = pairs[0].feed
+        self._altered = altered
+        self._swaps = [Swap.of(p.mapping, MOVED.swapped_out(p.mapping.source.name)) for p in pairs]
+        self.tables = [swap.name for swap in self._swaps]
+        self._policy = LockPolicy.of(run.config)
+        self._guard = SnapshotGuard(run.config.snapshot_guard, self._swaps, run.tell)
+        self._front = Front(LockRequest(tables=self.tables, defines=True), self._policy.kills)
+        self._turns = LockTurns(
+            [(run.config.connection, self._front)],
+            self._policy,
+            run.stop,
+            what="the lock of the switch",
+            show=run.show,
+            tell=run.tell,
+            held_up=run.held_up,
+            attend=self._heed,
+        )
+        self._failures: list[str] = []
+        self._number = 1
+        self._steps: dict[str, float] = {}
+        self._waited = self._held = 0.0
+        self.swapped = False
+        self.renaming = False
+
+    def run(self) -> CutoverResult:
+        """Make the switch; after CutoverFailure or SwitchFailed the source is in place again.
+
+        OutcomeUnknown where it could not be seen whether it is.
+        """
+        while True:
+            self._run.stop.check()
+            try:
+                result = self._try()
+            except NotProven as held:
+                self._failures.append(held.message)
+                self._number += 1
+                if self._turns.over:
+                    raise self._given_up() from held
+                raise
+            except SomebodyInFront as found:
+                if self._turns.over:
+                    raise self._given_up() from found
+                continue
+            except TryFailed as failed:
+                self._failed(failed)
+            else:
+                return result
+            if self._turns.over:
+                raise self._given_up()
+            self._turns.pause(self._number, self._waited / 1000, self._failures[-1])
+            self._number += 1
+            for options in (self._run.config.connection, self._run.config.there):
+                await_server(options, self._run.stop)
+            self._heed()
+
+    def _failed(self, failed: TryFailed) -> None:
+        self._failures.append(str(failed))
+        self._gate.try_ended()
+        waited = round(self._waited, 1)
+        told = CutoverTryFailed(number=self._number, reason=str(failed), lock_wait_ms=waited)
+        self._run.tell(told)
+
+    def _heed(self) -> None:
+        if what := self._gate.held_back():
+            raise HeldBack.by(what)
+
+    def _given_up(self) -> CutoverFailure:
+        self._run.stop.check()
+        last = self._failures[-1] if self._failures else self._front.described()
+        limit = human_seconds(self._policy.timeout)
+        return CutoverFailure(
+            f"the switch did not happen in {limit}, {len(self._failures)} tries: {last}",
+            hint="the source's tables are intact and unlocked; run the same command again at a"
+            " quieter time, or end the transactions that block it (see --kill-blockers)",
+            details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, 1))[-_SHOWN:],
+        )
+
+    def _try(self) -> CutoverResult:
+        self._waited = 0.0
+        try:
+            if not self._turns.await_free():
+                raise self._given_up()
+            self._drain()
+            self._heed()
+            with contextlib.ExitStack() as stack:
+                return self._attempt(stack)
+        except ServerFault as fault:
+            self._run.stop.check()
+            if disposition(fault) is Disposition.RETRY:
+                raise TryFailed(fault.message) from fault
+            raise CutoverFailure(
+                f"the switch did not happen: {fault.message}", hint=fault.hint
+            ) from fault
+        except ChangesNotFlushed as error:
+            raise TryFailed(error.message) from error
+        except FeedFailure as error:
+            self._run.stop.check()
+            if error.resumable:
+                raise TryFailed(error.message) from error
+            raise
+
+    def _drain(self) -> None:
+        self._run.show("the change feed to catch up before the lock is requested")
+        before: int | None = None
+        for _ in range(_ROUNDS):
+            self._run.stop.check()
+            self._feed.block_wait()
+            self._feed.flush()
+            pending = self._feed.pending()
+            if pending <= _NEARLY_NOTHING or (before is not None and pending >= before):
+                return
+            before = pending
+
+    # -- one try
+
+    def _attempt(self, stack: contextlib.ExitStack) -> CutoverResult:
+        points.reach("switch.begin")
+        config, wait = self._run.config, self._policy.wait
+        watcher = stack.enter_context(
+            connect(config.connection, role="cutover-watch", read_timeout=10)
+        )
+        self._prepare(watcher)
+        sides = self._sides(stack)
+        stack.enter_context(self._feed.applies_paused())
+        self._turns.require_free([watcher])
+        # If this process is frozen or cut off, each server soon ends its session and lock (R23).
+        for session in (sides.there, sides.here):
+            let_go_when_silent(session)
+        watch = LockWatch(
+            watcher,
+            sides.here.id,
+            wait=wait,
+            hold=_HOLD_SECONDS,
+            front=self._front,
+            stop=self._run.stop,
+        )
+        if what := self._gate.too_old():
+            raise HeldBack.by(what)
+        stack.enter_context(quick_turns())
+        sides.lock_there.acquire()
+        try:
+            with watch, sides.there.kept_alive(wait + _HOLD_SECONDS):
+                self._lock(sides, watch)
+                began = time.monotonic()
+                try:
+                    self._prove(sides, watch)
+                    self._rename(sides, watcher)
+                finally:
+                    self._waited = sides.lock.waited_ms
+                    self._release(sides)
+                    self._held = (time.monotonic() - began) * 1000
+        finally:
+            self._release(sides)
+        points.reach("switch.unlocked")
+        return self._result()
+
+    def _sides(self, stack: contextlib.ExitStack) -> _Sides:
+        config, hold = self._run.config, _HOLD_SECONDS
+        more = config.switch_timeout + _MORE_SECONDS
+        wait = math.ceil(self._policy.wait)
+        there = stack.enter_context(
+            open_lock_session(config.there, role="cutover", wait=_TARGET_WAIT, hold=hold + more)
+        )
+        here = stack.enter_context(
+            open_lock_session(config.connection, role="cutover", wait=wait, hold=hold + more)
+        )
+        fence = lock_name("cutover", here.id, time.monotonic_ns())
+        take_named_lock(here, fence)
+        new = [(swap.schema, swap.new) for swap in self._swaps]
+        return _Sides(here, there, TableLock(here, self.tables), TableLock(there, new), fence)
+
+    def _prepare(self, watcher: Session) -> None:
+        """Look at both servers, and note that a switch is begun; without a lock."""
+        with self._run.session("cutover", there=True) as there:
+            put_back(there, self.tables)
+            require_same(watcher, (pair.tables for pair in self._pairs), there)
+            self._guard.prepare(there, self._run.config.there)
+            for pair in self._pairs:
+                self._align(pair, watcher, there)
+                note_proofs(there, *pair.source_name, swap_begun=True)
+        for pair in self._pairs:
+            note_proofs(watcher, *pair.source_name, swap_begun=True)
+
+    def _align(self, pair: CopiedPair, here: Session, there: Session) -> None:
+        given = self._altered[pair.source_name].auto_increment
+        if given:
+            set_auto_increment(there, pair.mapping, given)
+        else:
+            align_auto_increment(here, pair.mapping, there)
+
+    def _lock(self, sides: _Sides, watch: LockWatch) -> None:
+        points.reach("switch.lock")
+        limit = human_seconds(self._policy.wait)
+        self._run.show(f"the lock of the switch (request {self._number}, for {limit} at most)")
+        try:
+            sides.lock.acquire()
+        except ServerFault as fault:
+            self._run.stop.check()
+            if connection_lost(fault) or not watch.blockers:
+                raise
+            who = self._front.described()
+            raise TryFailed(f"{watch.verdict or fault.text}; blocked by {who}") from fault
+        watch.holding()
+        self._run.show("")
+        points.reach("switch.locked")
+
+    def _prove(self, sides: _Sides, watch: LockWatch) -> None:
+        """Raise unless RENAME may be sent: all is received and applied, and both locks are held."""
+        try:
+            with self._step("receive"), sides.here.kept_alive(_HOLD_SECONDS):
+                self._feed.block_wait(timeout=_HOLD_SECONDS, session=sides.here)
+            with self._step("flush"), sides.here.kept_alive(_HOLD_SECONDS):
+                self._feed.flush_under_table_lock(sides.there)
+            if not self._feed.all_changes_flushed():
+                raise TryFailed(f"{self._feed.pending()} changes were pending under the lock")
+            with self._step("checks"):
+                self._check(sides)
+            with self._step("guard"):
+                self._guard.apply(sides.there)
+            for lock in (sides.lock_there, sides.lock):
+                lock.verify()
+        except SpiritError as error:
+            self._run.stop.check()
+            if watch.verdict:
+                raise TryFailed(f"the table lock was released: {watch.verdict}") from error
+            lost = not (sides.here.alive() and sides.there.alive())
+            if error.resumable and lost:
+                raise TryFailed(f"a locking session was lost: {error.message}") from error
+            raise
+        self._run.stop.check()
+        if not watch.finish():
+            raise TryFailed(f"the table lock was released: {watch.verdict}")
+
+    def _check(self, sides: _Sides) -> None:
+        for pair in self._pairs:
+            pair.plan.deferred.require_whole(sides.there)
+        require_same(sides.here, (pair.tables for pair in self._pairs), sides.there)
+        for pair in self._pairs:
+            pair.require_proven()
+        require_settled((pair.doubts for pair in self._pairs), sides.here)
+        for pair in self._pairs:
+            self._align(pair, sides.here, sides.there)
+
+    # -- the RENAMEs
+
+    @property
+    def _arrive(self) -> str:
+        return _renaming((s.schema, s.new, s.table) for s in self._swaps)
+
+    @property
+    def _away(self) -> str:
+        return _renaming((s.schema, s.table, s.old) for s in self._swaps)
+
+    def _rename(self, sides: _Sides, watcher: Session) -> None:
+        """Rename on the target, then on the source, then run the operator's command.
+
+        After a stop request nothing is sent but if :attr:`renaming` was set before it.
+        """
+        self.renaming = True
+        try:
+            self._run.stop.check()
+            if what := self._gate.last_word():
+                raise HeldBack.by(what)
+            with self._step("rename"):
+                sides.there.execute(self._arrive)
+                points.reach("switch.arrived")
+                self._feed.expect_own_ddl(sides.here.id, self._away)
+                self._send_away(sides)
+        except OutcomeUnknown:
+            self._feed.stop()
+            raise
+        except (SpiritError, TryFailed):
+            # What has its name on the target gets the auxiliary one back, now or in the next try.
+            with contextlib.suppress(ServerFault):
+                put_back(sides.there, self.tables)
+            self._feed.forget_own_ddl()
+            self.renaming = False
+            raise
+        points.reach("switch.renamed")
+        self._feed.stop()
+        with self._step("command"):
+            self._switch_over(sides, watcher)
+        self.swapped = True
+
+    def _send_away(self, sides: _Sides) -> None:
+        try:
+            sides.here.execute(self._away)
+        except ServerFault as fault:
+            if disposition(fault, committing=True) is not Disposition.UNKNOWN:
+                raise
+            self._run.tell(RenameUnanswered(reason=fault.message))
+            sides.here.close()
+            if not self._is_away(sides.fence):
+                said = f"the connection was lost before RENAME took effect: {fault.message}"
+                raise TryFailed(said) from fault
+
+    def _is_away(self, fence: str) -> bool:
+        """Look whether the RENAME was made, once its session has ended; or OutcomeUnknown."""
+        deadline = time.monotonic() + _LOOK_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ServerFault), self._run.session("look") as session:
+                if (holder := named_lock_holder(session, fence)) is None:
+                    return all(
+                        is_one_of(session, s.schema, s.old, read_proofs(session, *s.name).source)
+                        for s in self._swaps
+                    )
+                kill_session(session, holder)
+            self._run.stop.wait(0.05)
+        away = ", ".join(quote_table(s.schema, s.old) for s in self._swaps)
+        raise OutcomeUnknown(
+            "the answer to RENAME was lost, and whether it was done could not be seen",
+            hint=f"look at the source: the tables are moved if {away} exists; the same command"
+            " goes on in both cases",
+        )
+
+    def _switch_over(self, sides: _Sides, watcher: Session) -> None:
+        """Run the operator's command, under the locks; its failure renames the tables back."""
+        config = self._run.config
+        if config.on_switch:
+            longest = config.switch_timeout + _MORE_SECONDS
+            with sides.here.kept_alive(longest), sides.there.kept_alive(longest):
+                why = run_switch_command(self._run, self.tables)
+            if why:
+                self._undo(sides, watcher, why)
+        points.reach("switch.commanded")
+        # A command that has run is not run again, if this can be written.
+        with contextlib.suppress(ServerFault):
+            note_switched(watcher, self.tables)
+
+    def _undo(self, sides: _Sides, watcher: Session, why: str) -> None:
+        try:
+            sides.lock_there.verify()
+        except CutoverFailure as lost:
+            raise OutcomeUnknown(
+                f"the command of --on-switch failed ({why}), and the lock on the target was lost"
+                f" meanwhile: clients may have written there ({lost.message})",
+                hint="the tables stay moved; send the application to the target, and run the same"
+                " command again: it runs --on-switch once more",
+            ) from lost
+        back = _renaming((s.schema, s.old, s.table) for s in self._swaps)
+        away = _renaming((s.schema, s.table, s.new) for s in self._swaps)
+        try:
+            sides.here.execute(back)
+            points.reach("switch.undone")
+            # A feed that goes on begins after both RENAMEs, which would end it.
+            place = self._feed.position_here(sides.here)
+            self._note_place(watcher, place)
+            sides.there.execute(away)
+        except ServerFault as fault:
+            raise OutcomeUnknown(
+                f"the command of --on-switch failed ({why}), and the tables could not be renamed"
+                f" back: {fault.message}",
+                hint="the same command looks at both servers, and goes on from what it finds",
+            ) from fault
+        self.renaming = False
+        raise SwitchFailed(
+            f"the command of --on-switch failed: {why}; the tables are in place on the source"
+            " again, and unlocked",
+            hint="see why it failed, and run the same command again: it resumes",
+        )
+
+    def _note_place(self, watcher: Session, place: str) -> None:
+        home = CheckpointTable(*home_of(self.tables))
+        record = home.read(watcher, CheckpointRecord)
+        if record is not None and place:
+            home.write(watcher, replace(record, position=place, settled_at=""))
+
+    def _release(self, sides: _Sides) -> None:
+        """Release both locks, after success and failure alike; safe to call again."""
+        for lock, session in ((sides.lock_there, sides.there), (sides.lock, sides.here)):
+            # Where the session is lost or closed, the lock is gone with it.
+            with contextlib.suppress(ServerFault):
+                lock.release()
+            session.close()
+
+    @contextlib.contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._steps[name] = (time.monotonic() - began) * 1000
+
+    def _result(self) -> CutoverResult:
+        steps = {name: round(ms, 3) for name, ms in self._steps.items()}
+        done = SwapDone(
+            tries=self._number,
+            lock_wait_ms=round(self._waited, 3),
+            lock_held_ms=round(self._held, 3),
+            steps_ms=steps,
+        )
+        self._run.tell(done)
+        return CutoverResult(
+            attempts=self._number,
+            lock_wait_ms=self._waited,
+            lock_held_ms=self._held,
+            position=self._feed.position(),
+            killed=tuple(self._front.killed),
+            steps_ms=self._steps,
+            failures=tuple(self._failures),
+            guard=self._guard.outcome,
+        )
+
+
+def _renaming(names: Iterable[tuple[str, str, str]]) -> str:
+    """Render the RENAME of tables, each given by its schema, its name, and the new one."""
+    pairs = (f"{quote_table(schema, a)} TO {quote_table(schema, b)}" for schema, a, b in names)
+    return f"RENAME TABLE {', '.join(pairs)}"
+
+
+def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = False) -> str:
+    """Run the operator's command; return why it failed, empty where it did not."""
+    config = run.config
+    source, target = config.connection.address, config.there.address
+    told = MoveSwitching(
+        tables=[".".join(name) for name in tables], source=source, target=target, back=back
+    )
+    run.tell(told)
+    run.show("the command of --on-switch")
+    result = call(config.on_switch, told, seconds=config.switch_timeout)
+    run.show("")
+    return ": ".join([result.why, *result.lines[:1]]) if result.trouble else ""
+
+
+def note_switched(session: SqlSession, tables: Sequence[Name]) -> None:
+    """Note that the operator's command has run."""
+    home = CheckpointTable(*home_of(tables))
+    note = home.read(session, MoveNote)
+    if note is not None:
+        home.write(session, replace(note, switched=True))
+
+
+def switch_and_note(run: MoveRun, switch: Switch) -> CutoverResult:
+    """Make the switch; may be called again after :class:`HeldBack`."""
+    try:
+        result = switch.run()
+    finally:
+        if not run.may_be_swapped:
+            _note_not_begun(run, switch)
+    run.note(Swapped(result))
+    return result
+
+
+def _note_not_begun(run: MoveRun, switch: Switch) -> None:
+    """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
+    for there in (True, False):
+        with contextlib.suppress(ServerFault), run.session("cleanup", there=there) as session:
+            for table in switch.tables:
+                if read_proofs(session, *table).swap_begun:
+                    note_proofs(session, *table, swap_begun=False)
