@@ -45,7 +45,7 @@ class Checkpoints:
         self._base = record
         self._feed = feed
         self._pairs = {pair.source_name: pair for pair in pairs}
-        self._settled_at = self._position = ""
+        self._settled_at = self._position = self._behind = ""
         self._ended = False
         self._writer = self._writer_to(run.config.connection)
         run.closing("the checkpoint", self._last)
@@ -89,6 +89,14 @@ class Checkpoints:
             return False
         return True
 
+    def go_on_behind(self, position: str) -> bool:
+        """Note a later place to go on from, which the feed has not reached; return as :meth:`note`.
+
+        Everything before it is applied.
+        """
+        self._behind = position
+        return self.note()
+
     def end(self) -> None:
         """Write nothing more: the tables are swapped."""
         self._ended = True
@@ -126,7 +134,7 @@ class Checkpoints:
     def take(self) -> CheckpointRecord:
         """Return the current record; any thread may ask. No I/O, but for what was rebuilt."""
         state, base = self._run.state, self._base
-        position = self._feed.position() or base.position
+        position = self._behind or self._feed.position() or base.position
         try:
             for pair in self._pairs.values():
                 pair.tables.take_over()

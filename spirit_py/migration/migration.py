@@ -85,6 +85,7 @@ class OneServer:
         pairs: Sequence[CopiedPair],
         altered: Mapping[Name, AlterStatement],
         gate: SwapGate,
+        _checkpoints: Checkpoints,
     ) -> Callable[[], CutoverResult]:
         """Return what swaps the tables; it may be called again after :class:`HeldBack`."""
         return partial(swap_in_new_tables, run, plan_swap(run, pairs, altered, gate))
@@ -305,7 +306,7 @@ def _swap(
         deferral.create()
         checkpoints.sentinel_created()
     altered = {(context.schema, context.table): context.statement for context in new.contexts}
-    swap = new.way.swap(run, pairs, altered, deferral)
+    swap = new.way.swap(run, pairs, altered, deferral, checkpoints)
     while True:
         deferral.pass_when_free()
         for pair in pairs:

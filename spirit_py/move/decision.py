@@ -10,7 +10,7 @@ a record that cannot be read                    refused
 no record                                       afresh
 another command's record, with copied rows      afresh, if the operator agrees
 another server than the record's, on any side   refused
-all tables are moved, and all is done           refused: what is left is the operator's
+all tables are out of the way, all is done      refused: what is left is the operator's
 all tables are moved                            goes on after the switch
 some tables are neither here nor moved          refused
 stopped before the feed ran                     afresh
@@ -105,7 +105,13 @@ def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
         return _elsewhere("target", found.note.target, found.target_uuid)
     standings = {table.standing for table in found.tables}
     if standings == {Standing.MOVED}:
-        return _after_the_switch(found, record)
+        return Resume(record=record, reason="the tables are on the target already", cleanup=True)
+    if all(one.away and one.old_table and one.old_table.finished for one in found.tables):
+        names = ", ".join(f"{table.schema}.{table.names.moved}" for table in found.tables)
+        return Refuse(
+            reason=f"the tables are moved already; {names} is kept on the source",
+            hint="spirit-py cleanup --drop-old drops it when it is not needed",
+        )
     if standings != {Standing.HERE}:
         listed = "; ".join(f"{table} {table.standing.value}" for table in found.tables)
         return Refuse(
@@ -136,17 +142,6 @@ def _elsewhere(side: str, noted: str, seen: str) -> Refuse:
         hint=f"give the address of the {side} with which it was begun; where that is gone for good,"
         " drop what is left with spirit-py cleanup, on both servers, and start again",
     )
-
-
-def _after_the_switch(found: MoveFound, record: CheckpointRecord) -> Decision:
-    noted = [table.old_table for table in found.tables]
-    if all(one is not None and one.finished for one in noted):
-        names = ", ".join(f"{table.schema}.{table.names.moved}" for table in found.tables)
-        return Refuse(
-            reason=f"the tables are moved already; {names} is kept on the source",
-            hint="spirit-py cleanup --drop-old drops it when it is not needed",
-        )
-    return Resume(record=record, reason="the tables are on the target already", cleanup=True)
 
 
 def _before_the_switch(found: MoveFound, record: CheckpointRecord, max_age: float) -> Decision:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from spirit_py.copier.task import JoinCopy
     from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.events.event import Gate
+    from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.migration import Contexts
     from spirit_py.migration.run import Run
@@ -90,10 +91,11 @@ class Across(OneServer):
         pairs: Sequence[CopiedPair],
         altered: Mapping[Name, AlterStatement],
         gate: SwapGate,
+        checkpoints: Checkpoints,
     ) -> Callable[[], CutoverResult]:
         """Return what switches over to the target."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        switch = Switch(run, pairs, altered, gate)
+        switch = Switch(run, pairs, altered, gate, checkpoints)
         run.swap_with(switch)
         return partial(switch_and_note, run, switch)
 
@@ -138,7 +140,7 @@ def _begin(run: MoveRun, session: Session, there: Session, contexts: Contexts) -
     uuid = str(there.value("SELECT @@GLOBAL.server_uuid"))
     statement = statement_of_move(uuid, contexts)
     record = first_record(session, statement, sources, contexts[0].facts.uuid, run.config)
-    run.stack.push(partial(leave, run, list(sources)))
+    run.stack.push(partial(leave, run, list(sources), taken_over=False))
     create_checkpoint_tables(session, record)
     CheckpointTable(*record.home).write(session, MoveNote(target=uuid))
     begin_control(run, session, record)
@@ -154,7 +156,8 @@ def _resume(
 ) -> NewTables:
     begin_engines(run, contexts)
     traffic = traffic_now(session)
-    run.stack.push(partial(leave, run, [table.name for table in record.tables]))
+    tables = [table.name for table in record.tables]
+    run.stack.push(partial(leave, run, tables, taken_over=True))
     run.note(PlainFact.RECORD_STAYS)
     contexts = evaluated_at(contexts, record.started_at)
     mappings = tuple(take_over(there, context) for context in contexts)

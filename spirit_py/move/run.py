@@ -94,14 +94,22 @@ def put_back(there: SqlSession, tables: Iterable[Name]) -> None:
 
 
 def leave(
-    run: MoveRun, tables: Sequence[Name], _kind: object, error: BaseException | None, _trace: object
+    run: MoveRun,
+    tables: Sequence[Name],
+    _kind: object,
+    error: BaseException | None,
+    _trace: object,
+    *,
+    taken_over: bool,
 ) -> None:
     """Keep what the next run can resume, otherwise drop what was made on both servers.
 
-    A failure here is reported, and hides no earlier error.
+    A failure here is reported, and hides no earlier error. After a refusal, what was ``taken_over``
+    from an earlier run stays.
     """
     run.note(PlainFact.TEARDOWN_BEGUN)
-    if run.may_be_swapped or isinstance(error, (errors.OutcomeUnknown, errors.Refusal)):
+    kept = (errors.OutcomeUnknown, errors.Refusal) if taken_over else errors.OutcomeUnknown
+    if run.may_be_swapped or isinstance(error, kept):
         return
     if to_be_resumed(run, error):
         run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs
-from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, home_of
+from spirit_py.checkpoint.record import MoveNote, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
+    from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.move.run import MoveRun
     from spirit_py.mysql.session import Session
@@ -113,8 +114,10 @@ class Switch:
         pairs: Sequence[CopiedPair],
         altered: Mapping[Name, AlterStatement],
         gate: SwapGate,
+        checkpoints: Checkpoints,
     ) -> None:
         self._run, self._pairs, self._gate = run, pairs, gate
+        self._checkpoints = checkpoints
         self._feed = pairs[0].feed
         self._altered = altered
         self._swaps = [Swap.of(p.mapping, MOVED.swapped_out(p.mapping.source.name)) for p in pairs]
@@ -438,13 +441,13 @@ class Switch:
             with sides.here.kept_alive(longest), sides.there.kept_alive(longest):
                 why = run_switch_command(self._run, self.tables)
             if why:
-                self._undo(sides, watcher, why)
+                self._undo(sides, why)
         points.reach("switch.commanded")
         # A command that has run is not run again, if this can be written.
         with contextlib.suppress(ServerFault):
             note_switched(watcher, self.tables)
 
-    def _undo(self, sides: _Sides, watcher: Session, why: str) -> None:
+    def _undo(self, sides: _Sides, why: str) -> None:
         try:
             sides.lock_there.verify()
         except CutoverFailure as lost:
@@ -460,8 +463,7 @@ class Switch:
             sides.here.execute(back)
             points.reach("switch.undone")
             # A feed that goes on begins after both RENAMEs, which would end it.
-            place = self._feed.position_here(sides.here)
-            self._note_place(watcher, place)
+            self._checkpoints.go_on_behind(self._feed.position_here(sides.here))
             sides.there.execute(away)
         except ServerFault as fault:
             raise OutcomeUnknown(
@@ -475,12 +477,6 @@ class Switch:
             " again, and unlocked",
             hint="see why it failed, and run the same command again: it resumes",
         )
-
-    def _note_place(self, watcher: Session, place: str) -> None:
-        home = CheckpointTable(*home_of(self.tables))
-        record = home.read(watcher, CheckpointRecord)
-        if record is not None and place:
-            home.write(watcher, replace(record, position=place, settled_at=""))
 
     def _release(self, sides: _Sides) -> None:
         """Release both locks, after success and failure alike; safe to call again."""

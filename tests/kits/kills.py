@@ -124,6 +124,29 @@ MORE_OF_A_FLEET = (
     ("fleet.finished", 1),
     ("fleet.forgotten", 3),
 )
+#: Of a move to another server.
+FEW_OF_A_MOVE = (
+    ("chunk.committed", 3),
+    ("switch.locked", 1),
+    ("switch.arrived", 1),
+    ("switch.renamed", 1),
+    ("switch.commanded", 1),
+)
+MORE_OF_A_MOVE = (
+    ("checkpoint.created", 1),
+    ("create.built", 1),
+    ("create.done", 1),
+    ("feed.started", 1),
+    ("chunk.executing", 3),
+    ("chunk.part", 3),
+    ("feed.flushed", 1),
+    ("drain.begun", 1),
+    ("checksum.chunk", 1),
+    ("switch.begin", 1),
+    ("switch.lock", 1),
+    ("switch.unlocked", 1),
+    ("cleanup.checkpoint", 1),
+)
 #: Each point at which ``make kills`` kills.
 STRUCK = set(OF_A_REVISION) | {
     point
@@ -143,6 +166,8 @@ STRUCK = set(OF_A_REVISION) | {
         *MORE_OF_A_BATCH,
         *FEW_OF_A_FLEET,
         *MORE_OF_A_FLEET,
+        *FEW_OF_A_MOVE,
+        *MORE_OF_A_MOVE,
         *FEW_OF_A_WHOLE_REVISION,
         *MORE_OF_A_WHOLE_REVISION,
     )

@@ -1,0 +1,292 @@
+"""``spirit-py move``: tables go to another server while they are written."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import uuid
+
+import pytest
+
+from mysql_server import ServerOptions, running
+from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits import kills
+from tests.kits.moving import ALTER, ROWS, Application, TwoServers, await_held, fill
+from tests.kits.point_listener import PointListener
+from tests.kits.waiting import until
+
+
+@pytest.fixture(scope="module")
+def target(request):
+    """Another server, to which tables are moved."""
+    options = ServerOptions(durable=False, buffer_pool="64M")
+    with running(options, provider=request.config.stash[PROVIDER]) as made:
+        yield made
+
+
+@pytest.fixture
+def two(db, target, tmp_path):
+    """Two servers with a schema of the same name; the source has the table ``t``."""
+    there = Database(target, db.name)
+    fill(db)
+    try:
+        yield TwoServers(db, there, tmp_path)
+    finally:
+        left = there.close()
+    assert not left, left
+
+
+@pytest.fixture
+def listener(tmp_path):
+    """Listen to the points of a command."""
+    with PointListener(tmp_path / "points") as found:
+        yield found
+
+
+def assert_moved(two):
+    """The table is on the target, the source's is out of the way, and nothing else is left."""
+    assert two.tables(two.there) == ["t"]
+    assert two.tables(two.here) == ["_t_chkpnt", "_t_moved"]
+
+
+def assert_whole(two):
+    """Every row is there, with the new definition."""
+    found = two.there.query(
+        "SELECT COUNT(*), SUM(a = id * 3), SUM(b = CONCAT('row ', id)), SUM(z = 5) FROM t"
+    )
+    assert tuple(int(number) for number in found[0]) == (ROWS,) * 4
+
+
+def test_a_table_moves_under_writes(two):
+    """Its clients follow the switch, no write is lost, and nothing had to be repaired."""
+    with Application(two) as clients:
+        clients.wait_for(50)
+        report, events = two.move("--alter", ALTER)
+        clients.wait_for(50)
+    assert report["outcome"] == "done", report
+    clients.assert_kept(two.there)
+    assert (report["chunks_repaired"], report["differences_found"]) == (0, 0)
+    assert report["old_table"] == "_t_moved"
+    assert two.times_switched() == 1
+    (switching,) = [one for one in events if one["event"] == "move.switching"]
+    assert switching["tables"] == [f"{two.here.name}.t"]
+    assert_moved(two)
+    # The counter goes on where the source's was.
+    two.there.execute("INSERT INTO t (a) VALUES (1)")
+    assert two.there.query("SELECT MAX(id) FROM t")[0][0] >= ROWS + 1
+    again, _ = two.move("--alter", ALTER)
+    assert "moved already" in again["error"], again
+    two.cleanup(two.here, "t", "--drop-old")
+    assert two.tables(two.here) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_A_MOVE, kills.MORE_OF_A_MOVE), ids=str
+)
+def test_killed_it_goes_on(two, listener, point, nth):
+    """Killed anywhere, the same command ends with the table on the target, and every write."""
+    with Application(two, seed=nth) as clients:
+        clients.wait_for(20)
+        hold = listener.hold(point, nth)
+        process = two.start("--alter", ALTER, "--on-switch", two.switch, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        clients.wait_for(0)
+        report, _ = two.move("--alter", ALTER)
+        assert report["outcome"] == "done", report
+        clients.wait_for(20)
+    clients.assert_kept(two.there)
+    assert (report["chunks_repaired"], report["differences_found"]) == (0, 0)
+    assert two.times_switched() >= 1
+    assert_moved(two)
+
+
+def test_a_failed_command_takes_the_switch_back(two):
+    """Its failure renames the tables back; the same command goes on, and copies nothing twice."""
+    with Application(two) as clients:
+        report, _ = two.move("--alter", ALTER, "--on-switch", "echo no way >&2; exit 3")
+        assert report["error_code"] == "switch-failed", report
+        assert "no way" in report["error"]
+        assert two.tables(two.here) == ["_t_chkpnt", "t"]
+        assert two.tables(two.there) == ["_t_chkpnt", "_t_new"]
+        clients.wait_for(30)
+        report, events = two.move("--alter", ALTER)
+        assert report["outcome"] == "done", report
+        clients.wait_for(30)
+    assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
+    assert report["rows_copied"] == report["rows_copied_before"] >= ROWS
+    clients.assert_kept(two.there)
+    assert_moved(two)
+
+
+def test_a_command_that_takes_too_long_has_failed(two):
+    """It is ended after its time, and the tables are back."""
+    report, _ = two.move("--on-switch", "sleep 60", "--switch-timeout", "1")
+    assert report["error_code"] == "switch-failed", report
+    assert "longer than 1 s" in report["error"]
+    assert two.here.query("SELECT COUNT(*) FROM t") == [(ROWS,)]
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+
+
+def test_several_tables_of_several_schemas_move_at_once(two):
+    """All of them are switched by one command, at one moment."""
+    schema = f"u_{uuid.uuid4().hex[:12]}"
+    others = [Database(one.server, schema) for one in (two.here, two.there)]
+    try:
+        fill(others[0], "t")
+        fill(two.here, "v")
+        names = (f"{two.here.name}.%", f"{schema}.t")
+        report, events = two.move("--tables", names[0], "--tables", names[1])
+        assert report["outcome"] == "done", report
+        assert len([one for one in events if one["event"] == "move.switching"]) == 1
+        assert two.tables(two.there) == ["t", "v"]
+        assert two.tables(others[1]) == ["t"]
+        assert two.there.query("SELECT COUNT(*) FROM v") == [(ROWS,)]
+        # By the same pattern, although no such table is there any more.
+        report, _ = two.move("--tables", names[0], "--tables", names[1])
+        assert "moved already" in report["error"], report
+    finally:
+        for one in others:
+            one.close()
+
+
+def test_a_rehearsal_leaves_nothing(two):
+    """A dry run copies and compares, and drops what it has made on both servers."""
+    report, _ = two.move("--alter", ALTER, "--dry-run")
+    assert report["outcome"] == "rehearsed", report
+    assert report["rows_copied"] == ROWS
+    assert two.tables(two.here) == ["t"]
+    assert two.tables(two.there) == []
+    assert two.times_switched() == 0
+
+
+def test_it_waits_for_its_operator(two):
+    """With --defer-cutover a sentinel on the source holds the switch back."""
+    process = two.start("--on-switch", two.switch, "--defer-cutover")
+    until(lambda: "_t_snt" in two.tables(two.here), "the sentinel")
+    assert "t" in two.tables(two.here)
+    two.here.execute("DROP TABLE _t_snt")
+    report, _ = two.end(process)
+    assert report["outcome"] == "done", report
+    assert_moved(two)
+
+
+def test_interrupted_it_is_resumed(two, listener):
+    """SIGTERM leaves both sides for the same command."""
+    hold = listener.hold("chunk.committed", 3)
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    process.send_signal(signal.SIGTERM)
+    hold.release()
+    report, _ = two.end(process)
+    assert report["outcome"] == "interrupted", report
+    assert two.tables(two.there) == ["_t_chkpnt", "_t_new"]
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert report["rows_copied_before"] > 0
+    assert_moved(two)
+
+
+# -- what is proven
+
+
+def test_a_byte_that_another_wrote_on_the_target_is_found(two, listener):
+    """The comparison across the servers finds it: with --no-repair nothing is switched."""
+    hold = listener.hold("drain.begun")
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.there.execute("UPDATE _t_new SET b = CONCAT(b, '!') WHERE id = 77")
+    hold.release()
+    report, _ = two.end(process)
+    assert report["outcome"] == "failed", report
+    assert report["differences_found"] == 1
+    assert "t" in two.tables(two.here)
+    assert two.times_switched() == 0
+
+
+def test_such_a_byte_is_repaired(two, listener):
+    """Without --no-repair the row is read again on the source."""
+    hold = listener.hold("drain.begun")
+    words = [one for one in two.words("--on-switch", two.switch) if one != "--no-repair"]
+    two.words = lambda *_, **__: words
+    process = two.start(listener=listener)
+    await_held(process, hold)
+    two.there.execute("UPDATE _t_new SET b = CONCAT(b, '!') WHERE id = 77")
+    two.there.execute("DELETE FROM _t_new WHERE id = 78")
+    two.there.execute("INSERT INTO _t_new (id, a, b) VALUES (99999, 1, 'x')")
+    hold.release()
+    report, _ = two.end(process)
+    assert report["outcome"] == "done", report
+    assert report["differences_found"] == 3
+    assert two.there.query("SELECT COUNT(*), SUM(b = CONCAT('row ', id)) FROM t") == [(ROWS, ROWS)]
+
+
+def test_another_table_on_the_target_is_not_switched_to(two, listener):
+    """A new table that was replaced after the comparison is noticed under the lock (R25)."""
+    hold = listener.hold("switch.begin")
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.there.execute("CREATE TABLE other LIKE _t_new")
+    two.there.execute("RENAME TABLE _t_new TO gone, other TO _t_new")
+    hold.release()
+    report, _ = two.end(process)
+    assert report["outcome"] != "done", report
+    assert "t" in two.tables(two.here)
+    assert two.times_switched() == 0
+    # A stranger's table stays; what proves ours went with the checkpoint.
+    assert set(two.tables(two.there)) >= {"_t_new", "gone"}
+
+
+def test_a_value_that_does_not_fit_is_named(two):
+    """The row is named; the source stays as it is."""
+    two.here.execute("UPDATE t SET a = 300 WHERE id = 1234")
+    report, _ = two.move("--alter", "MODIFY a TINYINT UNSIGNED")
+    assert report["error_code"] == "value-lost", report
+    assert "t" in two.tables(two.here)
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("where", "before", "more", "said"),
+    [
+        ("here", "CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES t (id))", (), "foreign key"),
+        ("here", "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1", (), "trigger"),
+        ("there", "CREATE TABLE t (id INT)", (), "no move has made"),
+        ("there", "CREATE TABLE _t_new (id INT)", (), "no move has made"),
+        ("here", "CREATE TABLE _t_moved (id INT)", (), "no move has made"),
+        ("there", "CREATE TABLE _t_chkpnt (id INT)", (), "no table of this program"),
+        ("here", "DO 0", ("--alter", "MODIFY id VARCHAR(20)"), "no key identifies"),
+        ("here", "DO 0", ("--tables", "nowhere.t"), "matches no table"),
+        ("here", "DO 0", ("--alter", "ADD COLUMN"), ""),
+    ],
+    ids=["foreign-key", "trigger", "taken", "new", "moved", "checkpoint", "key", "none", "syntax"],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(two, where, before, more, said):
+    """Nothing is written, or what was is dropped again."""
+    db = getattr(two, where)
+    db.execute(before)
+    there = two.tables(two.there)
+    report, _ = two.move(*more)
+    assert report["exit_code"] == 2, report
+    assert said in f"{report['error']} {report['details']}".lower(), report
+    assert two.tables(two.there) == there
+    assert "_t_chkpnt" not in two.tables(two.here)
+
+
+def test_the_same_server_is_no_target(two):
+    """It would be a RENAME."""
+    server = two.here.server
+    words = two.words("--target-host", f"{server.host}:{server.port}")
+    done = subprocess.run(
+        [*words, "--target-user", server.user],
+        env={"SPIRIT_PY_PASSWORD": server.password, "SPIRIT_PY_TARGET_PASSWORD": server.password,
+             "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "the source" in done.stderr

@@ -1,0 +1,215 @@
+"""Two servers, an application that follows the switch, and ``spirit-py move`` between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+import MySQLdb
+
+from spirit_py import points
+from tests.fixtures.mysql import Database, connect
+from tests.kits.command import MINUTE, environment
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kits.point_listener import Hold, PointListener
+
+ROWS = 2000
+ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
+#: What a client gets on the server that the table has left, or not reached.
+GONE = 1146
+_LOST = {1053, 1927, 2002, 2003, 2006, 2013, 4031}
+
+
+def fill(db: Database, table: str = "t", rows: int = ROWS) -> None:
+    """Create a table with rows of computable content."""
+    db.execute(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(50))")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        f"INSERT INTO {table} WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        f" WHERE i < {rows}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
+    )
+
+
+class TwoServers:
+    """A schema of one name on two servers, and commands that move tables between them."""
+
+    def __init__(self, here: Database, there: Database, folder: Path) -> None:
+        self.here, self.there, self.folder = here, there, folder
+        self.report = folder / "report.json"
+        #: The application's own configuration: which server it uses.
+        self.where = folder / "where"
+        self.where.write_text("here")
+        self.switched = folder / "switched"
+
+    @property
+    def switch(self) -> str:
+        """The operator's command: it tells the application to use the target, and says so."""
+        return f"echo there > {self.where}; echo x >> {self.switched}"
+
+    def words(self, *more: str, hooks: str = "small-chunks") -> list[str]:
+        """Return the words of a move of the table ``t``."""
+        server, other = self.here.server, self.there.server
+        tables = () if "--tables" in more else ("--tables", f"{self.here.name}.t")
+        program = ("tests.faults.hooks", hooks) if hooks else ("spirit_py",)
+        return [
+            *(sys.executable, "-m", *program, "move", "--log-format", "json"),
+            *("--host", f"{server.host}:{server.port}", "--user", server.user),
+            *("--target-host", f"{other.host}:{other.port}", "--target-user", other.user),
+            *("--report-json", str(self.report), "--threads", "2", "--no-repair", *tables, *more),
+        ]
+
+    def start(self, *more: str, listener: PointListener | None = None) -> subprocess.Popen[str]:
+        """Start ``spirit-py move``."""
+        given = {"SPIRIT_PY_TARGET_PASSWORD": self.there.server.password}
+        if listener is not None:
+            given[points.VARIABLE] = str(listener.path)
+        return subprocess.Popen(
+            self.words(*more),
+            env=environment(self.here, **given),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self, process: subprocess.Popen[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Wait for the end of a command; return its report, and its events."""
+        _, said = process.communicate(timeout=4 * MINUTE)
+        events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        assert self.report.exists(), said
+        report: dict[str, Any] = json.loads(self.report.read_text())
+        assert report["exit_code"] == process.returncode, said
+        return report, events
+
+    def move(self, *more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Run ``spirit-py move`` with the operator's command."""
+        self.report.unlink(missing_ok=True)
+        return self.end(self.start("--on-switch", self.switch, *more))
+
+    def cleanup(self, db: Database, table: str = "t", *more: str) -> str:
+        """Run ``spirit-py cleanup`` on one of the servers; return what it said."""
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "spirit_py", "cleanup", "--yes", *more),
+                *("--host", f"{db.server.host}:{db.server.port}", "--user", db.server.user),
+                *("--database", db.name, "--table", table),
+            ],
+            env={**os.environ, "SPIRIT_PY_PASSWORD": db.server.password},
+            capture_output=True,
+            text=True,
+            timeout=MINUTE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def times_switched(self) -> int:
+        """Count how often the operator's command has run."""
+        return self.switched.read_text().count("x") if self.switched.exists() else 0
+
+    def tables(self, db: Database) -> list[str]:
+        """Return the tables of one of the schemas."""
+        return sorted(str(row[0]) for row in db.query("SHOW TABLES"))
+
+
+def await_held(process: subprocess.Popen[str], hold: Hold) -> None:
+    """Wait until a process is held at a point."""
+    deadline = time.monotonic() + 2 * MINUTE
+    while not hold.held.wait(0.02):
+        assert process.poll() is None, f"ended before {hold.point}: {process.communicate()[1]}"
+        assert time.monotonic() < deadline, f"never reached {hold.point}"
+
+
+class Application:
+    """Clients that write rows of their own, on the server that the application's file names.
+
+    Each notes what it has written, and nothing else; a write whose answer was lost is made again.
+    """
+
+    def __init__(self, two: TwoServers, *, clients: int = 3, seed: int = 1) -> None:
+        self._two = two
+        self._stop = threading.Event()
+        #: What each row of the clients must be; None for a row that was deleted.
+        self.journal: dict[int, str | None] = {}
+        self.errors: list[str] = []
+        self.refused = 0
+        self._threads = [
+            threading.Thread(
+                target=self._run, args=(number, clients, seed), name=f"client-{number}"
+            )
+            for number in range(clients)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(MINUTE)
+        assert not any(thread.is_alive() for thread in self._threads), "a client hangs"
+
+    def _run(self, number: int, clients: int, seed: int) -> None:
+        dice, session = random.Random(f"{seed} {number}"), None
+        used = ""
+        turn = 0
+        while not self._stop.wait(0.002):
+            key = dice.randrange(1 + number, ROWS + 500, clients)
+            turn += 1
+            value = None if dice.random() < 0.2 else f"{number}:{turn}"
+            while not self._stop.is_set():
+                try:
+                    where = self._two.where.read_text().strip()
+                    if session is None or where != used:
+                        session, used = self._session(where), where
+                    self._write(session, key, value)
+                    self.journal[key] = value
+                    break
+                except MySQLdb.Error as error:
+                    code = int(error.args[0])
+                    session = None
+                    if code != GONE and code not in _LOST:
+                        self.errors.append(repr(error))
+                        return
+                    self.refused += 1
+                    self._stop.wait(0.02)
+
+    def _session(self, where: str) -> Any:
+        db = self._two.here if where == "here" else self._two.there
+        return connect(db.server, db=db.name)
+
+    @staticmethod
+    def _write(session: Any, key: int, value: str | None) -> None:
+        with session.cursor() as cursor:
+            if value is None:
+                cursor.execute("DELETE FROM t WHERE id = %s", (key,))
+            else:
+                cursor.execute(
+                    "INSERT INTO t (id, a, b) VALUES (%s, 1, %s) ON DUPLICATE KEY UPDATE b = %s",
+                    (key, value, value),
+                )
+
+    def wait_for(self, writes: int) -> None:
+        """Wait until so many further rows were written."""
+        goal = len(self.journal) + writes
+        until(lambda: len(self.journal) >= goal or self.errors, f"{writes} writes")
+
+    def assert_kept(self, db: Database) -> None:
+        """Every row is as its client wrote it last, and no other row has changed."""
+        assert not self.errors, self.errors
+        found = {int(key): str(text) for key, text in db.query("SELECT id, b FROM t")}
+        expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, ROWS + 1)}
+        expected |= self.journal
+        wanted = {key: text for key, text in expected.items() if text is not None}
+        assert found == wanted, sorted(found.items() ^ wanted.items())[:5]
