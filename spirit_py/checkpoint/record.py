@@ -235,7 +235,10 @@ ENDED: Final = "ended"
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseTable(OfTable):
-    """One table whose old one follows it; ``undone``: the new table's name in the swap back."""
+    """One table whose old one follows it; ``undone``: the new table's name in the swap back.
+
+    After a move the table is on another server, and the old one has the name of one moved away.
+    """
 
     old: str
     undone: str
@@ -246,7 +249,7 @@ class ReverseTable(OfTable):
 
     def __post_init__(self) -> None:
         require_names(self.schema, self.table)
-        if (self.old, self.undone) != (self.names.old, self.names.undone):
+        if self.old not in {self.names.old, self.names.moved} or self.undone != self.names.undone:
             raise ValueError(f"{self.old} and {self.undone} are not the tables of {self.table}")
 
 

@@ -25,7 +25,7 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 #: What ``migrate`` has, and a move does not.
 _NOT_ASKED: Final = {
-    **dict.fromkeys(("archive_by", "archive_to", "keep", "keep_old_current", "native"), None),
+    **dict.fromkeys(("archive_by", "archive_to", "keep", "native"), None),
     **dict.fromkeys(("no_shortcut", "on_replica", "tag_own_writes"), False),
 }
 

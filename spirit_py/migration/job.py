@@ -6,9 +6,10 @@ One ExitStack closes everything in reverse order; a failing step never hides an 
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import Warned
@@ -119,6 +120,17 @@ class Job:
                 self.stack.enter_context(lock)
         # After the locks, so that no task runs any more when they are given back.
         self.closing("Spark", self.engines.stop)
+
+    def facing_back(self) -> Self:
+        """Return the same work as the other server sees it: that of the new tables is the source's.
+
+        What happens is told to the same state.
+        """
+        back = copy.copy(self)
+        back.config = replace(
+            self.config, connection=self.config.there, target=self.config.connection
+        )
+        return back
 
     # -- sessions
 

@@ -30,6 +30,7 @@ from spirit_py.migration.reverse.phase import (
     WayBack,
     begin_reverse,
     carry_on_reverse,
+    keeper_here,
     plan_way_back,
     run_reverse,
 )
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import IndexPlan
+    from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.migration.throttling import SeenTraffic
@@ -89,6 +91,14 @@ class OneServer:
     ) -> Callable[[], CutoverResult]:
         """Return what swaps the tables; it may be called again after :class:`HeldBack`."""
         return partial(swap_in_new_tables, run, plan_swap(run, pairs, altered, gate))
+
+    def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
+        """Return what lets the old tables follow."""
+        return keeper_here(run, record)
+
+    def way_back(self, run: Run, table: Name) -> WayBack | None:
+        """Return what swaps back while the old tables are kept, and nothing follows."""
+        return WayBack.of(run, table)
 
 
 @dataclass(frozen=True)
@@ -238,10 +248,10 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     checkpoints.end()
     feed.close()
     if new.reverse is not None and follows:
-        reverted = run_reverse(run, record)
+        reverted = run_reverse(run, record, new.way.keeper)
     if not reverted:
         archive_old_tables(run, names, new.record)
-        back = partial(WayBack.of, run, names[0])
+        back = partial(new.way.way_back, run, names[0])
         settle_old_tables(run, names, back, new.way.direction)
 
 

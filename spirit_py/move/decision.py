@@ -10,6 +10,7 @@ a record that cannot be read                    refused
 no record                                       afresh
 another command's record, with copied rows      afresh, if the operator agrees
 another server than the record's, on any side   refused
+reverse replication, or a revert                goes on after the switch
 all tables are out of the way, all is done      refused: what is left is the operator's
 all tables are moved                            goes on after the switch
 some tables are neither here nor moved          refused
@@ -33,7 +34,7 @@ from spirit_py.table.names import OfTable
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
-    from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer
+    from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer, ReverseRecord
 
 Decision: TypeAlias = Afresh | Resume | Refuse
 STATEMENT: str = "MOVE TO"
@@ -53,7 +54,8 @@ class TableSeen(OfTable):
     """What the two servers show of a table.
 
     Of the source: its table under its own name (``here``) or out of the way (``away``), as noted;
-    of the target: the new table under its auxiliary name (``new``) or its own (``arrived``).
+    of the target: the new table under its auxiliary name (``new``), its own (``arrived``), or that
+    which a revert gives it (``undone``).
     ``changed``: which definition is not the noted one; empty for none.
     """
 
@@ -61,6 +63,7 @@ class TableSeen(OfTable):
     away: bool = False
     new: bool = False
     arrived: bool = False
+    undone: bool = False
     changed: str = ""
     old_table: OldTableRecord | None = None
 
@@ -79,6 +82,7 @@ class MoveFound:
     record: CheckpointRecord | Pointer | None = None
     unreadable: str = ""
     note: MoveNote | None = None
+    reverse: ReverseRecord | None = None
     source_uuid: str = ""
     target_uuid: str = ""
     tables: tuple[TableSeen, ...] = ()
@@ -103,6 +107,12 @@ def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
         return _elsewhere("source", record.server_uuid, found.source_uuid)
     if found.note is not None and found.note.target != found.target_uuid:
         return _elsewhere("target", found.note.target, found.target_uuid)
+    if found.reverse is not None and all(
+        table.arrived or (table.here and table.undone) for table in found.tables
+    ):
+        # Also where a revert was made, or ended between its two RENAMEs.
+        reason = f"reverse replication of {found.reverse.names}"
+        return Resume(record=record, reason=reason, cleanup=True)
     standings = {table.standing for table in found.tables}
     if standings == {Standing.MOVED}:
         return Resume(record=record, reason="the tables are on the target already", cleanup=True)

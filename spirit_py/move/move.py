@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Resume
-from spirit_py.checkpoint.proofs import shape_digest
+from spirit_py.checkpoint.proofs import noted_proof, shape_digest
 from spirit_py.checkpoint.record import MoveNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
@@ -17,6 +17,7 @@ from spirit_py.checkpoint.writer import (
     with_new_tables,
 )
 from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
 from spirit_py.migration.control.listener import begin_control
@@ -29,39 +30,52 @@ from spirit_py.migration.migration import (
     copy_and_swap,
     evaluated_at,
 )
+from spirit_py.migration.reverse.phase import carry_on_reverse
 from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
-from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
+from spirit_py.move.back import KeeperApart, plan_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross
 from spirit_py.move.opening import open_move, statement_of_move
-from spirit_py.move.run import MoveRun, create_there, drop_all, forget_there, leave, take_over
+from spirit_py.move.run import (
+    MoveRun,
+    create_there,
+    drop_all,
+    forget_there,
+    leave,
+    put_back,
+    take_over,
+)
 from spirit_py.move.switch import (
-    Switch,
     SwitchFailed,
+    moving_switch,
     note_switched,
     run_switch_command,
     switch_and_note,
 )
 from spirit_py.mysql.faults import connection_refusal
+from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.phases import Phase
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.reporters import Reporters
+from spirit_py.table.names import moving
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.applier.applier import SqlApplier
-    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checkpoint.record import CheckpointRecord, ReverseRecord
     from spirit_py.config import MigrationConfig, MoveConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.contracts import Reporter, SqlSession
     from spirit_py.copier.task import JoinCopy
     from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.events.event import Gate
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.migration import Contexts
+    from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.migration.run import Run
     from spirit_py.migration.throttling import SeenTraffic
     from spirit_py.mysql.session import Session
@@ -95,9 +109,17 @@ class Across(OneServer):
     ) -> Callable[[], CutoverResult]:
         """Return what switches over to the target."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        switch = Switch(run, pairs, altered, gate, checkpoints)
+        switch = moving_switch(run, pairs, altered, gate, checkpoints)
         run.swap_with(switch)
         return partial(switch_and_note, run, switch)
+
+    def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
+        """Return what lets the source's tables follow."""
+        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
+        return KeeperApart(run, record)
+
+    def way_back(self, _run: Run, _table: Name) -> None:
+        """Return None: without reverse replication there is none."""
 
 
 def run_move(run: MoveRun) -> None:
@@ -148,7 +170,7 @@ def _begin(run: MoveRun, session: Session, there: Session, contexts: Contexts) -
     mappings = tuple(create_there(run, there, context) for context in contexts)
     _require_aligned(mappings)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
-    return _new_tables(contexts, mappings, with_new_tables(record, targets), traffic)
+    return _new_tables(run, contexts, mappings, with_new_tables(record, targets), traffic)
 
 
 def _resume(
@@ -162,10 +184,11 @@ def _resume(
     contexts = evaluated_at(contexts, record.started_at)
     mappings = tuple(take_over(there, context) for context in contexts)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
-    return _new_tables(contexts, mappings, record, traffic)
+    return _new_tables(run, contexts, mappings, record, traffic)
 
 
 def _new_tables(
+    run: MoveRun,
     contexts: Contexts,
     mappings: tuple[TableMapping, ...],
     record: CheckpointRecord,
@@ -174,7 +197,8 @@ def _new_tables(
     plans = tuple(
         IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in mappings
     )
-    return NewTables(contexts, mappings, record, plans, traffic, None, Across())
+    reverse = plan_back(run, contexts, mappings)
+    return NewTables(contexts, mappings, record, plans, traffic, reverse, Across())
 
 
 def _require_aligned(mappings: Iterable[TableMapping]) -> None:
@@ -191,6 +215,8 @@ def _require_aligned(mappings: Iterable[TableMapping]) -> None:
 def _finish(run: MoveRun, record: CheckpointRecord) -> None:
     """Do what is left to do after the switch of an earlier run."""
     tables = [table.name for table in record.tables]
+    # A revert ended between its two RENAMEs: nobody was sent back.
+    run.step("move", partial(_put_back_half, run=run, tables=tables))
     note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
     if run.config.on_switch and not (note and note.switched):
         if why := run_switch_command(run, tables):
@@ -202,8 +228,17 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
         run.step("move", partial(note_switched, tables=tables))
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
-    settle_old_tables(run, tables, lambda: None, MOVED)
+    with run.session("keep") as session:
+        reverted = carry_on_reverse(run, session, tables[0], Across().keeper)
+    if not reverted:
+        settle_old_tables(run, tables, lambda: None, MOVED)
     forget_there(run, tables)
+
+
+def _put_back_half(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
+    with run.session("move", there=True) as there:
+        half = [name for name in tables if is_one_of(there, *name, noted_proof(there, name, "new"))]
+    put_back(session, [replace(moving(name), new=moving(name).old) for name in half], BACK)
 
 
 def move(

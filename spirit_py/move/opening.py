@@ -13,7 +13,7 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.checkpoint.examination import old_table_of, runs_seen
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
-from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, home_of
+from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, ReverseRecord, home_of
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
@@ -28,10 +28,11 @@ from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import existing_tables
-from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.mysql.tables.identity import NOTHING, is_one_of
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.checks.server_settings import server_settings
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import like_regex, quote_table
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _ON_TARGET: Final = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX")
 _ON_SCHEMA: Final = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
+_TO_FOLLOW: Final = ("REPLICATION SLAVE", "REPLICATION CLIENT")
 _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 _SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 #: What is the same for both servers, or names and values mean something else.
@@ -188,10 +190,11 @@ def look(session: SqlSession, there: SqlSession, run: MoveRun, tables: list[Name
     home = CheckpointTable(*home_of(tables))
     uuid = "SELECT @@GLOBAL.server_uuid"
     uuids = str(session.query(uuid)[0][0]), str(there.query(uuid)[0][0])
-    unreadable, note, record = "", None, None
+    unreadable, note, record, reverse = "", None, None, None
     try:
         record = home.read_record(session)
         note = home.read(session, MoveNote)
+        reverse = home.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
         unreadable = str(error)
     progress = record if isinstance(record, CheckpointRecord) else None
@@ -206,6 +209,7 @@ def look(session: SqlSession, there: SqlSession, run: MoveRun, tables: list[Name
         record=record,
         unreadable=unreadable,
         note=note,
+        reverse=reverse,
         source_uuid=uuids[0],
         target_uuid=uuids[1],
         tables=tuple(_seen(session, there, name, progress) for name in tables),
@@ -226,6 +230,7 @@ def _seen(
         away=is_one_of(session, schema, names.moved, source),
         new=is_one_of(there, schema, names.new, new),
         arrived=is_one_of(there, schema, table, new),
+        undone=is_one_of(there, schema, names.undone, new),
         old_table=old_table_of(session, name),
     )
     progress = record.find(name) if record is not None else None
@@ -265,13 +270,7 @@ def _findings(
                 f"{name} is {facts.text(name)} on the target, and {own.text(name)} on the source",
                 "name a server with the same setting",
             )
-    for one, other, which in ((session, facts.uuid, "source"), (there, own.uuid, "target")):
-        if other in {channel.source_uuid for channel in channels(one)}:
-            yield refuse(
-                f"the {which} is a replica of the other server: a table that is made or renamed on"
-                " one would reach the other by replication",
-                "name servers that do not replicate from each other",
-            )
+    yield from _about_replication(session, there, (own.uuid, facts.uuid))
     size = sum(sum(likely_sizes(one.found)) for one in contexts if one.found is not None)
     room = free_bytes(facts)
     if room is not None and room < size:
@@ -280,9 +279,37 @@ def _findings(
             "free disk space",
             code=ErrorCode.NO_DISK_SPACE,
         )
+    if contexts[0].config.keep_old_current:
+        target = replace(contexts[0], session=there, facts=facts, grants=read_grants(there))
+        yield from _about_following(target)
     yield warn("users, grants, views, events and routines are not moved")
     for context in contexts:
         yield from _about_table(context, session, there)
+
+
+def _about_replication(
+    session: SqlSession, there: SqlSession, uuids: tuple[str, str]
+) -> Iterator[Finding]:
+    for one, other, which in ((session, uuids[1], "source"), (there, uuids[0], "target")):
+        if other in {channel.source_uuid for channel in channels(one)}:
+            yield refuse(
+                f"the {which} is a replica of the other server: a table that is made or renamed on"
+                " one would reach the other by replication",
+                "name servers that do not replicate from each other",
+            )
+
+
+def _about_following(target: PreflightContext) -> Iterator[Finding]:
+    """Yield why the target's tables could not be followed, for --keep-old-current."""
+    for finding in server_settings(target):
+        yield replace(finding, cause=f"on the target, {finding.cause}")
+    if missing := target.grants.missing(_TO_FOLLOW):
+        yield refuse(
+            f"account {target.grants.account} lacks {', '.join(missing)} on the target, which"
+            " --keep-old-current needs",
+            target.grants.grant(missing),
+            code=ErrorCode.MISSING_PRIVILEGES,
+        )
 
 
 def _about_table(
@@ -331,6 +358,8 @@ def _about_table(
     yield from _taken(schema, there, (table, names.new), read_proofs(there, schema, table).new)
     source = read_proofs(session, schema, table).source
     yield from _taken(schema, session, (names.moved,), source)
+    if context.config.keep_old_current:
+        yield from _taken(schema, there, (names.undone,), NOTHING)
     checkpoint = CheckpointTable(schema, table)
     if checkpoint.exists(there) and not checkpoint.is_ours(there):
         yield refuse(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from spirit_py import errors
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
-from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, read_proofs
+from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.migration.auxiliary import to_be_resumed
 from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.run import Run
+from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
@@ -21,18 +22,19 @@ from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, create_apart
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 from spirit_py.sql import quote_table
-from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.names import AuxiliaryNames, moving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spirit_py.config import MoveConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.new_table import Making
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.names import Name
+    from spirit_py.table.names import Name, Swap
 
 
 class MoveRun(Run):
@@ -69,7 +71,7 @@ def create_there(run: MoveRun, there: Session, context: PreflightContext) -> Tab
 
 def take_over(there: Session, context: PreflightContext) -> TableMapping:
     """Return the mapping to a new table of an earlier run, once that has its auxiliary name."""
-    put_back(there, [(context.schema, context.table)])
+    put_back(there, [moving((context.schema, context.table))], MOVED)
     drop_guard_columns(there, context.schema, context.names.new)
     target = read_table(there, context.schema, context.names.new)
     if target is None:
@@ -81,16 +83,16 @@ def take_over(there: Session, context: PreflightContext) -> TableMapping:
     return replace(mapping_of(context, target), apart=True)
 
 
-def put_back(there: SqlSession, tables: Iterable[Name]) -> None:
-    """Rename new tables that have their own names to the auxiliary ones; only proven ones (R24).
+def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -> None:
+    """Rename incoming tables that have their own names to the auxiliary ones; proven ones (R24).
 
-    A try of the switch ended between the two RENAMEs: nobody was sent to the target.
+    A try of the switch ended between the two RENAMEs: nobody was sent to this server.
     """
-    for schema, table in tables:
-        proof, new = read_proofs(there, schema, table).new, AuxiliaryNames.of(table).new
-        if proof and is_one_of(there, schema, table, proof):
-            both = quote_table(schema, table), quote_table(schema, new)
-            there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+    for swap in swaps:
+        proof = noted_proof(session, swap.name, direction.incoming)
+        if proof and is_one_of(session, *swap.name, proof):
+            both = quote_table(*swap.name), quote_table(swap.schema, swap.new)
+            session.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
 
 
 def leave(
@@ -144,7 +146,10 @@ def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
 
     def forget(there: SqlSession) -> None:
         for table in tables:
-            drop_checkpoint(there, table)
+            undone, proof = AuxiliaryNames.of(table[1]).undone, noted_proof(there, table, "new")
+            # After a revert with --skip-drop nothing else proves what is left.
+            if not is_one_of(there, table[0], undone, proof):
+                drop_checkpoint(there, table)
 
     try:
         run.step("cleanup", forget, there=True, passing=takes_no_writes)

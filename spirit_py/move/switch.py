@@ -26,7 +26,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.checkpoint.proofs import note_proofs, read_proofs
+from spirit_py.binlog.source import BinlogSource
+from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs
 from spirit_py.checkpoint.record import MoveNote, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
@@ -53,7 +54,8 @@ from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open
 from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.facts import Swapped
-from spirit_py.migration.swap.same_tables import MOVED, require_same
+from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
+from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.run import put_back
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
@@ -62,16 +64,18 @@ from spirit_py.mysql.retry import await_server
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.sql import quote_table
-from spirit_py.table.names import Swap, lock_name
+from spirit_py.table.names import lock_name
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
+    from spirit_py.migration.pair import Pair
+    from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.move.run import MoveRun
     from spirit_py.mysql.session import Session
     from spirit_py.statement import AlterStatement
@@ -105,22 +109,27 @@ class _Sides:
 class Switch:
     """Puts tables out of place on one server, and in place on another: :meth:`run`.
 
-    It may be called again after :class:`HeldBack`.
+    It may be called again after :class:`HeldBack`. ``check`` is called with the session that locks
+    the incoming tables, and must be fast; ``behind`` with the place after a switch that was taken
+    back, where a feed goes on. ``counters`` are AUTO_INCREMENT values that statements give.
     """
 
     def __init__(
         self,
         run: MoveRun,
-        pairs: Sequence[CopiedPair],
-        altered: Mapping[Name, AlterStatement],
+        pairs: Sequence[Pair],
+        direction: Direction,
         gate: SwapGate,
-        checkpoints: Checkpoints,
+        *,
+        check: Callable[[SqlSession], object],
+        behind: Callable[[str], object],
+        counters: Mapping[Name, str] | None = None,
     ) -> None:
         self._run, self._pairs, self._gate = run, pairs, gate
-        self._checkpoints = checkpoints
+        self._direction, self._further_check, self._behind = direction, check, behind
+        self._counters = counters or {}
         self._feed = pairs[0].feed
-        self._altered = altered
-        self._swaps = [Swap.of(p.mapping, MOVED.swapped_out(p.mapping.source.name)) for p in pairs]
+        self._swaps = swaps_of(pairs, direction)
         self.tables = [swap.name for swap in self._swaps]
         self._policy = LockPolicy.of(run.config)
         self._guard = SnapshotGuard(run.config.snapshot_guard, self._swaps, run.tell)
@@ -139,6 +148,7 @@ class Switch:
         self._number = 1
         self._steps: dict[str, float] = {}
         self._waited = self._held = 0.0
+        self._after = ""
         self.swapped = False
         self.renaming = False
 
@@ -292,18 +302,16 @@ class Switch:
     def _prepare(self, watcher: Session) -> None:
         """Look at both servers, and note that a switch is begun; without a lock."""
         with self._run.session("cutover", there=True) as there:
-            put_back(there, self.tables)
+            put_back(there, self._swaps, self._direction)
             require_same(watcher, (pair.tables for pair in self._pairs), there)
             self._guard.prepare(there, self._run.config.there)
             for pair in self._pairs:
                 self._align(pair, watcher, there)
-                note_proofs(there, *pair.source_name, swap_begun=True)
-        for pair in self._pairs:
-            note_proofs(watcher, *pair.source_name, swap_begun=True)
+                if self._direction is MOVED:
+                    note_proofs(there, *pair.source_name, swap_begun=True)
 
-    def _align(self, pair: CopiedPair, here: Session, there: Session) -> None:
-        given = self._altered[pair.source_name].auto_increment
-        if given:
+    def _align(self, pair: Pair, here: Session, there: Session) -> None:
+        if given := self._counters.get(pair.source_name):
             set_auto_increment(there, pair.mapping, given)
         else:
             align_auto_increment(here, pair.mapping, there)
@@ -352,8 +360,7 @@ class Switch:
             raise TryFailed(f"the table lock was released: {watch.verdict}")
 
     def _check(self, sides: _Sides) -> None:
-        for pair in self._pairs:
-            pair.plan.deferred.require_whole(sides.there)
+        self._further_check(sides.there)
         require_same(sides.here, (pair.tables for pair in self._pairs), sides.there)
         for pair in self._pairs:
             pair.require_proven()
@@ -392,7 +399,7 @@ class Switch:
         except (SpiritError, TryFailed):
             # What has its name on the target gets the auxiliary one back, now or in the next try.
             with contextlib.suppress(ServerFault):
-                put_back(sides.there, self.tables)
+                put_back(sides.there, self._swaps, self._direction)
             self._feed.forget_own_ddl()
             self.renaming = False
             raise
@@ -400,7 +407,17 @@ class Switch:
         self._feed.stop()
         with self._step("command"):
             self._switch_over(sides, watcher)
+        if self._run.config.keep_old_current and self._direction is MOVED:
+            with contextlib.suppress(SpiritError), self._step("position"):
+                self._after = self._place_there(sides.there)
         self.swapped = True
+
+    def _place_there(self, there: Session) -> str:
+        """Return the place in the target's binlog from which its tables are followed."""
+        config = self._run.config
+        source = BinlogSource(config.there, config.feed, tell=self._run.tell)
+        with contextlib.closing(source):
+            return source.position_here(there)
 
     def _send_away(self, sides: _Sides) -> None:
         try:
@@ -420,8 +437,9 @@ class Switch:
         while time.monotonic() < deadline:
             with contextlib.suppress(ServerFault), self._run.session("look") as session:
                 if (holder := named_lock_holder(session, fence)) is None:
+                    proof = self._direction.outgoing
                     return all(
-                        is_one_of(session, s.schema, s.old, read_proofs(session, *s.name).source)
+                        is_one_of(session, s.schema, s.old, noted_proof(session, s.name, proof))
                         for s in self._swaps
                     )
                 kill_session(session, holder)
@@ -439,13 +457,14 @@ class Switch:
         if config.on_switch:
             longest = config.switch_timeout + _MORE_SECONDS
             with sides.here.kept_alive(longest), sides.there.kept_alive(longest):
-                why = run_switch_command(self._run, self.tables)
+                why = run_switch_command(self._run, self.tables, back=self._direction is BACK)
             if why:
                 self._undo(sides, why)
         points.reach("switch.commanded")
-        # A command that has run is not run again, if this can be written.
-        with contextlib.suppress(ServerFault):
-            note_switched(watcher, self.tables)
+        if self._direction is MOVED:
+            # A command that has run is not run again, if this can be written.
+            with contextlib.suppress(ServerFault):
+                note_switched(watcher, self.tables)
 
     def _undo(self, sides: _Sides, why: str) -> None:
         try:
@@ -463,7 +482,7 @@ class Switch:
             sides.here.execute(back)
             points.reach("switch.undone")
             # A feed that goes on begins after both RENAMEs, which would end it.
-            self._checkpoints.go_on_behind(self._feed.position_here(sides.here))
+            self._behind(self._feed.position_here(sides.here))
             sides.there.execute(away)
         except ServerFault as fault:
             raise OutcomeUnknown(
@@ -512,6 +531,7 @@ class Switch:
             steps_ms=self._steps,
             failures=tuple(self._failures),
             guard=self._guard.outcome,
+            after_rename=self._after,
         )
 
 
@@ -543,6 +563,30 @@ def note_switched(session: SqlSession, tables: Sequence[Name]) -> None:
         home.write(session, replace(note, switched=True))
 
 
+def moving_switch(
+    run: MoveRun,
+    pairs: Sequence[CopiedPair],
+    altered: Mapping[Name, AlterStatement],
+    gate: SwapGate,
+    checkpoints: Checkpoints,
+) -> Switch:
+    """Return the switch of a move to the target; nothing is done yet."""
+
+    def require_whole(there: SqlSession) -> None:
+        for pair in pairs:
+            pair.plan.deferred.require_whole(there)
+
+    return Switch(
+        run,
+        pairs,
+        MOVED,
+        gate,
+        check=require_whole,
+        behind=checkpoints.go_on_behind,
+        counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
+    )
+
+
 def switch_and_note(run: MoveRun, switch: Switch) -> CutoverResult:
     """Make the switch; may be called again after :class:`HeldBack`."""
     try:
@@ -556,8 +600,7 @@ def switch_and_note(run: MoveRun, switch: Switch) -> CutoverResult:
 
 def _note_not_begun(run: MoveRun, switch: Switch) -> None:
     """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
-    for there in (True, False):
-        with contextlib.suppress(ServerFault), run.session("cleanup", there=there) as session:
-            for table in switch.tables:
-                if read_proofs(session, *table).swap_begun:
-                    note_proofs(session, *table, swap_begun=False)
+    with contextlib.suppress(ServerFault), run.session("cleanup", there=True) as there:
+        for table in switch.tables:
+            if read_proofs(there, *table).swap_begun:
+                note_proofs(there, *table, swap_begun=False)

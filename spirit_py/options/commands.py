@@ -338,6 +338,12 @@ class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
         LOCKS(least=1, most=3600, default=30.0, needs=("on_switch",)),
         "How long that command may take; the tables are locked meanwhile.",
     ]
+    keep_old_current: Annotated[
+        Seconds,
+        OLD_TABLE(least=1, common=True),
+        "Keep the table that is left on the source in sync for this long after the switch, for"
+        " spirit-py revert.",
+    ]
     drop_old_after: Annotated[
         SecondsOrNever,
         OLD_TABLE(default="never", common=True),

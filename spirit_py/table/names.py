@@ -130,6 +130,12 @@ class Swap(OfTable):
         return cls(schema=source.schema, table=source.name, new=mapping.target.name, old=old)
 
 
+def moving(name: Name) -> Swap:
+    """Return the names of a table that moves to another server."""
+    names = AuxiliaryNames.of(name[1])
+    return Swap(schema=name[0], table=name[1], new=names.new, old=names.moved)
+
+
 def archive_folder(archive_to: str, name: Name) -> str:
     """Return the folder of one table's archive: ``schema.table`` below ``--archive-to``."""
     plain = quote(".".join(name), safe="").replace("%", "_")

@@ -93,7 +93,6 @@ def test_killed_it_goes_on(two, listener, point, nth):
         process.kill()
         process.communicate()
         hold.release()
-        clients.wait_for(0)
         report, _ = two.move("--alter", ALTER)
         assert report["outcome"] == "done", report
         clients.wait_for(20)
@@ -116,7 +115,7 @@ def test_a_failed_command_takes_the_switch_back(two):
         assert report["outcome"] == "done", report
         clients.wait_for(30)
     assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
-    assert report["rows_copied"] == report["rows_copied_before"] >= ROWS
+    assert report["rows_copied"] == report["rows_copied_before"] > 0
     clients.assert_kept(two.there)
     assert_moved(two)
 
@@ -188,6 +187,101 @@ def test_interrupted_it_is_resumed(two, listener):
     assert report["outcome"] == "done", report
     assert report["rows_copied_before"] > 0
     assert_moved(two)
+
+
+# -- the way back
+
+
+def start_followed(two, listener=None):
+    """Start a move whose source follows the target; return once it does."""
+    process = two.start(
+        "--alter", ALTER, "--on-switch", two.switch_both_ways, "--keep-old-current", "10m",
+        listener=listener,
+    )  # fmt: skip
+    until(lambda: two.times_switched() or process.poll() is not None, "the switch")
+    return process
+
+
+def test_a_revert_brings_the_table_back(two):
+    """What was written on the target is on the source again; nothing is lost on the way."""
+    with Application(two) as clients:
+        process = start_followed(two)
+        clients.wait_for(60)
+        done = two.revert()
+        assert done.returncode == 0, done.stderr
+        report, _ = two.end(process)
+        clients.wait_for(30)
+    assert report["outcome"] == "reverted", report
+    clients.assert_kept(two.here)
+    assert two.times_switched() == 2
+    assert two.tables(two.here) == ["t"]
+    assert two.tables(two.there) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_A_MOVE_BACK, kills.MORE_OF_A_MOVE_BACK), ids=str
+)
+def test_killed_on_the_way_back_it_goes_on(two, listener, point, nth):
+    """Killed in a revert, the same command carries on, and a revert can be asked for again."""
+    with Application(two, seed=nth) as clients:
+        process = start_followed(two, listener)
+        clients.wait_for(30)
+        hold = listener.hold_after(point, nth)
+        asked = two.ask_revert()
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        asked.communicate()
+        process = two.start(
+            "--alter", ALTER, "--on-switch", two.switch_both_ways, "--keep-old-current", "10m"
+        )
+        until(lambda: two.follows() or process.poll() is not None, "reverse replication")
+        if process.poll() is None:
+            clients.wait_for(10)
+            done = two.revert()
+            assert done.returncode == 0, done.stderr
+        report, _ = two.end(process)
+        assert report["outcome"] == "reverted", report
+        clients.wait_for(10)
+    clients.assert_kept(two.here)
+    assert two.tables(two.here) == ["t"]
+    assert two.tables(two.there) == []
+
+
+def test_a_failed_command_leaves_the_table_on_the_target(two):
+    """The revert is taken back; the same command carries on, and the next revert is made."""
+    two.fail_back.write_text("")
+    with Application(two) as clients:
+        process = start_followed(two)
+        clients.wait_for(20)
+        done = two.revert()
+        assert done.returncode == 1, done.stderr
+        report, _ = two.end(process)
+        assert report["error_code"] == "switch-failed", report
+        assert "t" in two.tables(two.there)
+        clients.wait_for(20)
+        two.fail_back.unlink()
+        process = two.start(
+            "--alter", ALTER, "--on-switch", two.switch_both_ways, "--keep-old-current", "10m"
+        )
+        until(lambda: two.follows() or process.poll() is not None, "reverse replication")
+        done = two.revert()
+        assert done.returncode == 0, done.stderr
+        report, _ = two.end(process)
+        clients.wait_for(10)
+    assert report["outcome"] == "reverted", report
+    clients.assert_kept(two.here)
+
+
+def test_its_time_passes(two):
+    """After it the source's table stays for the operator, and follows no more."""
+    report, events = two.move("--keep-old-current", "1s")
+    assert report["outcome"] == "done", report
+    assert "reverse.ended" in {one["event"] for one in events}
+    assert_moved(two)
+    done = two.revert()
+    assert done.returncode == 2, done.stderr
 
 
 # -- what is proven

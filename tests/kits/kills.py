@@ -147,6 +147,9 @@ MORE_OF_A_MOVE = (
     ("switch.unlocked", 1),
     ("cleanup.checkpoint", 1),
 )
+#: Of the revert of a move.
+FEW_OF_A_MOVE_BACK = (("switch.arrived", 1), ("switch.renamed", 1))
+MORE_OF_A_MOVE_BACK = (("switch.locked", 1), ("switch.commanded", 1), ("switch.unlocked", 1))
 #: Each point at which ``make kills`` kills.
 STRUCK = set(OF_A_REVISION) | {
     point

@@ -50,6 +50,16 @@ class TwoServers:
         self.where = folder / "where"
         self.where.write_text("here")
         self.switched = folder / "switched"
+        #: While this file is there, the command fails on the way back.
+        self.fail_back = folder / "fail-back"
+
+    @property
+    def switch_both_ways(self) -> str:
+        """The same for both directions, as the event on its standard input says."""
+        back = f"test -e {self.fail_back} && exit 1; echo here > {self.where}"
+        then = f"echo there > {self.where}"
+        said = f"echo x >> {self.switched}"
+        return f"if grep -q '\"back\": true'; then {back}; else {then}; fi; {said}"
 
     @property
     def switch(self) -> str:
@@ -94,6 +104,32 @@ class TwoServers:
         """Run ``spirit-py move`` with the operator's command."""
         self.report.unlink(missing_ok=True)
         return self.end(self.start("--on-switch", self.switch, *more))
+
+    def ask_revert(self) -> subprocess.Popen[str]:
+        """Start ``spirit-py revert`` on the source."""
+        server = self.here.server
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "spirit_py", "revert"),
+                *("--host", f"{server.host}:{server.port}", "--user", server.user),
+                *("--database", self.here.name, "--table", "t"),
+            ],
+            env=environment(self.here),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def revert(self) -> subprocess.CompletedProcess[str]:
+        """Run ``spirit-py revert`` on the source to its end."""
+        asked = self.ask_revert()
+        said, wrong = asked.communicate(timeout=2 * MINUTE)
+        return subprocess.CompletedProcess(asked.args, asked.returncode, said, wrong)
+
+    def follows(self) -> bool:
+        """Whether a process works on the table in the phase of reverse replication."""
+        found = self.here.query("SELECT record FROM _t_chkpnt WHERE id = 6")
+        return bool(found) and json.loads(str(found[0][0])).get("phase") == "keep"
 
     def cleanup(self, db: Database, table: str = "t", *more: str) -> str:
         """Run ``spirit-py cleanup`` on one of the servers; return what it said."""
@@ -141,7 +177,7 @@ class Application:
         #: What each row of the clients must be; None for a row that was deleted.
         self.journal: dict[int, str | None] = {}
         self.errors: list[str] = []
-        self.refused = 0
+        self.writes = self.refused = 0
         self._threads = [
             threading.Thread(
                 target=self._run, args=(number, clients, seed), name=f"client-{number}"
@@ -175,6 +211,7 @@ class Application:
                         session, used = self._session(where), where
                     self._write(session, key, value)
                     self.journal[key] = value
+                    self.writes += 1
                     break
                 except MySQLdb.Error as error:
                     code = int(error.args[0])
@@ -202,8 +239,8 @@ class Application:
 
     def wait_for(self, writes: int) -> None:
         """Wait until so many further rows were written."""
-        goal = len(self.journal) + writes
-        until(lambda: len(self.journal) >= goal or self.errors, f"{writes} writes")
+        goal = self.writes + writes
+        until(lambda: self.writes >= goal or self.errors, f"{writes} writes")
 
     def assert_kept(self, db: Database) -> None:
         """Every row is as its client wrote it last, and no other row has changed."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
@@ -22,7 +23,7 @@ from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
@@ -71,22 +72,31 @@ def _shape(session: SqlSession, schema: str, name: str) -> str:
 
 
 def open_reverse_feed(
-    job: Job, record: ReverseRecord, stop: StopSwitch, stack: contextlib.ExitStack
+    job: Job,
+    record: ReverseRecord,
+    stop: StopSwitch,
+    stack: contextlib.ExitStack,
+    made_by: Callable[..., SqlApplier] = SqlApplier,
 ) -> list[Pair]:
     """Let the old tables follow from the record's position on, until ``stack`` is closed.
 
-    ``stop`` gets the fault that ends the feed; never the process's own switch. SchemaChanged for
-    another definition than was noted; PositionNotFound where the binlog no longer reaches the
-    position; Refusal where the old table cannot follow.
+    Where ``job`` has a target, the old tables and the record are there. ``made_by`` makes the
+    applier. ``stop`` gets the fault that ends the feed; never the process's own switch.
+    SchemaChanged for another definition than was noted; PositionNotFound where the binlog no longer
+    reaches the position; Refusal where the old table cannot follow.
     """
-    with job.session("keep") as session:
+    with job.session("keep") as now, job.session("keep", there=True) as session:
         require_definitions(session, record.tables)
         time_zone = read_facts(session).time_zone
-        mappings = [_mapping(session, table, time_zone) for table in record.tables]
+        apart = job.config.target is not None
+        mappings = [
+            replace(_mapping(now, session, table, time_zone), apart=apart)
+            for table in record.tables
+        ]
         age = CheckpointTable(*record.home).age(session, ReverseRecord)
     if why := why_unreachable(job.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
-    feed, applier = open_feed(job, stop, stack, judge_first=True)
+    feed, applier = open_feed(job, stop, stack, judge_first=True, made_by=made_by)
     pair_of = partial(Pair, job=job, feed=feed, applier=applier, stop=stop, direction=BACK)
     pairs = [
         pair_of(mapping=one, subscription=feed.add_subscription(one, rests=())) for one in mappings
@@ -100,9 +110,12 @@ def open_reverse_feed(
     return pairs
 
 
-def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableMapping:
+def _mapping(
+    here: SqlSession, session: SqlSession, table: ReverseTable, time_zone: str
+) -> TableMapping:
     drop_guard_columns(session, table.schema, table.old)
-    now, old = (read_table(session, table.schema, name) for name in (table.table, table.old))
+    now = read_table(here, table.schema, table.table)
+    old = read_table(session, table.schema, table.old)
     if now is None or old is None:
         raise Refusal(
             f"reverse replication is not possible: {table} or its old table"

@@ -108,6 +108,8 @@ class Keeper:
         self, job: Job, record: ReverseRecord, *, back: bool = False, stays: bool = False
     ) -> None:
         self._job = job
+        #: The work as the server of the tables in use sees it.
+        self._facing = job
         self._back = back
         self._stays = stays
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
@@ -222,12 +224,15 @@ class Keeper:
         self._stop = self._job.stop.linked()
         with contextlib.ExitStack() as stack:
             try:
-                self._pairs = open_reverse_feed(self._job, self._record.record, self._stop, stack)
+                self._pairs = self._opened(stack)
             except errors.SpiritError as error:
                 if _is_final(error):
                     raise self._lost(error) from error
                 raise
             yield
+
+    def _opened(self, stack: contextlib.ExitStack) -> list[Pair]:
+        return open_reverse_feed(self._facing, self._record.record, self._stop, stack)
 
     def _keep(self) -> bool:
         kept, job = self._record, self._job
@@ -336,8 +341,11 @@ class Keeper:
         self._job.tell(RevertFailed(said=said, reason=error.message))
 
     def _swap_back(self, *, skip_drop: bool) -> None:
-        self._swap = SwapBack(self._job, self._pairs, self._record)
+        self._swap = self._made_swap()
         self._swap.run(skip_drop=skip_drop)
+
+    def _made_swap(self) -> SwapBack:
+        return SwapBack(self._job, self._pairs, self._record)
 
     def _drop_undone(self, *, skip_drop: bool) -> bool:
         record, stays = self._record.record, skip_drop
@@ -346,7 +354,8 @@ class Keeper:
             undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
             text = f"{text}; what was swapped out is {undone}, until spirit-py cleanup drops it"
         else:
-            stays = bool(drop_swapped_out(self._job, [table.name for table in record.tables], BACK))
+            names = [table.name for table in record.tables]
+            stays = bool(drop_swapped_out(self._facing, names, BACK))
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
 

@@ -21,7 +21,7 @@ from spirit_py.preflight.passable import require_passable
 from spirit_py.table.build import NO_REVERT, no_way_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
@@ -80,9 +80,16 @@ def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> R
         return run.step("keep", write_record, passing=takes_no_writes)
 
 
-def run_reverse(run: Run, record: ReverseRecord) -> bool:
+def keeper_here(run: Run, record: ReverseRecord) -> Keeper:
+    """Return what lets old tables follow on the server of the new ones."""
+    return Keeper(run, record, stays=run.config.drop_old_after > 0)
+
+
+def run_reverse(
+    run: Run, record: ReverseRecord, kept_by: Callable[[Run, ReverseRecord], Keeper] = keeper_here
+) -> bool:
     """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
-    keeper = Keeper(run, record, stays=run.config.drop_old_after > 0)
+    keeper = kept_by(run, record)
     run.keep_with(keeper)
     if reverted := keeper.run():
         run.note(PlainFact.REVERTED)
@@ -90,7 +97,12 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
     return reverted
 
 
-def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> bool:
+def carry_on_reverse(
+    run: Run,
+    session: SqlSession,
+    table: tuple[str, str],
+    kept_by: Callable[[Run, ReverseRecord], Keeper] = keeper_here,
+) -> bool:
     """Resume what an earlier run kept; True when nothing is left to clean up."""
     wanted = run.config.keep_old_current > 0
     record = find_reverse(session, *table)
@@ -103,7 +115,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         return False
     if where_is(session, record) is Where.BACK:
         run.go_on_to(Phase.KEEP)
-        Keeper(run, record).finish(skip_drop=False)
+        kept_by(run, record).finish(skip_drop=False)
         run.note(PlainFact.REVERTED)
         return True
     if record.is_noted:
@@ -117,7 +129,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
     tables = [one.name for one in record.tables]
     require_passable(session, run.config.feed.passable, tables)
     run.go_on_to(Phase.KEEP)
-    return run_reverse(run, replace(record, state=FOLLOWING))
+    return run_reverse(run, replace(record, state=FOLLOWING), kept_by)
 
 
 class WayBack:

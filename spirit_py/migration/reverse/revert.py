@@ -247,6 +247,13 @@ class Revert(Job):
                     self.tell(swap.RevertRequested(session=holder))
                     if self._ask(session, RequestQueue(*found.home)):
                         return
+            if any(table.old == table.names.moved for table in found.tables):
+                raise Refusal(
+                    f"{self._name} is on another server, and no process keeps its old table"
+                    " current",
+                    hint="run the same spirit-py move again: it goes on, and a revert can ask it",
+                    error_code=ErrorCode.NO_REVERSE_REPLICATION,
+                )
             noted = "nothing has followed the swap until now: reading the binlog since the swap"
             said = swap.RevertStepBegun(step="drain", said=noted)
             self.tell(said if found.is_noted else swap.RevertTakenOver())

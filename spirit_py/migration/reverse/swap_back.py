@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.cutover.cutover import Cutover
+    from spirit_py.checkpoint.record import ReverseTable
     from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
+    from spirit_py.migration.run import Swaps
     from spirit_py.mysql.session import Session
     from spirit_py.table.build import ReverseChanges
     from spirit_py.table.names import Name
@@ -68,7 +69,7 @@ class SwapBack:
         self._pairs = pairs
         self._feed = pairs[0].feed
         self._kept = kept
-        self._cutover: Cutover | None = None
+        self._cutover: Swaps | None = None
 
     @property
     def swapped(self) -> bool:
@@ -100,11 +101,7 @@ class SwapBack:
         job, record = self._job, self._kept.record
         for line in record.losses:
             job.tell(RevertLoses(said=line))
-        swaps = swaps_of(self._pairs, BACK)
-        with job.session("revert") as session:
-            check_names(session, swaps)
-            require_definitions(session, record.tables)
-            require_guard(session, swaps, job.config.snapshot_guard)
+        self._require_as_noted(record.tables)
         job.tell(RevertStepBegun(step="drain", said="bringing the old table up to date"))
         self._feed.block_wait()
         self._feed.flush()
@@ -113,6 +110,13 @@ class SwapBack:
             for pair in self._pairs:
                 pair.analyze()
                 pair.check()
+
+    def _require_as_noted(self, tables: Sequence[ReverseTable]) -> None:
+        job, swaps = self._job, swaps_of(self._pairs, BACK)
+        with job.session("revert") as session:
+            check_names(session, swaps)
+            require_definitions(session, tables)
+            require_guard(session, swaps, job.config.snapshot_guard)
 
     def _tell_comparison(self) -> None:
         sizes = [pair.mapping.source for pair in self._pairs]
@@ -140,13 +144,8 @@ class SwapBack:
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
-        job, pairs, tables = self._job, self._pairs, self._kept.record.tables
-        check, gate = partial(require_definitions, tables=tables), _PauseGate(job)
-        carried = partial(_carried_back, changes={table.name: table.changes for table in tables})
-        swap = PairSwap(
-            job=job, pairs=pairs, direction=BACK, final_check=check, gate=gate, carried=carried
-        )
-        self._cutover = swap.cutover
+        job, pairs = self._job, self._pairs
+        run = self._planned(_PauseGate(job))
         while not self.swapped:
             await_turn(job.pace, Work.SWAP, pause=pairs[0].stop.pause, show=job.show)
             for pair in pairs:
@@ -154,9 +153,25 @@ class SwapBack:
                     pair.check(why=why)
             job.tell(RevertStepBegun(step="swap", said="swapping back"))
             try:
-                swap.run()
+                run()
             except errors.HeldBack as held:
                 job.tell(CutoverHeldBack(reason=held.message))
+
+    def _planned(self, gate: SwapGate) -> Callable[[], object]:
+        """Return what swaps back; it may be called again after :class:`HeldBack`."""
+        tables = self._kept.record.tables
+        check = partial(require_definitions, tables=tables)
+        carried = partial(_carried_back, changes={table.name: table.changes for table in tables})
+        swap = PairSwap(
+            job=self._job,
+            pairs=self._pairs,
+            direction=BACK,
+            final_check=check,
+            gate=gate,
+            carried=carried,
+        )
+        self._cutover = swap.cutover
+        return swap.run
 
     def _go_on(self) -> None:
         """Let the old tables follow: until the next try, rows may be written over others again."""
