@@ -13,6 +13,7 @@ from benchmarks import (
     feed,
     fleet,
     in_place,
+    move,
     plans,
     purge,
     rising,
@@ -286,6 +287,13 @@ SCENARIOS = _by_name(
             rows=200_000,
             minutes=6,
             measure=fleet.measure,
+        ),
+        Scenario(
+            name="move",
+            title="a table to another server, and mysqldump | mysql",
+            rows=_MILLION,
+            minutes=6,
+            measure=move.measure,
         ),
         Scenario(
             name="source",

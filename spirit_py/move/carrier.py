@@ -1,29 +1,31 @@
 """The copy between two servers: rows are read as literals, and written by multi-row REPLACE.
 
 The source's server renders each row as the text of its literals, so that no value becomes a number
-or a text of this program. Where it cannot (a document of JSON, whose text does not show all types;
-a row longer than ``max_allowed_packet``), columns are read one by one
-(:func:`spirit_py.compare.copyback.read_rows`). A converted column takes the staged path, as a
-change of the feed does (R10).
+or a text of this program. The text of a document of JSON does not tell all types apart, so those of
+its nodes are read with it. Where a row is longer than ``max_allowed_packet``, columns are read one
+by one (:func:`spirit_py.compare.copyback.read_rows`). A converted column takes the staged path, as
+a change of the feed does (R10).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.applier import stage
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, replace_rows
 from spirit_py.applier.workers import judge_warnings
+from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import lossless_text
 from spirit_py.chunk.chunker import index_hint
 from spirit_py.classes import dataclass, replace
-from spirit_py.compare.copyback import read_rows, rows_of_keys
+from spirit_py.compare.copyback import document_sql, read_rows, rows_of_keys
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.copier.task import ChunkWriter, JoinCopy
-from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.errors import ServerFault, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.lost_values import VALUE_ERRORS
@@ -31,7 +33,7 @@ from spirit_py.sql import quote_identifier
 from spirit_py.table.values import RenderedRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
@@ -46,10 +48,34 @@ _STATEMENT_ROWS: Final = 10_000
 _ROW: Final = re.compile(r"\bat row \d+")
 
 
-def row_text(columns: Sequence[Column]) -> str:
-    """Render the expression for a row's literals, ``(literal, ...)``; NULL where it is too long."""
-    literals = ", ', ', ".join(lossless_text(one) for one in columns)
-    return f"CONCAT('(', {literals}, ')')"
+#: Types of a document's nodes whose text has exactly these types when it is read again.
+_PLAIN: Final = frozenset({"NULL", "BOOLEAN", "STRING", "OBJECT", "ARRAY", "INTEGER"})
+
+
+def row_texts(columns: Sequence[Column]) -> list[str]:
+    """Render the expressions for a row's literals, whose texts are joined by commas.
+
+    A document of JSON has two, its text in hexadecimal and the types of its nodes; the columns
+    between documents have one, which is NULL where it is too long.
+    """
+    found: list[str] = []
+    together: list[str] = []
+
+    def join() -> None:
+        if together:
+            joined = ", ', ', ".join(together)
+            found.append(f"CONCAT({joined})")
+            together.clear()
+
+    for one in columns:
+        if one.data_type != "json":
+            together.append(lossless_text(one))
+            continue
+        join()
+        name = quote_identifier(one.name)
+        found += [f"HEX({name})", node_types(name)]
+    join()
+    return found
 
 
 def needs_stage(columns: Sequence[Column]) -> str:
@@ -62,12 +88,48 @@ def rows_in(session: SqlSession, mapping: TableMapping, chunk: Chunk) -> list[Re
     """Read a chunk's rows of the source, in one statement; their order means nothing."""
     columns = [pair.old for pair in mapping.pairs]
     hint, what = index_hint(mapping), source_range(mapping, chunk)
-    if not any(one.data_type == "json" for one in columns):
-        sql = f"SELECT {hint}{row_text(columns)}, {needs_stage(columns)} FROM {what}"
-        found = session.query(sql)
-        if all(text is not None for text, _ in found):
-            return [RenderedRow(sql=str(text), staged=bool(staged)) for text, staged in found]
-    return [row for _, row in read_rows(session, mapping, what, hint)]
+    texts = row_texts(columns)
+    sql = f"SELECT {hint}{', '.join([*texts, needs_stage(columns)])} FROM {what}"
+    documents = {place for place, text in enumerate(texts) if text.startswith("HEX(")}
+    found = []
+    for *parts, staged in session.query(sql):
+        literals = _literals(parts, documents)
+        if literals is None:
+            # Of this row a text is too long, or a document has no SQL: the error names it.
+            return [row for _, row in read_rows(session, mapping, what, hint)]
+        found.append(RenderedRow(sql=f"({', '.join(literals)})", staged=bool(staged)))
+    return found
+
+
+def _literals(parts: Sequence[Any], documents: Collection[int]) -> list[str] | None:
+    """Return the literals of :func:`row_texts`; None where these do not give the row exactly."""
+    literals = []
+    places = iter(range(len(parts)))
+    for place in places:
+        text = parts[place]
+        if place in documents:
+            kinds = parts[next(places)]
+            if text is None:
+                literals.append("NULL")
+                continue
+            text = _document(str(text), str(kinds))
+            if not text:
+                return None
+        elif text is None:
+            return None
+        literals.append(str(text))
+    return literals
+
+
+def _document(text: str, kinds: str) -> str:
+    """Return a document's literal, of its text in hexadecimal; empty where no SQL gives it."""
+    try:
+        types = json.loads(kinds)
+        if _PLAIN.issuperset(types):
+            return f"_utf8mb4 X'{text}'"
+        return document_sql(bytes.fromhex(text).decode(), types)
+    except (ValueError, UnreadableChange):
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
