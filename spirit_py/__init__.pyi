@@ -7,11 +7,13 @@ from spirit_py.api.commands import migrate as migrate
 from spirit_py.api.commands import migrate_batch as migrate_batch
 from spirit_py.api.commands import migrate_fleet as migrate_fleet
 from spirit_py.api.commands import migration_status as migration_status
+from spirit_py.api.commands import move_tables as move_tables
 from spirit_py.api.commands import plan_migration as plan_migration
 from spirit_py.api.commands import revert as revert
 from spirit_py.api.commands import start_batch as start_batch
 from spirit_py.api.commands import start_fleet as start_fleet
 from spirit_py.api.commands import start_migration as start_migration
+from spirit_py.api.commands import start_move as start_move
 from spirit_py.api.running import Running as Running
 from spirit_py.api.source import register_source as register_source
 from spirit_py.batch.report import BatchReport as BatchReport
@@ -33,6 +35,7 @@ from spirit_py.options.commands import ChecksumArguments as ChecksumArguments
 from spirit_py.options.commands import CleanupArguments as CleanupArguments
 from spirit_py.options.commands import FleetArguments as FleetArguments
 from spirit_py.options.commands import MigrationArguments as MigrationArguments
+from spirit_py.options.commands import MoveArguments as MoveArguments
 from spirit_py.options.commands import PlanArguments as PlanArguments
 from spirit_py.options.commands import RevertArguments as RevertArguments
 from spirit_py.options.commands import StatusArguments as StatusArguments

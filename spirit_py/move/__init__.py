@@ -1,4 +1,4 @@
-"""``spirit-py move``: tables go from one server to another while they are written (docs/move.md).
+"""``spirit-py move``: tables go to another server while they are written.
 
 A move is a migration whose new tables are on another server, the *target*. The feed reads the
 source's binlog, the appliers write to the target; a task of the copy reads rows of the source as
@@ -11,5 +11,5 @@ say which tables there are the move's (R24); it goes with the switch.
 The *switch* (:mod:`spirit_py.move.switch`) renames the new tables to their names on the target,
 then the source's out of the way (``_orders_moved``), both under a lock, and runs the operator's
 command. The source's RENAME decides: before it the source is the table, after it the target is
-(:mod:`spirit_py.move.decision`).
+(:mod:`spirit_py.move.decision`). docs/commands/move.md has the same for operators.
 """

@@ -17,7 +17,8 @@ from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.move.carrier import ApartApplier
-from spirit_py.move.switch import Switch, SwitchFailed
+from spirit_py.move.command import SwitchFailed
+from spirit_py.move.switch import Switch
 
 if TYPE_CHECKING:
     import contextlib

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Resume
-from spirit_py.checkpoint.proofs import noted_proof, shape_digest
+from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs, shape_digest
 from spirit_py.checkpoint.record import MoveNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
@@ -21,7 +22,7 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
 from spirit_py.migration.control.listener import begin_control
-from spirit_py.migration.facts import Concluded, PlainFact
+from spirit_py.migration.facts import Concluded, PlainFact, Swapped
 from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
 from spirit_py.migration.migration import (
     NewTables,
@@ -37,6 +38,7 @@ from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.back import KeeperApart, plan_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross
+from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
 from spirit_py.move.opening import open_move, statement_of_move
 from spirit_py.move.run import (
     MoveRun,
@@ -47,13 +49,7 @@ from spirit_py.move.run import (
     put_back,
     take_over,
 )
-from spirit_py.move.switch import (
-    SwitchFailed,
-    moving_switch,
-    note_switched,
-    run_switch_command,
-    switch_and_note,
-)
+from spirit_py.move.switch import Switch
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.phases import Phase
@@ -109,9 +105,9 @@ class Across(OneServer):
     ) -> Callable[[], CutoverResult]:
         """Return what switches over to the target."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        switch = moving_switch(run, pairs, altered, gate, checkpoints)
+        switch = _switch(run, pairs, altered, gate, checkpoints)
         run.swap_with(switch)
-        return partial(switch_and_note, run, switch)
+        return partial(_made, run, switch)
 
     def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
         """Return what lets the source's tables follow."""
@@ -120,6 +116,49 @@ class Across(OneServer):
 
     def way_back(self, _run: Run, _table: Name) -> None:
         """Return None: without reverse replication there is none."""
+
+
+def _switch(
+    run: MoveRun,
+    pairs: Sequence[CopiedPair],
+    altered: Mapping[Name, AlterStatement],
+    gate: SwapGate,
+    checkpoints: Checkpoints,
+) -> Switch:
+    """Return the switch of a move to the target; nothing is done yet."""
+
+    def require_whole(there: SqlSession) -> None:
+        for pair in pairs:
+            pair.plan.deferred.require_whole(there)
+
+    return Switch(
+        run,
+        pairs,
+        MOVED,
+        gate,
+        check=require_whole,
+        behind=checkpoints.go_on_behind,
+        counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
+    )
+
+
+def _made(run: MoveRun, switch: Switch) -> CutoverResult:
+    """Make the switch; may be called again after :class:`HeldBack`."""
+    try:
+        result = switch.run()
+    finally:
+        if not run.may_be_swapped:
+            _note_not_begun(run, switch)
+    run.note(Swapped(result))
+    return result
+
+
+def _note_not_begun(run: MoveRun, switch: Switch) -> None:
+    """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
+    with contextlib.suppress(ServerFault), run.session("cleanup", there=True) as there:
+        for table in switch.tables:
+            if read_proofs(there, *table).swap_begun:
+                note_proofs(there, *table, swap_begun=False)
 
 
 def run_move(run: MoveRun) -> None:

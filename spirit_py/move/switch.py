@@ -27,11 +27,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.binlog.source import BinlogSource
-from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs
-from spirit_py.checkpoint.record import MoveNote, home_of
-from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.classes import dataclass, replace
-from spirit_py.codes import ErrorCode
+from spirit_py.checkpoint.proofs import note_proofs, noted_proof
+from spirit_py.classes import dataclass
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import CutoverResult, NotProven, TryFailed
 from spirit_py.cutover.rename import quick_turns
@@ -40,22 +37,20 @@ from spirit_py.errors import (
     CutoverFailure,
     FeedFailure,
     HeldBack,
-    MigrationFailure,
     OutcomeUnknown,
     ServerFault,
     SpiritError,
 )
-from spirit_py.events.swap import CutoverTryFailed, MoveSwitching, RenameUnanswered, SwapDone
-from spirit_py.hooks import call
+from spirit_py.events.swap import CutoverTryFailed, RenameUnanswered, SwapDone
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
 from spirit_py.migration.doubts import require_settled
-from spirit_py.migration.facts import Swapped
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
+from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
 from spirit_py.move.run import put_back
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
@@ -72,13 +67,10 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
-    from spirit_py.migration.checkpoints import Checkpoints
-    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.move.run import MoveRun
     from spirit_py.mysql.session import Session
-    from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
 
 _HOLD_SECONDS: Final = 5.0
@@ -89,10 +81,6 @@ _SHOWN: Final = 10
 _LOOK_SECONDS: Final = 60.0
 #: The command's own time, and some for its end.
 _MORE_SECONDS: Final = 30.0
-
-
-class SwitchFailed(MigrationFailure, code=ErrorCode.SWITCH_FAILED):
-    """The operator's command has failed; the tables are as before the switch."""
 
 
 @dataclass
@@ -539,68 +527,3 @@ def _renaming(names: Iterable[tuple[str, str, str]]) -> str:
     """Render the RENAME of tables, each given by its schema, its name, and the new one."""
     pairs = (f"{quote_table(schema, a)} TO {quote_table(schema, b)}" for schema, a, b in names)
     return f"RENAME TABLE {', '.join(pairs)}"
-
-
-def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = False) -> str:
-    """Run the operator's command; return why it failed, empty where it did not."""
-    config = run.config
-    source, target = config.connection.address, config.there.address
-    told = MoveSwitching(
-        tables=[".".join(name) for name in tables], source=source, target=target, back=back
-    )
-    run.tell(told)
-    run.show("the command of --on-switch")
-    result = call(config.on_switch, told, seconds=config.switch_timeout)
-    run.show("")
-    return ": ".join([result.why, *result.lines[:1]]) if result.trouble else ""
-
-
-def note_switched(session: SqlSession, tables: Sequence[Name]) -> None:
-    """Note that the operator's command has run."""
-    home = CheckpointTable(*home_of(tables))
-    note = home.read(session, MoveNote)
-    if note is not None:
-        home.write(session, replace(note, switched=True))
-
-
-def moving_switch(
-    run: MoveRun,
-    pairs: Sequence[CopiedPair],
-    altered: Mapping[Name, AlterStatement],
-    gate: SwapGate,
-    checkpoints: Checkpoints,
-) -> Switch:
-    """Return the switch of a move to the target; nothing is done yet."""
-
-    def require_whole(there: SqlSession) -> None:
-        for pair in pairs:
-            pair.plan.deferred.require_whole(there)
-
-    return Switch(
-        run,
-        pairs,
-        MOVED,
-        gate,
-        check=require_whole,
-        behind=checkpoints.go_on_behind,
-        counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
-    )
-
-
-def switch_and_note(run: MoveRun, switch: Switch) -> CutoverResult:
-    """Make the switch; may be called again after :class:`HeldBack`."""
-    try:
-        result = switch.run()
-    finally:
-        if not run.may_be_swapped:
-            _note_not_begun(run, switch)
-    run.note(Swapped(result))
-    return result
-
-
-def _note_not_begun(run: MoveRun, switch: Switch) -> None:
-    """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
-    with contextlib.suppress(ServerFault), run.session("cleanup", there=True) as there:
-        for table in switch.tables:
-            if read_proofs(there, *table).swap_begun:
-                note_proofs(there, *table, swap_begun=False)

@@ -120,6 +120,25 @@ def test_a_failed_command_takes_the_switch_back(two):
     assert_moved(two)
 
 
+def test_killed_while_it_is_taken_back_it_begins_anew(two, listener):
+    """The tables are back on the source; the feed cannot pass the RENAMEs, and says so once."""
+    with Application(two) as clients:
+        hold = listener.hold(*kills.OF_A_MOVE_UNDONE)
+        process = two.start("--alter", ALTER, "--on-switch", "exit 1", listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        clients.wait_for(20)
+        report, _ = two.move("--alter", ALTER)
+        assert report["error_code"] == "schema-changed", report
+        assert "t" in two.tables(two.here)
+        report, _ = two.move("--alter", ALTER)
+        assert report["outcome"] == "done", report
+    clients.assert_kept(two.there)
+    assert_moved(two)
+
+
 def test_a_command_that_takes_too_long_has_failed(two):
     """It is ended after its time, and the tables are back."""
     report, _ = two.move("--on-switch", "sleep 60", "--switch-timeout", "1")

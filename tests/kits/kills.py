@@ -134,8 +134,7 @@ FEW_OF_A_MOVE = (
 )
 MORE_OF_A_MOVE = (
     ("checkpoint.created", 1),
-    ("create.built", 1),
-    ("create.done", 1),
+    ("move.built", 1),
     ("feed.started", 1),
     ("chunk.executing", 3),
     ("chunk.part", 3),
@@ -147,6 +146,8 @@ MORE_OF_A_MOVE = (
     ("switch.unlocked", 1),
     ("cleanup.checkpoint", 1),
 )
+#: While a switch is taken back.
+OF_A_MOVE_UNDONE = ("switch.undone", 1)
 #: Of the revert of a move.
 FEW_OF_A_MOVE_BACK = (("switch.arrived", 1), ("switch.renamed", 1))
 MORE_OF_A_MOVE_BACK = (("switch.locked", 1), ("switch.commanded", 1), ("switch.unlocked", 1))
@@ -171,6 +172,7 @@ STRUCK = set(OF_A_REVISION) | {
         *MORE_OF_A_FLEET,
         *FEW_OF_A_MOVE,
         *MORE_OF_A_MOVE,
+        OF_A_MOVE_UNDONE,
         *FEW_OF_A_WHOLE_REVISION,
         *MORE_OF_A_WHOLE_REVISION,
     )

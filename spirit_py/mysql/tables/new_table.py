@@ -135,7 +135,7 @@ def create_apart(
     try:
         _alter_copy(native, source, building, statement, names)
         note(Making(new=identity(session, source.schema, building)))
-        points.reach("create.built")
+        points.reach("move.built")
         both = quote_table(source.schema, building), quote_table(source.schema, new)
         _judged(session, f"RENAME TABLE {both[0]} TO {both[1]}", f"the name {new}")
     except BaseException:
@@ -144,7 +144,6 @@ def create_apart(
     created = read_table(session, source.schema, new)
     if created is None:
         raise _changed_meanwhile(new)
-    points.reach("create.done")
     return created
 
 

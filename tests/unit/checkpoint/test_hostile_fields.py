@@ -19,6 +19,7 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.live import Answer, LiveFigures, Request, StandingOrders
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
+    MoveNote,
     OldTableRecord,
     Pointer,
     Proofs,
@@ -104,6 +105,7 @@ ROWS: tuple[Any, ...] = (
     ),
     StandingOrders(paused="by me", settings={"nice": "1"}, over={"nice": "0"}),
     OldTableRecord(swapped_at=1.0),
+    MoveNote(target="uuid", program="1"),
     AttachmentsNote(
         swaps=(SWAP,),
         keys=(
@@ -138,7 +140,7 @@ COMPARED = {
     *("Proofs.new.server", "BatchRecord.server_uuid", "BatchRecord.home", "TableRecord.statement"),
     *(f"CheckpointRecord.tables.{kind}_shape" for kind in ("source", "target", "bare")),
     *("ReverseRecord.tables.now_shape", "ReverseRecord.tables.old_shape", "Answer.token"),
-    *("LiveFigures.run", "StandingOrders.over"),
+    *("LiveFigures.run", "StandingOrders.over", "MoveNote.target"),
 }
 #: Shown alone, and written as an escape where a terminal is; see ``status/plain.py``.
 SHOWN = {
@@ -147,7 +149,7 @@ SHOWN = {
     *("StandingOrders.paused", "Answer.state", "Answer.said", "Answer.hint", "Answer.details"),
     *("Answer.error_code", "BatchRecord.asked", "BatchRecord.started_at", "BatchRecord.on_failure"),
     *("BatchRecord.program", "TableRecord.outcome", "TableRecord.error", "TableRecord.report"),
-    *("CheckpointRecord.totals", "LiveFigures"),
+    *("CheckpointRecord.totals", "LiveFigures", "MoveNote.program"),
 }
 #: Read into values of a type of their own before they are used, and refused where they are none.
 PARSED = {

@@ -33,7 +33,7 @@ class Table:
             step=lambda _name, work, *, stop: work(None),
             show=lambda _: None,
             tell=lambda *_, **__: None,
-            config=SimpleNamespace(connection=None),
+            config=SimpleNamespace(connection=None, target=None),
             session=lambda _: contextlib.nullcontext(),
         )
         feed: Any = SimpleNamespace(catch_up=lambda _: None)
@@ -43,7 +43,9 @@ class Table:
         monkeypatch.setattr(doubts, "count_deadlocks", lambda _: self.count)
         monkeypatch.setattr(doubts, "rows_that_differ", self._look)
 
-    def _look(self, _connection: Any, _mapping: Any, keys: list[str], *, between: Any) -> list[Any]:
+    def _look(
+        self, _connection: Any, _mapping: Any, keys: list[str], *, between: Any, target: Any = None
+    ) -> list[Any]:
         between()
         self.looks.append(keys)
         return [SimpleNamespace(key=key) for key in keys[: self.differing]]

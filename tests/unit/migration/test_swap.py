@@ -75,7 +75,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
         state=SimpleNamespace(phase=Phase.CUTOVER, undeferred=False),
         tell=untold,
     )
-    new: Any = SimpleNamespace(contexts=())
+    new: Any = SimpleNamespace(contexts=(), way=migration.OneServer())
     ended: Any = migration._swap(run, [], checkpoints=Any, new=new)  # type: ignore[arg-type]
     assert ended == "swapped"
     assert planned * 3 == tried

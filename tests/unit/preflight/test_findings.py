@@ -24,7 +24,7 @@ SIGNATURE = {"context": "PreflightContext", "return": "Findings"}
 def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
-    config = SimpleNamespace(native=0)
+    config = SimpleNamespace(native=0, target=None)
     context: Any = SimpleNamespace(found=None, statement=alter_of("s", "t", "FORCE"), config=config)
     return run_checks([context], CheckScope.SERVER, CheckScope.SOURCE)
 

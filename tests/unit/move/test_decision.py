@@ -1,0 +1,168 @@
+"""What a move does with what an earlier run left on two servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.checkpoint.record import (
+    CheckpointRecord,
+    MoveNote,
+    OldTableRecord,
+    Pointer,
+    ReverseRecord,
+    ReverseTable,
+    TableProgress,
+)
+from spirit_py.classes import replace
+from spirit_py.move.decision import MoveFound, TableSeen, decide
+
+STATEMENT = "MOVE TO there; ALTER TABLE `s`.`t` FORCE"
+RECORD = CheckpointRecord(
+    statement=STATEMENT,
+    tables=(TableProgress(schema="s", table="t", rows_copied=5),),
+    server_uuid="here",
+    phase="copy",
+    position="p",
+)
+HERE = TableSeen(schema="s", table="t", here=True, new=True)
+MOVED = TableSeen(schema="s", table="t", away=True, arrived=True)
+REVERSE = ReverseRecord(
+    tables=(ReverseTable(schema="s", table="t", old="_t_moved", undone="_t_undone"),)
+)
+
+
+def found(*tables: TableSeen, **more: Any) -> MoveFound:
+    """Return what an earlier run left."""
+    given: dict[str, Any] = {"record": RECORD, "note": MoveNote(target="there")}
+    return MoveFound(
+        source_uuid="here", target_uuid="there", tables=tables or (HERE,), **(given | more)
+    )
+
+
+def decided(seen: MoveFound) -> Any:
+    """Return what is done with it."""
+    return decide(seen, statement=STATEMENT, max_age=100.0)
+
+
+def test_nothing_begins_afresh():
+    """Without a record there is nothing to resume."""
+    assert decided(found(record=None)) == Afresh()
+
+
+def test_what_is_copied_is_resumed():
+    """Before the source's RENAME the source is the table, whatever name the new one has."""
+    assert decided(found()) == Resume(record=RECORD, reason=decided(found()).reason)
+    arrived = replace(HERE, new=False, arrived=True)
+    assert isinstance(decided(found(arrived)), Resume)
+    assert not decided(found(arrived)).cleanup
+
+
+def test_behind_the_rename_it_goes_on_forward():
+    """The table is on the target: nothing brings it back but a revert."""
+    assert decided(found(MOVED)).cleanup is True
+
+
+def test_two_tables_of_which_one_is_moved_are_refused():
+    """One RENAME moves all of them."""
+    other = TableSeen(schema="s", table="u", here=True, new=True)
+    decision = decided(found(MOVED, other))
+    assert isinstance(decision, Refuse)
+    assert "s.u is on the source" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        TableSeen(schema="s", table="t"),
+        TableSeen(schema="s", table="t", away=True, new=True),
+        TableSeen(schema="s", table="t", here=True, away=True, arrived=True),
+    ],
+    ids=["nowhere", "not-arrived", "both"],
+)
+def test_what_no_run_leaves_is_refused(seen):
+    """A person has renamed or dropped something: a person must look."""
+    assert isinstance(decided(found(seen)), Refuse)
+
+
+def test_what_is_done_is_left_to_the_operator():
+    """The target's checkpoint is gone, so its table cannot be proven any more."""
+    done = TableSeen(
+        schema="s",
+        table="t",
+        away=True,
+        old_table=OldTableRecord(swapped_at=1.0, finished=True),
+    )
+    decision = decided(found(done))
+    assert isinstance(decision, Refuse)
+    assert "moved already; s._t_moved" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("seen", "cleanup"),
+    [
+        (MOVED, True),
+        (TableSeen(schema="s", table="t", here=True, arrived=True), True),
+        (TableSeen(schema="s", table="t", here=True, undone=True), True),
+    ],
+    ids=["follows", "half-way-back", "back"],
+)
+def test_reverse_replication_goes_on(seen, cleanup):
+    """Also where a revert ended between its RENAMEs, or was made."""
+    assert decided(found(seen, reverse=REVERSE)).cleanup is cleanup
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"record": replace(RECORD, server_uuid="another")},
+        {"note": MoveNote(target="another")},
+        {"unreadable": "not JSON"},
+    ],
+    ids=["source", "target", "unreadable"],
+)
+def test_another_server_is_refused(more):
+    """Nothing is dropped, and nothing resumed (R14)."""
+    assert isinstance(decided(found(**more)), Refuse)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"record": replace(RECORD, position="")}, "before the copy"),
+        ({"tables": (replace(HERE, new=False),)}, "gone on the target"),
+        ({"unreachable": "purged"}, "purged"),
+    ],
+    ids=["early", "gone", "purged"],
+)
+def test_what_cannot_be_resumed_begins_afresh(more, said):
+    """Nothing else could resume it, so nobody is asked."""
+    seen = found(*more.pop("tables", ()), **more)
+    decision = decided(seen)
+    assert isinstance(decision, Afresh)
+    assert said in decision.reason
+    assert not decision.throws_away
+
+
+def test_an_old_record_is_dropped_with_consent_alone():
+    """Another command could resume it with a longer limit."""
+    assert decided(found(age=101.0)).throws_away
+
+
+def test_a_definition_that_another_session_changed_is_refused():
+    """Whose rows are meant is not known (R14)."""
+    assert isinstance(decided(found(replace(HERE, changed="s.t"))), Refuse)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [Pointer(home=("s", "a")), replace(RECORD, statement="ALTER TABLE `s`.`t` FORCE")],
+    ids=["together", "migration"],
+)
+def test_another_commands_rows_are_dropped_with_consent_alone(record):
+    """A migration's record is not a move's."""
+    decision = decided(found(record=record))
+    assert isinstance(decision, Afresh)
+    assert decision.throws_away
