@@ -183,13 +183,14 @@ class SameTables:
                 self.must_compare = ""
 
     def _changed(self) -> set[Name]:
-        changed = self.job.step("tables", self._of_source, stop=self.stop)
-        for names, there in self._sides:
+        (here, _), *apart = self._sides
+        changed = self.job.step("tables", partial(self._changed_here, names=here), stop=self.stop)
+        for names, there in apart:
             look = partial(different_now, noted={name: self.noted[name] for name in names})
             changed |= self.job.step("tables", look, stop=self.stop, there=there)
         return changed
 
-    def _of_source(self, session: SqlSession) -> set[Name]:
+    def _changed_here(self, session: SqlSession, names: Sequence[Name]) -> set[Name]:
         if not self.has_its_shape(session):
             raise SchemaChanged(
                 f"another session changed the definition of {_named([self.source])}, and the"
@@ -197,7 +198,8 @@ class SameTables:
                 hint="see what was changed, and by whom (sql_log_bin=0 hides it); then start the"
                 " migration again: it starts from the beginning",
             )
-        return self.altered(session)
+        noted = {name: self.noted[name] for name in names}
+        return self.altered(session) | different_now(session, noted)
 
     def altered(self, session: SqlSession) -> set[Name]:
         """Return the source where it was altered since it was noted; see the module."""
