@@ -80,7 +80,10 @@ def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
 
 
 def lossless_text(column: Column) -> str:
-    """Render the expression for a value's literal, as :func:`row_literals` writes it; not JSON."""
+    """Render the expression for a value's literal, as :func:`row_literals` writes it; not JSON.
+
+    NULL for a value that is longer than ``max_allowed_packet`` takes.
+    """
     name = quote_identifier(column.name)
     value, kind = _selected(column, name), column.data_type
     if kind in {"float", "double"}:
@@ -91,7 +94,7 @@ def lossless_text(column: Column) -> str:
         value = f"CONCAT('{row_introducer(column.charset)}X''', {value}, '''')"
     elif value.startswith("HEX("):
         value = f"CONCAT('X''', {value}, '''')"
-    return f"IFNULL({value}, 'NULL')"
+    return f"IF({name} IS NULL, 'NULL', {value})"
 
 
 def _text(value: Any) -> str:

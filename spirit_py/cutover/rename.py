@@ -178,17 +178,22 @@ def open_locking_session(
         database=plan.swaps[0].schema,
     )
     fence = lock_name("cutover", secrets.token_hex(8))
-    opened.callback(_end, plan.connection, session, fence, min(_END_SECONDS, plan.limits.look))
+    opened.callback(end_session, plan.connection, session, fence, plan.limits.look)
     take_named_lock(session, fence)
     return session, fence
 
 
-def _end(connection: ConnectionOptions, session: Session, fence: str, patience: float) -> None:
-    """Close the locking session, and wait for its end: a lost one could still get the lock."""
+def end_session(
+    connection: ConnectionOptions, session: Session, fence: str, patience: float = _END_SECONDS
+) -> None:
+    """Close a locking session, and wait for its end: a lost one could still get the lock (R18).
+
+    ``fence`` is a named lock that it holds; 10 seconds of ``patience`` are the most.
+    """
     lost = not session.alive()
     session.close()
     if lost:
-        looks = _looks(connection, fence, (), patience, time.monotonic)
+        looks = _looks(connection, fence, (), min(_END_SECONDS, patience), time.monotonic)
         if not any(evidence.server and evidence.fence is None for evidence in looks):
             _LOG.warning("could not see whether session %d has ended", session.id)
 

@@ -96,6 +96,9 @@ class OneServer:
         """Return what lets the old tables follow."""
         return keeper_here(run, record)
 
+    def settle(self, run: Run, tables: Sequence[Name]) -> None:
+        """Do what is left beside the old tables, once nothing follows any more."""
+
     def way_back(self, run: Run, table: Name) -> WayBack | None:
         """Return what swaps back while the old tables are kept, and nothing follows."""
         return WayBack.of(run, table)
@@ -249,6 +252,7 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     feed.close()
     if new.reverse is not None and follows:
         reverted = run_reverse(run, record, new.way.keeper)
+    new.way.settle(run, names)
     if not reverted:
         archive_old_tables(run, names, new.record)
         back = partial(new.way.way_back, run, names[0])

@@ -137,12 +137,13 @@ class Run(Job):
         state = self.state
         if state.leaving or state.phase not in _PREPARING or not connection.label:
             return
-        quick = replace(connection, connect_timeout=_HURRY_SECONDS)
-        with (
-            contextlib.suppress(ServerFault),
-            connect(quick, role="hurry", read_timeout=_HURRY_SECONDS) as session,
-        ):
-            end_own_statements(session, connection.label)
+        for options in dict.fromkeys((connection, self.config.there)):
+            quick = replace(options, connect_timeout=_HURRY_SECONDS)
+            with (
+                contextlib.suppress(ServerFault),
+                connect(quick, role="hurry", read_timeout=_HURRY_SECONDS) as session,
+            ):
+                end_own_statements(session, options.label)
 
     def _paused(self) -> bool:
         windows, now = self.config.allow, datetime.now(UTC)

@@ -17,7 +17,7 @@ from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.move.carrier import ApartApplier
-from spirit_py.move.command import SwitchFailed
+from spirit_py.move.command import SwitchFailed, run_switch_command
 from spirit_py.move.switch import Switch
 
 if TYPE_CHECKING:
@@ -70,6 +70,18 @@ class KeeperApart(Keeper):
 
     def _made_swap(self) -> SwapBack:
         return SwitchBack(self._back_run, self._pairs, self._record)
+
+    def finish(self, *, skip_drop: bool) -> None:
+        """Run the operator's command (again), for a revert that a process made and did not end."""
+        tables = [table.name for table in self._record.record.tables]
+        run = self._back_run
+        if run.config.on_switch and (why := run_switch_command(run, tables, back=True)):
+            raise SwitchFailed(
+                f"the command of --on-switch failed: {why}; the tables are on the source again",
+                hint="see why it failed, and run the same command again; or send the application"
+                " to the source by hand, and run it without --on-switch",
+            )
+        super().finish(skip_drop=skip_drop)
 
     def _answer_failure(self, asked: Conversation, error: SpiritError) -> None:
         super()._answer_failure(asked, error)

@@ -180,9 +180,8 @@ class RowCarrier(ChunkWriter):
         """Write rows over others, in one transaction."""
         own, bounds = self._own, Bounds(_STATEMENT_ROWS, self._packet)
         if mapping.converted or any(row.staged for row in rows):
-            for at in range(0, len(rows), bounds.rows):
-                stage.fill_stage(own, mapping, rows[at : at + bounds.rows], bounds)
-                stage.write_stage(own, mapping)
+            stage.fill_stage(own, mapping, rows, bounds)
+            stage.write_stage(own, mapping)
             stage.drop_stage(own, mapping)
             return
         statements = list(replace_rows(mapping, [row.sql for row in rows], bounds))

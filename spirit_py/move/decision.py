@@ -8,13 +8,15 @@ found                                           outcome
 ==============================================  ============================================
 a record that cannot be read                    refused
 no record                                       afresh
-another command's record, with copied rows      afresh, if the operator agrees
 another server than the record's, on any side   refused
+another command's record, and a moved table     refused
+another command's record, with copied rows      afresh, if the operator agrees
 reverse replication, or a revert                goes on after the switch
 all tables are out of the way, all is done      refused: what is left is the operator's
 all tables are moved                            goes on after the switch
-some tables are neither here nor moved          refused
+switched before, and the source is back         refused
 stopped before the feed ran                     afresh
+some tables are neither here nor moved          refused
 a new table is gone                             afresh
 a position purged, or never executed here       afresh
 a definition that another session changed       refused
@@ -70,9 +72,19 @@ class TableSeen(OfTable):
     @property
     def standing(self) -> Standing:
         """Where the table is."""
-        if self.away and self.arrived and not self.here:
+        if not self.here and (self.old_table is not None or (self.away and self.on_target)):
             return Standing.MOVED
         return Standing.HERE if self.here and not self.away else Standing.UNCLEAR
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether it is out of the way on the source, or was."""
+        return self.away or self.old_table is not None
+
+    @property
+    def on_target(self) -> bool:
+        """Whether the new table is there, also where a switch was being taken back."""
+        return self.arrived or self.new
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +102,9 @@ class MoveFound:
     unreachable: str = ""
 
 
-def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
+def decide(
+    found: MoveFound, *, statement: str, max_age: float, start_afresh: bool = False
+) -> Decision:
     """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch."""
     record = found.record
     if found.unreadable:
@@ -101,12 +115,12 @@ def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
         )
     if record is None:
         return Afresh()
-    if not isinstance(record, CheckpointRecord) or record.statement != statement:
-        return _of_another_command(record)
-    if record.server_uuid != found.source_uuid:
-        return _elsewhere("source", record.server_uuid, found.source_uuid)
     if found.note is not None and found.note.target != found.target_uuid:
         return _elsewhere("target", found.note.target, found.target_uuid)
+    if not isinstance(record, CheckpointRecord) or record.statement != statement:
+        return _of_another_command(found, record)
+    if record.server_uuid != found.source_uuid:
+        return _elsewhere("source", record.server_uuid, found.source_uuid)
     if found.reverse is not None and all(
         table.arrived or (table.here and table.undone) for table in found.tables
     ):
@@ -114,14 +128,24 @@ def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
         reason = f"reverse replication of {found.reverse.names}"
         return Resume(record=record, reason=reason, cleanup=True)
     standings = {table.standing for table in found.tables}
-    if standings == {Standing.MOVED}:
-        return Resume(record=record, reason="the tables are on the target already", cleanup=True)
     if all(one.away and one.old_table and one.old_table.finished for one in found.tables):
         names = ", ".join(f"{table.schema}.{table.names.moved}" for table in found.tables)
         return Refuse(
             reason=f"the tables are moved already; {names} is kept on the source",
             hint="spirit-py cleanup --drop-old drops it when it is not needed",
         )
+    if standings == {Standing.MOVED}:
+        return Resume(record=record, reason="the tables are on the target already", cleanup=True)
+    if standings == {Standing.HERE} and found.note is not None and found.note.switched:
+        return Refuse(
+            reason="the application was sent to the target, and the source's tables have their"
+            " names again: the target may have rows that they lack",
+            hint="see who renamed them; compare both servers with spirit-py checksum, then drop"
+            " what is left with spirit-py cleanup, on both",
+        )
+    if not (record.position or any(table.has_gone for table in found.tables)):
+        # Its own table may not even be noted yet.
+        return Afresh(reason="it was stopped before the copy began", abandoned=record)
     if standings != {Standing.HERE}:
         listed = "; ".join(f"{table} {table.standing.value}" for table in found.tables)
         return Refuse(
@@ -129,10 +153,15 @@ def decide(found: MoveFound, *, statement: str, max_age: float) -> Decision:
             hint="see who renamed or dropped tables on either server, and where the rows are; then"
             " drop what is left with spirit-py cleanup, on both servers",
         )
-    return _before_the_switch(found, record, max_age)
+    return _before_the_switch(found, record, max_age, start_afresh=start_afresh)
 
 
-def _of_another_command(record: CheckpointRecord | Pointer) -> Afresh:
+def _of_another_command(found: MoveFound, record: CheckpointRecord | Pointer) -> Decision:
+    if any(table.has_gone for table in found.tables):
+        return Refuse(
+            reason="another command has moved or changed the table, and is not cleaned up",
+            hint="run that command again, which ends it; or spirit-py cleanup, on both servers",
+        )
     if not isinstance(record, CheckpointRecord):
         return Afresh(
             reason="the table is a part of another command, with others", throws_away=True,
@@ -154,24 +183,22 @@ def _elsewhere(side: str, noted: str, seen: str) -> Refuse:
     )
 
 
-def _before_the_switch(found: MoveFound, record: CheckpointRecord, max_age: float) -> Decision:
-    gone = [
-        f"{table.schema}.{table.names.new}"
-        for table in found.tables
-        if not (table.new or table.arrived)
-    ]
+def _before_the_switch(
+    found: MoveFound, record: CheckpointRecord, max_age: float, *, start_afresh: bool
+) -> Decision:
+    gone = [f"{table.schema}.{table.names.new}" for table in found.tables if not table.on_target]
     reasons = (
-        "" if record.position else "it was stopped before the copy began",
         f"{', '.join(gone)} is gone on the target" if gone else "",
         f"the change feed cannot go on: {found.unreachable}" if found.unreachable else "",
     )
     if reason := next(filter(None, reasons), ""):
         return Afresh(reason=reason, abandoned=record)
     if changed := [table.changed for table in found.tables if table.changed]:
-        return Refuse(
-            reason=f"another session changed the definition of {', '.join(changed)}",
-            hint="see what was changed; --start-afresh begins from the beginning",
-        )
+        reason = f"another session changed the definition of {', '.join(changed)}"
+        if start_afresh:
+            return Afresh(reason=reason, abandoned=record)
+        hint = "see what was changed; --start-afresh begins from the beginning"
+        return Refuse(reason=reason, hint=hint)
     if found.age > max_age:
         return Afresh(
             reason=f"its checkpoint is {human_seconds(found.age)} old",

@@ -54,6 +54,7 @@ from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.phases import Phase
 from spirit_py.spark.engine import SparkEngine
+from spirit_py.sql import quote_table
 from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import moving
 from spirit_py.threads import StopSwitch
@@ -113,6 +114,11 @@ class Across(OneServer):
         """Return what lets the source's tables follow."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
         return KeeperApart(run, record)
+
+    def settle(self, run: Run, tables: Sequence[Name]) -> None:
+        """Forget on the target what proved its tables."""
+        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
+        forget_there(run, tables)
 
     def way_back(self, _run: Run, _table: Name) -> None:
         """Return None: without reverse replication there is none."""
@@ -182,8 +188,6 @@ def _run_phases(run: MoveRun) -> None:
             drop_all(run, tables)
             new = _begin(run, session, there, contexts)
     copy_and_swap(run, new)
-    if not run.config.dry_run:
-        forget_there(run, tables)
 
 
 def _first_there(run: MoveRun) -> Session:
@@ -254,8 +258,7 @@ def _require_aligned(mappings: Iterable[TableMapping]) -> None:
 def _finish(run: MoveRun, record: CheckpointRecord) -> None:
     """Do what is left to do after the switch of an earlier run."""
     tables = [table.name for table in record.tables]
-    # A revert ended between its two RENAMEs: nobody was sent back.
-    run.step("move", partial(_put_back_half, run=run, tables=tables))
+    run.step("move", partial(_put_right, run=run, tables=tables))
     note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
     if run.config.on_switch and not (note and note.switched):
         if why := run_switch_command(run, tables):
@@ -269,15 +272,23 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0], Across().keeper)
+    forget_there(run, tables)
     if not reverted:
         settle_old_tables(run, tables, lambda: None, MOVED)
-    forget_there(run, tables)
 
 
-def _put_back_half(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
+def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
+    """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
     with run.session("move", there=True) as there:
-        half = [name for name in tables if is_one_of(there, *name, noted_proof(there, name, "new"))]
-    put_back(session, [replace(moving(name), new=moving(name).old) for name in half], BACK)
+        for name in tables:
+            proof, new = noted_proof(there, name, "new"), moving(name).new
+            if is_one_of(there, name[0], new, proof):
+                # A switch was being taken back; its rows are all there.
+                both = quote_table(name[0], new), quote_table(*name)
+                there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+            elif is_one_of(there, *name, proof):
+                # A revert was being made.
+                put_back(session, [replace(moving(name), new=moving(name).old)], BACK)
 
 
 def move(

@@ -11,7 +11,7 @@ from spirit_py.batch.changes import matching, read_pattern
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
-from spirit_py.checkpoint.examination import old_table_of, runs_seen
+from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, ReverseRecord, home_of
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
@@ -23,12 +23,13 @@ from spirit_py.events.run import AlgorithmChosen, ResumeDecided
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run
 from spirit_py.move.decision import STATEMENT, MoveFound, TableSeen, decide
+from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.facts import named, read_facts, relaxed, require_mysql
 from spirit_py.mysql.grants import read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import existing_tables
-from spirit_py.mysql.tables.identity import NOTHING, is_one_of
+from spirit_py.mysql.tables.identity import NOTHING, doubtful, is_one_of, looked_at
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
@@ -84,15 +85,22 @@ def tables_of(session: SqlSession, config: MoveConfig) -> list[Name]:
 
 
 def _begun(session: SqlSession) -> Iterator[Name]:
-    """Yield the tables of moves that are not done, whatever name they have by now."""
-    for schema, name in checkpoint_tables(session):
-        try:
-            stem = name.removeprefix("_").removesuffix("_chkpnt")
-            record = CheckpointTable(schema, stem).read_record(session)
-        except UnreadableCheckpoint:
-            continue
-        if isinstance(record, CheckpointRecord) and record.statement.startswith(STATEMENT):
-            yield from (one.name for one in record.tables)
+    """Yield the tables of moves that are not done, whatever name they have by now.
+
+    A record is believed about tables whose own checkpoints lead to it (R26).
+    """
+
+    def tables(name: Name) -> tuple[Name, ...]:
+        stem = name[1].removeprefix("_").removesuffix("_chkpnt")
+        record = find_record(session, (name[0], stem)).record
+        of_a_move = record is not None and record.statement.startswith(STATEMENT)
+        return members(session, record) if record is not None and of_a_move else ()
+
+    marks = checkpoint_tables(session)
+    with doubtful(session):
+        found = list(looked_at(marks, tables, lambda _name, _error: ()))
+    for names in found:
+        yield from names
 
 
 def _fits(pattern: TablePattern, name: Name) -> bool:
@@ -127,9 +135,21 @@ def open_move(
     end_earlier_run(run, there, tables, runs_seen(session, tables))
     found = look(session, there, run, tables)
     statement = statement_of_move(found.target_uuid, contexts)
-    decision = decide(found, statement=statement, max_age=config.checkpoint_max_age)
+    decision = decide(
+        found,
+        statement=statement,
+        max_age=config.checkpoint_max_age,
+        start_afresh=config.start_afresh,
+    )
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+    if config.dry_run and found.record is not None:
+        raise Refusal(
+            "an unfinished run of these tables would be ended by a rehearsal",
+            hint="finish it with the command that it was begun with, or drop it with spirit-py"
+            " cleanup, on both servers",
+            error_code=ErrorCode.CANNOT_RESUME,
+        )
     _tell(run, decision)
     if isinstance(decision, Resume):
         begin_control(run, session, decision.record)
@@ -270,6 +290,22 @@ def _findings(
                 f"{name} is {facts.text(name)} on the target, and {own.text(name)} on the source",
                 "name a server with the same setting",
             )
+    if int(facts.text("max_allowed_packet") or 0) < int(own.text("max_allowed_packet") or 0):
+        yield refuse(
+            "max_allowed_packet is smaller on the target: a row that the source has may not be"
+            " written there",
+            f"SET PERSIST max_allowed_packet = {own.text('max_allowed_packet')} on the target",
+            code=ErrorCode.PACKET_TOO_SMALL,
+        )
+    if lost := relaxed(facts.variables):
+        yield warn(
+            f"a crash of the target may lose commits ({named(lost)}): if it restarts while the move"
+            " runs, all rows are compared once more"
+        )
+    if version_numbers(facts.version) < version_numbers(own.version):
+        yield warn(
+            f"the target has an older version ({facts.version}) than the source ({own.version})"
+        )
     yield from _about_replication(session, there, (own.uuid, facts.uuid))
     size = sum(sum(likely_sizes(one.found)) for one in contexts if one.found is not None)
     room = free_bytes(facts)

@@ -10,12 +10,14 @@ from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.migration.auxiliary import to_be_resumed
 from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
@@ -55,15 +57,21 @@ def create_there(run: MoveRun, there: Session, context: PreflightContext) -> Tab
 
     checks = [str(row[0]) for row in context.session.query(OWN_CHECKS, name)]
     with run.session("alter", native=True, there=True) as native:
-        target = create_apart(
-            there,
-            native,
-            context.source,
-            context.statement,
-            checks,
-            building=building,
-            note=note,
-        )
+        try:
+            target = create_apart(
+                there,
+                native,
+                context.source,
+                context.statement,
+                checks,
+                building=building,
+                note=note,
+            )
+        except errors.ServerFault:
+            # What a session sent before its connection was cut may come after the DROP (R18).
+            lost = [one.id for one in (there, native) if not one.alive()]
+            end_sessions(run.config.there, lost)
+            raise
     mapping, findings = check_after_create(replace(context, tell=run.tell), target)
     run.warn_of(findings)
     return replace(mapping, apart=True)
@@ -72,6 +80,8 @@ def create_there(run: MoveRun, there: Session, context: PreflightContext) -> Tab
 def take_over(there: Session, context: PreflightContext) -> TableMapping:
     """Return the mapping to a new table of an earlier run, once that has its auxiliary name."""
     put_back(there, [moving((context.schema, context.table))], MOVED)
+    # The source is in its place: nobody was sent to the new table.
+    note_proofs(there, context.schema, context.table, swap_begun=False)
     drop_guard_columns(there, context.schema, context.names.new)
     target = read_table(there, context.schema, context.names.new)
     if target is None:
@@ -118,27 +128,46 @@ def leave(
         run.note(PlainFact.STAYS_RESUMABLE)
         return
     run.await_readers()
-    drop_all(run, tables)
+    try:
+        drop_all(run, tables)
+    except errors.MigrationFailure as fault:
+        run.warn(f"{fault.message}; {fault.hint}")
+        if isinstance(error, errors.Refusal):
+            failure = errors.MigrationFailure(
+                error.message, hint=error.hint, details=error.details, error_code=error.error_code
+            )
+            failure.causes = error.causes
+            raise failure from error
 
 
 def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
-    """Drop what a move made, on the target first: the source's checkpoint leads to it."""
+    """Drop what a move made, on the target first: the source's checkpoint leads to it.
+
+    The source's tables are in their places. MigrationFailure where something is left.
+    """
     for there in (True, False):
+        side = run.config.there.address if there else run.config.connection.address
         try:
-            run.step("cleanup", partial(_drop, run=run, tables=tables), there=there)
+            kept = run.step("cleanup", partial(_drop, tables=tables, there=there), there=there)
         except errors.MigrationFailure as fault:
-            side = run.config.there.address if there else run.config.connection.address
-            run.warn(
-                f"what the move made on {side} could not be dropped: {fault.message}; spirit-py"
-                " cleanup drops it"
+            kept = fault.message
+        if kept:
+            raise errors.MigrationFailure(
+                f"what the move made on {side} is left: {kept}",
+                hint="spirit-py cleanup drops it there",
+                error_code=ErrorCode.NAME_TAKEN,
             )
-            return
 
 
-def _drop(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
+def _drop(session: SqlSession, tables: Sequence[Name], *, there: bool) -> str:
+    """Drop what is proven to be ours; return what is not."""
+    left = []
     for table in tables:
-        if kept := drop_auxiliary(session, *table):
-            run.warn(kept)
+        if there and CheckpointTable(*table).is_ours(session):
+            put_back(session, [moving(table)], MOVED)
+            note_proofs(session, *table, swap_begun=False)
+        left.append(drop_auxiliary(session, *table))
+    return "; ".join(filter(None, left))
 
 
 def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:

@@ -22,16 +22,18 @@ from __future__ import annotations
 
 import contextlib
 import math
+import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.binlog.source import BinlogSource
-from spirit_py.checkpoint.proofs import note_proofs, noted_proof
+from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.classes import dataclass
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import CutoverResult, NotProven, TryFailed
-from spirit_py.cutover.rename import quick_turns
+from spirit_py.cutover.rename import end_session, quick_turns
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
@@ -75,9 +77,13 @@ if TYPE_CHECKING:
 
 _HOLD_SECONDS: Final = 5.0
 _TARGET_WAIT: Final = 5
+_RENAME_WAIT: Final = 1
+_LOOK_PAUSE: Final = 0.05
 _ROUNDS: Final = 8
 _NEARLY_NOTHING: Final = 10
 _SHOWN: Final = 10
+#: Tries that may end in another comparison before the application gets a pause.
+_UNPROVEN_IN_A_ROW: Final = 4
 _LOOK_SECONDS: Final = 60.0
 #: The command's own time, and some for its end.
 _MORE_SECONDS: Final = 30.0
@@ -85,13 +91,20 @@ _MORE_SECONDS: Final = 30.0
 
 @dataclass
 class _Sides:
-    """The locking session of each server, its lock, and what proves that it has ended."""
+    """The locking session of each server, its lock, and the named lock that shows its end."""
 
     here: Session
     there: Session
     lock: TableLock
     lock_there: TableLock
     fence: str
+    fence_there: str
+
+    @contextlib.contextmanager
+    def kept_alive(self, longest: float) -> Iterator[None]:
+        """Keep both sessions alive; no warnings of theirs may be read meanwhile."""
+        with self.here.kept_alive(longest), self.there.kept_alive(longest):
+            yield
 
 
 class Switch:
@@ -133,7 +146,7 @@ class Switch:
             attend=self._heed,
         )
         self._failures: list[str] = []
-        self._number = 1
+        self._number, self._unproven = 1, 0
         self._steps: dict[str, float] = {}
         self._waited = self._held = 0.0
         self._after = ""
@@ -145,13 +158,15 @@ class Switch:
 
         OutcomeUnknown where it could not be seen whether it is.
         """
+        if self._unproven and self._unproven % _UNPROVEN_IN_A_ROW == 0:
+            self._pause(self._unproven // _UNPROVEN_IN_A_ROW)
         while True:
             self._run.stop.check()
             try:
                 result = self._try()
             except NotProven as held:
                 self._failures.append(held.message)
-                self._number += 1
+                self._number, self._unproven = self._number + 1, self._unproven + 1
                 if self._turns.over:
                     raise self._given_up() from held
                 raise
@@ -165,11 +180,15 @@ class Switch:
                 return result
             if self._turns.over:
                 raise self._given_up()
-            self._turns.pause(self._number, self._waited / 1000, self._failures[-1])
-            self._number += 1
-            for options in (self._run.config.connection, self._run.config.there):
-                await_server(options, self._run.stop)
-            self._heed()
+            ended, self._number = self._number, self._number + 1
+            self._pause(ended)
+
+    def _pause(self, number: int) -> None:
+        """Let the application go on; then both servers must answer, and nothing defer it."""
+        self._turns.pause(number, self._waited / 1000, self._failures[-1])
+        for options in (self._run.config.connection, self._run.config.there):
+            await_server(options, self._run.stop)
+        self._heed()
 
     def _failed(self, failed: TryFailed) -> None:
         self._failures.append(str(failed))
@@ -238,8 +257,8 @@ class Switch:
             connect(config.connection, role="cutover-watch", read_timeout=10)
         )
         self._prepare(watcher)
-        sides = self._sides(stack)
         stack.enter_context(self._feed.applies_paused())
+        sides = self._sides(stack)
         self._turns.require_free([watcher])
         # If this process is frozen or cut off, each server soon ends its session and lock (R23).
         for session in (sides.there, sides.here):
@@ -256,36 +275,40 @@ class Switch:
             raise HeldBack.by(what)
         stack.enter_context(quick_turns())
         sides.lock_there.acquire()
-        try:
-            with watch, sides.there.kept_alive(wait + _HOLD_SECONDS):
+        longest = wait + _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
+        with watch:
+            with sides.there.kept_alive(wait + 1):
                 self._lock(sides, watch)
-                began = time.monotonic()
-                try:
-                    self._prove(sides, watch)
+            began = time.monotonic()
+            try:
+                self._prove(sides, watch)
+                with sides.kept_alive(longest):
                     self._rename(sides, watcher)
-                finally:
-                    self._waited = sides.lock.waited_ms
-                    self._release(sides)
-                    self._held = (time.monotonic() - began) * 1000
-        finally:
-            self._release(sides)
+            finally:
+                self._waited = sides.lock.waited_ms
+                self._release(sides)
+                self._held = (time.monotonic() - began) * 1000
         points.reach("switch.unlocked")
+        self._guard.report(config.there)
         return self._result()
 
     def _sides(self, stack: contextlib.ExitStack) -> _Sides:
-        config, hold = self._run.config, _HOLD_SECONDS
-        more = config.switch_timeout + _MORE_SECONDS
+        """Open the locking sessions; their ends are waited for before the feed applies again."""
+        config = self._run.config
+        hold = _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
         wait = math.ceil(self._policy.wait)
-        there = stack.enter_context(
-            open_lock_session(config.there, role="cutover", wait=_TARGET_WAIT, hold=hold + more)
-        )
-        here = stack.enter_context(
-            open_lock_session(config.connection, role="cutover", wait=wait, hold=hold + more)
-        )
-        fence = lock_name("cutover", here.id, time.monotonic_ns())
-        take_named_lock(here, fence)
+        opened, fences = [], []
+        for options, seconds in ((config.there, _TARGET_WAIT), (config.connection, wait)):
+            session = open_lock_session(options, role="cutover", wait=seconds, hold=hold)
+            fence = lock_name("cutover", secrets.token_hex(8))
+            stack.callback(end_session, options, session, fence)
+            take_named_lock(session, fence)
+            opened.append(session)
+            fences.append(fence)
+        (there, here), (fence_there, fence) = opened, fences
         new = [(swap.schema, swap.new) for swap in self._swaps]
-        return _Sides(here, there, TableLock(here, self.tables), TableLock(there, new), fence)
+        locks = TableLock(here, self.tables), TableLock(there, new)
+        return _Sides(here, there, *locks, fence, fence_there)
 
     def _prepare(self, watcher: Session) -> None:
         """Look at both servers, and note that a switch is begun; without a lock."""
@@ -319,11 +342,14 @@ class Switch:
         watch.holding()
         self._run.show("")
         points.reach("switch.locked")
+        # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.
+        for session in (sides.here, sides.there):
+            session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT}")
 
     def _prove(self, sides: _Sides, watch: LockWatch) -> None:
         """Raise unless RENAME may be sent: all is received and applied, and both locks are held."""
         try:
-            with self._step("receive"), sides.here.kept_alive(_HOLD_SECONDS):
+            with self._step("receive"), sides.kept_alive(_HOLD_SECONDS):
                 self._feed.block_wait(timeout=_HOLD_SECONDS, session=sides.here)
             with self._step("flush"), sides.here.kept_alive(_HOLD_SECONDS):
                 self._feed.flush_under_table_lock(sides.there)
@@ -363,6 +389,10 @@ class Switch:
         return _renaming((s.schema, s.new, s.table) for s in self._swaps)
 
     @property
+    def _leave(self) -> str:
+        return _renaming((s.schema, s.table, s.new) for s in self._swaps)
+
+    @property
     def _away(self) -> str:
         return _renaming((s.schema, s.table, s.old) for s in self._swaps)
 
@@ -371,12 +401,13 @@ class Switch:
 
         After a stop request nothing is sent but if :attr:`renaming` was set before it.
         """
-        self.renaming = True
+        self.renaming, arrived = True, False
         try:
             self._run.stop.check()
             if what := self._gate.last_word():
                 raise HeldBack.by(what)
             with self._step("rename"):
+                arrived = True
                 sides.there.execute(self._arrive)
                 points.reach("switch.arrived")
                 self._feed.expect_own_ddl(sides.here.id, self._away)
@@ -385,9 +416,8 @@ class Switch:
             self._feed.stop()
             raise
         except (SpiritError, TryFailed):
-            # What has its name on the target gets the auxiliary one back, now or in the next try.
-            with contextlib.suppress(ServerFault):
-                put_back(sides.there, self._swaps, self._direction)
+            if arrived:
+                self._take_names_back(sides)
             self._feed.forget_own_ddl()
             self.renaming = False
             raise
@@ -407,6 +437,17 @@ class Switch:
         with contextlib.closing(source):
             return source.position_here(there)
 
+    def _take_names_back(self, sides: _Sides) -> None:
+        """Rename the incoming tables to their auxiliary names, before anybody can use them."""
+        try:
+            sides.there.execute(self._leave)
+        except ServerFault:
+            # Not arrived, or the session is lost: the tables show it, once that has ended.
+            end_session(self._run.config.there, sides.there, sides.fence_there)
+            with contextlib.suppress(SpiritError):
+                again = partial(put_back, swaps=self._swaps, direction=self._direction)
+                self._run.step("cutover", again, there=True)
+
     def _send_away(self, sides: _Sides) -> None:
         try:
             sides.here.execute(self._away)
@@ -421,17 +462,23 @@ class Switch:
 
     def _is_away(self, fence: str) -> bool:
         """Look whether the RENAME was made, once its session has ended; or OutcomeUnknown."""
+        noted = {pair.source_name: pair.tables.noted[pair.source_name] for pair in self._pairs}
+
+        def all_are(session: Session, name: str) -> bool:
+            return all(
+                is_one_of(session, s.schema, getattr(s, name), noted[s.name]) for s in self._swaps
+            )
+
         deadline = time.monotonic() + _LOOK_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(ServerFault), self._run.session("look") as session:
-                if (holder := named_lock_holder(session, fence)) is None:
-                    proof = self._direction.outgoing
-                    return all(
-                        is_one_of(session, s.schema, s.old, noted_proof(session, s.name, proof))
-                        for s in self._swaps
-                    )
-                kill_session(session, holder)
-            self._run.stop.wait(0.05)
+                if (holder := named_lock_holder(session, fence)) is not None:
+                    kill_session(session, holder)
+                elif all_are(session, "old"):
+                    return True
+                elif all_are(session, "table"):
+                    return False
+            self._run.stop.wait(_LOOK_PAUSE)
         away = ", ".join(quote_table(s.schema, s.old) for s in self._swaps)
         raise OutcomeUnknown(
             "the answer to RENAME was lost, and whether it was done could not be seen",
@@ -441,11 +488,8 @@ class Switch:
 
     def _switch_over(self, sides: _Sides, watcher: Session) -> None:
         """Run the operator's command, under the locks; its failure renames the tables back."""
-        config = self._run.config
-        if config.on_switch:
-            longest = config.switch_timeout + _MORE_SECONDS
-            with sides.here.kept_alive(longest), sides.there.kept_alive(longest):
-                why = run_switch_command(self._run, self.tables, back=self._direction is BACK)
+        if self._run.config.on_switch:
+            why = run_switch_command(self._run, self.tables, back=self._direction is BACK)
             if why:
                 self._undo(sides, why)
         points.reach("switch.commanded")
@@ -455,33 +499,34 @@ class Switch:
                 note_switched(watcher, self.tables)
 
     def _undo(self, sides: _Sides, why: str) -> None:
+        """Rename back: first where clients may have been sent already, and still wait."""
         try:
             sides.lock_there.verify()
-        except CutoverFailure as lost:
+            sides.there.execute(self._leave)
+        except (CutoverFailure, ServerFault) as lost:
             raise OutcomeUnknown(
-                f"the command of --on-switch failed ({why}), and the lock on the target was lost"
-                f" meanwhile: clients may have written there ({lost.message})",
-                hint="the tables stay moved; send the application to the target, and run the same"
-                " command again: it runs --on-switch once more",
+                f"the command of --on-switch failed ({why}), and the lock on the server to which it"
+                f" was to switch was lost: clients may have written there ({lost.message})",
+                hint="the tables stay there; send the application there, and run the same command"
+                " again: it runs --on-switch once more",
             ) from lost
+        points.reach("switch.undoing")
         back = _renaming((s.schema, s.old, s.table) for s in self._swaps)
-        away = _renaming((s.schema, s.table, s.new) for s in self._swaps)
         try:
             sides.here.execute(back)
             points.reach("switch.undone")
             # A feed that goes on begins after both RENAMEs, which would end it.
             self._behind(self._feed.position_here(sides.here))
-            sides.there.execute(away)
-        except ServerFault as fault:
+        except SpiritError as fault:
             raise OutcomeUnknown(
-                f"the command of --on-switch failed ({why}), and the tables could not be renamed"
-                f" back: {fault.message}",
+                f"the command of --on-switch failed ({why}), and it is not known whether the tables"
+                f" were renamed back: {fault.message}",
                 hint="the same command looks at both servers, and goes on from what it finds",
             ) from fault
         self.renaming = False
         raise SwitchFailed(
-            f"the command of --on-switch failed: {why}; the tables are in place on the source"
-            " again, and unlocked",
+            f"the command of --on-switch failed: {why}; the tables are in their places again, and"
+            " unlocked",
             hint="see why it failed, and run the same command again: it resumes",
         )
 

@@ -41,10 +41,11 @@ class Capability(Enum):
 
     def of(self, version: str) -> bool:
         """Return whether a server of this version, such as ``8.4.2-commercial``, can do it."""
-        return _numbers(version) >= _numbers(self.since)
+        return version_numbers(version) >= version_numbers(self.since)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, for comparisons."""
     found = _NUMBERS.match(version)
     return tuple(map(int, found.groups())) if found else (0, 0, 0)
 

@@ -147,7 +147,8 @@ MORE_OF_A_MOVE = (
     ("cleanup.checkpoint", 1),
 )
 #: While a switch is taken back.
-OF_A_MOVE_UNDONE = ("switch.undone", 1)
+FEW_OF_A_MOVE_UNDONE = (("switch.undoing", 1),)
+MORE_OF_A_MOVE_UNDONE = (("switch.undone", 1),)
 #: Of the revert of a move.
 FEW_OF_A_MOVE_BACK = (("switch.arrived", 1), ("switch.renamed", 1))
 MORE_OF_A_MOVE_BACK = (("switch.locked", 1), ("switch.commanded", 1), ("switch.unlocked", 1))
@@ -172,7 +173,8 @@ STRUCK = set(OF_A_REVISION) | {
         *MORE_OF_A_FLEET,
         *FEW_OF_A_MOVE,
         *MORE_OF_A_MOVE,
-        OF_A_MOVE_UNDONE,
+        *FEW_OF_A_MOVE_UNDONE,
+        *MORE_OF_A_MOVE_UNDONE,
         *FEW_OF_A_WHOLE_REVISION,
         *MORE_OF_A_WHOLE_REVISION,
     )

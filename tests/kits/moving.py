@@ -126,10 +126,19 @@ class TwoServers:
         said, wrong = asked.communicate(timeout=2 * MINUTE)
         return subprocess.CompletedProcess(asked.args, asked.returncode, said, wrong)
 
-    def follows(self) -> bool:
-        """Whether a process works on the table in the phase of reverse replication."""
-        found = self.here.query("SELECT record FROM _t_chkpnt WHERE id = 6")
-        return bool(found) and json.loads(str(found[0][0])).get("phase") == "keep"
+    def follows(self, process: subprocess.Popen[str]) -> bool:
+        """Whether this process works in the phase of reverse replication, or has ended."""
+        if process.poll() is not None:
+            return True
+        try:
+            found = self.here.query("SELECT record FROM _t_chkpnt WHERE id = 6")
+        except MySQLdb.ProgrammingError as error:
+            # A revert that is complete has dropped it.
+            if error.args[0] != GONE:
+                raise
+            return False
+        live = json.loads(str(found[0][0])) if found else {}
+        return live.get("phase") == "keep" and live.get("pid") == process.pid
 
     def cleanup(self, db: Database, table: str = "t", *more: str) -> str:
         """Run ``spirit-py cleanup`` on one of the servers; return what it said."""

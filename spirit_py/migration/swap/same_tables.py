@@ -22,6 +22,7 @@ from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import SchemaChanged
 from spirit_py.events.run import Warned
+from spirit_py.mysql.facts import look_at
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.processlist import optimizes_now
 from spirit_py.mysql.tables.definition import read_shape, shape_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.job import Job
+    from spirit_py.mysql.facts import Seen
     from spirit_py.mysql.tables.identity import Identity
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
@@ -80,6 +82,7 @@ class SameTables:
     taken_over: int = 0
     noted: dict[Name, Identity] = field(default_factory=dict, init=False)
     _seen: dict[Name, int] = field(default_factory=dict, init=False)
+    _life: Seen | None = field(default=None, init=False)
     _shape: str = field(init=False)
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -136,6 +139,8 @@ class SameTables:
         """Take over what the feed saw being rebuilt; SchemaChanged for any other table."""
         deadline: float | None = None
         self.take_over()
+        if self.mapping.apart:
+            self._look_at_target()
         while changed := self._changed():
             # In this order: what is no longer executed is in the binlog.
             executed = self.job.step("tables", optimizes_now, stop=self.stop)
@@ -150,6 +155,21 @@ class SameTables:
                 self.stop.wait(_POLL)
                 self.job.show("")
             self.stop.check()
+
+    def _look_at_target(self) -> None:
+        """Have all compared where the target's server may have lost what it had committed (R25)."""
+        seen = self.job.step("life", look_at, stop=self.stop, there=True)
+        if self.has_lost(seen):
+            with self._mutex:
+                self.taken_over += 1
+                self.must_compare = "the target's server was restarted, and may have lost commits"
+        self._life = seen
+
+    def has_lost(self, seen: Seen) -> bool:
+        """Return whether a server that looks so may have lost commits since the last look."""
+        before = self._life
+        restarted = before is not None and seen.started != before.started
+        return restarted and bool({**(before.relaxed if before else {}), **seen.relaxed})
 
     def take_over(self) -> bool:
         """Note anew the tables that the feed saw being rebuilt; return whether there were any.
@@ -204,7 +224,7 @@ class SameTables:
     def altered(self, session: SqlSession) -> set[Name]:
         """Return the source where it was altered since it was noted; see the module."""
         born = self.noted[self.source].born
-        same = self.direction is not FORWARD or born in {0, born_at(session, *self.source)}
+        same = self.direction is BACK or born in {0, born_at(session, *self.source)}
         return set() if same else {self.source}
 
     def has_its_shape(self, session: SqlSession) -> bool:
@@ -237,6 +257,9 @@ def require_same(
         for name, one in pair.noted.items():
             (apart if pair.mapping.apart and name == pair.target else here)[name] = one
     changed = different_now(session, here) | different_now(there or session, apart)
+    if there is not None:
+        seen = look_at(there)
+        changed |= {pair.target for pair in pairs if pair.has_lost(seen)}
     changed = changed.union(*(pair.altered(session) for pair in pairs))
     changed |= {pair.source for pair in pairs if not pair.has_its_shape(session)}
     if changed:

@@ -359,7 +359,8 @@ def align_auto_increment(
         found = list(session.query(_COUNTERS, [*names[0], *names[1]])[0])
     else:
         asked = zip((session, there), names, strict=True)
-        found = [rows[0][0] for one, name in asked if (rows := one.query(_COUNTER, name))]
+        # A table that is gone is noticed by its numbers.
+        found = [next(iter(one.query(_COUNTER, name)), (1,))[0] for one, name in asked]
     # The catalogue shows NULL until the first number was generated.
     source, target = (int(one or 1) for one in found)
     if target >= source:

@@ -60,9 +60,32 @@ def test_what_is_copied_is_resumed():
     assert not decided(found(arrived)).cleanup
 
 
-def test_behind_the_rename_it_goes_on_forward():
+@pytest.mark.parametrize(
+    "seen",
+    [
+        MOVED,
+        replace(MOVED, arrived=False, new=True),
+        replace(MOVED, away=False, old_table=OldTableRecord(swapped_at=1.0, until=2.0)),
+    ],
+    ids=["moved", "being-taken-back", "dropped"],
+)
+def test_behind_the_rename_it_goes_on_forward(seen):
     """The table is on the target: nothing brings it back but a revert."""
-    assert decided(found(MOVED)).cleanup is True
+    assert decided(found(seen)).cleanup is True
+
+
+def test_a_source_that_is_back_by_hand_is_refused():
+    """The application has used the target, which may have rows of its own."""
+    seen = replace(HERE, new=False, arrived=True)
+    decision = decided(found(seen, note=MoveNote(target="there", switched=True)))
+    assert isinstance(decision, Refuse)
+    assert "have their names again" in decision.reason
+
+
+def test_another_commands_moved_table_is_refused():
+    """Dropping what it left could drop the table in use."""
+    other = replace(RECORD, statement="MOVE TO there; ALTER TABLE `s`.`t` ADD COLUMN z INT")
+    assert isinstance(decided(found(MOVED, record=other)), Refuse)
 
 
 def test_two_tables_of_which_one_is_moved_are_refused():
@@ -77,7 +100,7 @@ def test_two_tables_of_which_one_is_moved_are_refused():
     "seen",
     [
         TableSeen(schema="s", table="t"),
-        TableSeen(schema="s", table="t", away=True, new=True),
+        TableSeen(schema="s", table="t", away=True),
         TableSeen(schema="s", table="t", here=True, away=True, arrived=True),
     ],
     ids=["nowhere", "not-arrived", "both"],
@@ -132,10 +155,17 @@ def test_another_server_is_refused(more):
     ("more", "said"),
     [
         ({"record": replace(RECORD, position="")}, "before the copy"),
+        (
+            {
+                "record": replace(RECORD, position=""),
+                "tables": (TableSeen(schema="s", table="t"),),
+            },
+            "before the copy",
+        ),
         ({"tables": (replace(HERE, new=False),)}, "gone on the target"),
         ({"unreachable": "purged"}, "purged"),
     ],
-    ids=["early", "gone", "purged"],
+    ids=["early", "earliest", "gone", "purged"],
 )
 def test_what_cannot_be_resumed_begins_afresh(more, said):
     """Nothing else could resume it, so nobody is asked."""
@@ -152,8 +182,11 @@ def test_an_old_record_is_dropped_with_consent_alone():
 
 
 def test_a_definition_that_another_session_changed_is_refused():
-    """Whose rows are meant is not known (R14)."""
-    assert isinstance(decided(found(replace(HERE, changed="s.t"))), Refuse)
+    """Whose rows are meant is not known (R14); with consent it begins anew."""
+    seen = found(replace(HERE, changed="s.t"))
+    assert isinstance(decided(seen), Refuse)
+    afresh = decide(seen, statement=STATEMENT, max_age=100.0, start_afresh=True)
+    assert isinstance(afresh, Afresh)
 
 
 @pytest.mark.parametrize(
