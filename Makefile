@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-delays ci-told ci-cases-after ci-attached ci-gentle ci-tools ci-rules ci-large ci-faults ci-pages ci-wheel-bare ci-image ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: simulate help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: simulate help demo docs test lint aims bench faults fault-moves fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -33,6 +33,9 @@ bench: ## compare whole migrations, feed and swap with their peers
 
 faults: ## migrations with an injected fault, then a resume: RUNS=200, or SEED=n to repeat one
 	@ci/faults
+
+fault-moves: ## moves between two servers with an injected fault; half are reverted: RUNS=200, or SEED=n
+	@ci/fault-moves
 
 kills: ## kill -9 at every named point of a migration, then the same command
 	@ci/kills

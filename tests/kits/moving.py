@@ -52,6 +52,8 @@ class TwoServers:
         self.switched = folder / "switched"
         #: While this file is there, the command fails on the way back.
         self.fail_back = folder / "fail-back"
+        #: Where the commands reach the two servers.
+        self.ways = tuple(f"{db.server.host}:{db.server.port}" for db in (here, there))
 
     @property
     def switch_both_ways(self) -> str:
@@ -73,8 +75,8 @@ class TwoServers:
         program = ("tests.faults.hooks", hooks) if hooks else ("spirit_py",)
         return [
             *(sys.executable, "-m", *program, "move", "--log-format", "json"),
-            *("--host", f"{server.host}:{server.port}", "--user", server.user),
-            *("--target-host", f"{other.host}:{other.port}", "--target-user", other.user),
+            *("--host", self.ways[0], "--user", server.user),
+            *("--target-host", self.ways[1], "--target-user", other.user),
             *("--report-json", str(self.report), "--threads", "2", "--no-repair", *tables, *more),
         ]
 
@@ -111,7 +113,7 @@ class TwoServers:
         return subprocess.Popen(
             [
                 *(sys.executable, "-m", "spirit_py", "revert"),
-                *("--host", f"{server.host}:{server.port}", "--user", server.user),
+                *("--host", self.ways[0], "--user", server.user),
                 *("--database", self.here.name, "--table", "t"),
             ],
             env=environment(self.here),

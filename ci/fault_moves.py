@@ -1,0 +1,65 @@
+"""Seeded moves between two servers, each with a fault at a named point; half are reverted.
+
+python ci/fault_moves.py --runs 200     a new seed; all faults in turn
+python ci/fault_moves.py --seed 4711    repeat one run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from seeded_runs import carry_out, end_on_sigterm, parser
+from tests.faults.moves import FAULTS, Verdict, run, two_sides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+def main(argv: Sequence[str]) -> int:
+    """Carry out the runs; return 0 if all of them passed."""
+    asked = parser("fault_moves", __doc__).parse_args(argv)
+    end_on_sigterm()
+    first = random.randrange(10**6) if asked.seed is None else asked.seed
+    seeds = range(first, first + asked.runs)
+    print(f"moves: {len(seeds)} runs from SEED={first}, {asked.workers} at a time", flush=True)
+    began = time.monotonic()
+    verdicts = carry_out(
+        seeds, _worker, workers=asked.workers, show=lambda each: print(each, flush=True)
+    )
+    return _summary(verdicts, time.monotonic() - began, of=len(seeds))
+
+
+@contextlib.contextmanager
+def _worker() -> Iterator[Callable[[int], Verdict]]:
+    """Yield a function that carries out a run, between two servers of this process's own."""
+    with two_sides() as sides:
+        yield lambda seed: run(seed, sides)
+
+
+def _summary(verdicts: Sequence[Verdict], seconds: float, *, of: int) -> int:
+    """Print what was drawn and what came of it; return the exit code."""
+    struck = Counter(each.drawn.fault for each in verdicts if each.struck)
+    wrong = [each for each in verdicts if each.problem]
+    for fault in FAULTS:
+        print(f"  {struck[fault]:4}  {fault}")
+    reverted = sum(each.drawn.reverts for each in verdicts)
+    print(
+        f"{len(verdicts)} of {of} moves in {seconds:.0f} s, {reverted} of them reverted,"
+        f" {struck.total()} struck, {sum(each.writes for each in verdicts)} writes:"
+        f" {len(wrong)} went wrong"
+    )
+    for each in wrong:
+        print(f"again: make fault-moves SEED={each.drawn.seed}")
+    return 1 if wrong or len(verdicts) < of else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
