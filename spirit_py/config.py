@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spirit_py.units import Window
 
@@ -182,11 +182,13 @@ class SparkConfig:
 class RunConfig(SparkConfig):
     """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for. Times in seconds.
 
-    ``target``: the server of the tables that follow; None for that of ``connection``.
+    ``target``: the server of the tables that follow; None for that of ``connection``. ``shard``:
+    what it is called where there are several; empty for the only one.
     """
 
     connection: ConnectionOptions
     target: ConnectionOptions | None = None
+    shard: str = ""
     database: str
     table: str = ""
     lock_wait_timeout: float = 2.5
@@ -202,6 +204,15 @@ class RunConfig(SparkConfig):
     def there(self) -> ConnectionOptions:
         """The server of the tables that follow."""
         return self.target or self.connection
+
+    @property
+    def targets(self) -> tuple[ConnectionOptions, ...]:
+        """All servers of tables that follow, if they are others."""
+        return () if self.target is None else (self.target,)
+
+    def reached_by(self, source: ConnectionOptions, targets: Sequence[ConnectionOptions]) -> Self:
+        """Return the same with other ways to the servers, in the order of :attr:`targets`."""
+        return replace(self, connection=source, target=targets[0] if targets else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,9 +287,22 @@ class MigrationConfig(RunConfig):
             archive_by=self.archive_by,
         )
 
+    @property
+    def keep_given(self) -> tuple[str, str]:
+        """The option by which rows are kept, and what was given with it."""
+        return "--keep", self.modes.keep
+
     def relies_on(self, limit: str) -> bool:
         """Return whether the operator has named a limit, by its field, and not lifted it."""
         return limit in self.named and bool(getattr(self, limit))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One of several targets of a move, which gets the rows whose shard has this ``name``."""
+
+    name: str
+    connection: ConnectionOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,12 +311,36 @@ class MoveConfig(MigrationConfig):
 
     ``patterns`` and ``exclude`` choose the tables. ``on_switch``: the operator's command that sends
     the application to the target, for at most ``switch_timeout`` seconds; empty for none.
+    ``shard_by``: the expression that gives the name of one of ``shards``, of which ``target`` is
+    the first; where there are none, all rows go to ``target``.
     """
 
     patterns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     on_switch: str = ""
     switch_timeout: float = 30.0
+    shards: tuple[Shard, ...] = ()
+    shard_by: str = ""
+
+    @property
+    def targets(self) -> tuple[ConnectionOptions, ...]:
+        """All servers to which tables are moved, or the one that a shard is on."""
+        shards = () if self.shard else self.shards
+        return tuple(one.connection for one in shards) or super().targets
+
+    def reached_by(self, source: ConnectionOptions, targets: Sequence[ConnectionOptions]) -> Self:
+        """Return the same with other ways to the servers, in the order of :attr:`targets`."""
+        found = super().reached_by(source, targets)
+        if self.shard:
+            return found
+        shards = zip(self.shards, targets, strict=bool(self.shards))
+        named = (replace(one, connection=options) for one, options in shards)
+        return replace(found, shards=tuple(named))
+
+    @property
+    def keep_given(self) -> tuple[str, str]:
+        """The option by which rows are kept, and what was given with it."""
+        return ("--shard-by", self.shard_by) if self.shard_by else super().keep_given
 
 
 _LAST_ORDER = 1 << 50

@@ -155,14 +155,18 @@ class SqlApplier:
         self, mapping: TableMapping, session: SqlSession | None, work: Callable[[SqlSession], T]
     ) -> T:
         try:
+            workers = self._reaching(mapping)
             if session is not None:
-                self._workers.require_alone(session)
+                workers.require_alone(session)
                 return work(session)
-            with self._workers.borrow() as worker:
+            with workers.borrow() as worker:
                 result: T = retrying(self.stop, attempts=_ATTEMPTS)(worker.run, work)
                 return result
         except ServerFault as fault:
             raise judge_fault(fault, mapping) from fault
+
+    def _reaching(self, _mapping: TableMapping) -> Workers:
+        return self._workers
 
     def _bounds(self, session: SqlSession) -> Bounds:
         with self._lock:

@@ -28,6 +28,9 @@ MOST_TABLES: Final = 1000
 """Tables that one record may name: ``status`` looks at each, and whoever may create a table can
 forge a record (R26). So many are never swapped together."""
 
+MOST_SHARDS: Final = 256
+"""Targets that one move may have."""
+
 _NAME: Final = r"`(?:[^`]|``)+`"
 # A line of its own; the name of another column or table cannot begin one.
 _FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*?(?=,?\n)")
@@ -49,9 +52,11 @@ class TableProgress(OfTable):
 
     ``bare_shape`` is that of the new table without ``deferred`` indexes. ``uncopied`` is in the
     order of the walk: everything before the first chunk, empty when all is copied.
-    ``checked_up_to``: SQL literals of the checksum's low watermark in its present pass.
+    ``checked_up_to``: SQL literals of the checksum's low watermark in its present pass. ``shard``:
+    the target that it is about, where a move has several.
     """
 
+    shard: str = ""
     source_shape: str = ""
     target_shape: str = ""
     bare_shape: str = ""
@@ -88,11 +93,13 @@ class CheckpointRecord:
     after the run's last write to a new table, empty while it may write and after a kill.
     ``started_at`` is ISO 8601 in UTC; ``seconds`` and ``totals`` are of all runs. ``sentinel``: it
     was created; one that is gone was dropped by the operator. ``choices`` are of the last run.
-    ``judged``: a digest of what decides which rows are kept; empty for all.
+    ``judged``: a digest of what decides which rows are kept; empty for all. ``shards``: how far the
+    same tables are on the targets of a move after the first.
     """
 
     statement: str
     tables: tuple[TableProgress, ...]
+    shards: tuple[TableProgress, ...] = ()
     server_uuid: str
     phase: str
     position: str = ""
@@ -111,6 +118,8 @@ class CheckpointRecord:
     def __post_init__(self) -> None:
         if not 0 < len(self.tables) <= MOST_TABLES:
             raise ValueError(f"it names {len(self.tables)} tables")
+        if len(self.shards) > len(self.tables) * MOST_SHARDS:
+            raise ValueError(f"it names {len(self.shards)} tables of shards")
         if self.phase not in set(Phase):
             raise ValueError(f"there is no phase {self.phase!r}")
 
@@ -122,23 +131,32 @@ class CheckpointRecord:
     @property
     def copied(self) -> bool:
         """Whether every table is copied."""
-        return all(table.copied for table in self.tables)
+        return all(table.copied for table in self.everywhere)
 
     @property
     def rows_copied(self) -> int:
         """Rows copied in all tables and runs."""
-        return sum(table.rows_copied for table in self.tables)
+        return sum(table.rows_copied for table in self.everywhere)
 
-    def of(self, schema: str, table: str) -> TableProgress:
+    @property
+    def everywhere(self) -> tuple[TableProgress, ...]:
+        """The progress of all tables on all targets."""
+        return (*self.tables, *self.shards)
+
+    def of(self, schema: str, table: str, shard: str = "") -> TableProgress:
         """Return one table's progress; a KeyError when the migration is not about that table."""
-        found = self.find((schema, table))
+        found = self.find((schema, table), shard)
         if found is None:
             raise KeyError(f"{schema}.{table}")
         return found
 
-    def find(self, name: tuple[str, str]) -> TableProgress | None:
-        """Return one table's progress; None when the migration is not about that table."""
-        return next((table for table in self.tables if table.name == name), None)
+    def find(self, name: tuple[str, str], shard: str = "") -> TableProgress | None:
+        """Return one table's progress; None when the migration is not about that table.
+
+        Of several shards it is that of the first, unless one is named.
+        """
+        found = (one for one in self.everywhere if one.name == name)
+        return next((one for one in found if one.shard == shard or not shard), None)
 
 
 @dataclass(frozen=True, kw_only=True)

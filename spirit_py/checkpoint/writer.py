@@ -29,7 +29,7 @@ from spirit_py.phases import Phase
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spirit_py.config import ConnectionOptions, MigrationConfig, SwapChoices
     from spirit_py.contracts import Clock, SqlSession
@@ -198,12 +198,18 @@ def renewed(record: CheckpointRecord, server_uuid: str, choices: SwapChoices) ->
 
 
 def with_new_tables(
-    record: CheckpointRecord, targets: Mapping[Name, TableSchema]
+    record: CheckpointRecord, targets: Mapping[Name, TableSchema], shard: str = ""
 ) -> CheckpointRecord:
-    """Return the record with the definitions of the new tables, given by their sources' names."""
+    """Return the record with the definitions of a shard's new tables, by their sources' names."""
     shapes = {name: shape_digest(target) for name, target in targets.items()}
-    tables = (replace(table, target_shape=shapes[table.name]) for table in record.tables)
-    return replace(record, tables=tuple(tables))
+
+    def noted(tables: Iterable[TableProgress]) -> tuple[TableProgress, ...]:
+        return tuple(
+            replace(one, target_shape=shapes[one.name]) if one.shard == shard else one
+            for one in tables
+        )
+
+    return replace(record, tables=noted(record.tables), shards=noted(record.shards))
 
 
 def create_checkpoint_tables(session: SqlSession, record: CheckpointRecord) -> None:

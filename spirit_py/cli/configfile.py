@@ -25,7 +25,7 @@ PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml"
 _ALL: Final = "all"
 _SPELLING: Final = "correct its name, or remove it; spirit-py COMMAND --help-all lists the options"
 #: They have places where other users of the machine cannot read them.
-_SECRETS: Final = ("password", "target_password", "replica_password", "dsn")
+_SECRETS: Final = ("password", "target_password", "replica_password", "dsn", "target")
 
 #: The other types refuse true and false themselves.
 _OF_TEXT: Final = (click.types.StringParamType, click.Path, click.Choice)

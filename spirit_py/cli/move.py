@@ -9,12 +9,14 @@ from spirit_py.cli.changes import settings
 from spirit_py.cli.checksum import target_connection
 from spirit_py.cli.display import reporters_of, tell_summary
 from spirit_py.cli.groups import command
-from spirit_py.config import MigrationConfig, MoveConfig
+from spirit_py.config import MigrationConfig, MoveConfig, Shard
 from spirit_py.errors import UsageFault
+from spirit_py.move.shards import NAME
 from spirit_py.options.commands import MoveCommand
 
 if TYPE_CHECKING:
     from spirit_py.cli.outcome import ErrorsShown
+    from spirit_py.config import ConnectionOptions
 
 MOVE_EXIT_CODES: Final = """\b
 Exit codes:
@@ -58,7 +60,8 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             hint="write for instance --tables shop.orders",
         )
     given = settings({**options, **_NOT_ASKED})
-    target = target_connection(options, given.connection)
+    shards = _shards(options, given.connection)
+    target = shards[0].connection if shards else target_connection(options, given.connection)
     if target is None:
         raise UsageFault(
             "the target is not given, or is the source",
@@ -74,5 +77,51 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             "exclude": options["exclude"],
             "on_switch": options["on_switch"] or "",
             "switch_timeout": options["switch_timeout"],
+            "shards": shards,
+            "shard_by": options["shard_by"] or "",
         }
     )
+
+
+def _shards(options: dict[str, Any], source: ConnectionOptions) -> tuple[Shard, ...]:
+    """Return the targets of --target; none where there is one without a name."""
+    given = options["target"]
+    if given and (options["target_host"] or options["target_socket"]):
+        raise UsageFault(
+            "--target and --target-host are both given", hint="name all targets with --target"
+        )
+    found: list[Shard] = []
+    for text in given:
+        name, separator, address = text.partition("=")
+        if not (separator and address and NAME.fullmatch(name)):
+            raise UsageFault(
+                f"--target {text!r} is not NAME=HOST[:PORT]",
+                hint="write for instance --target eu=db2:3306",
+            )
+        # The server may find names equal that differ in their letters only.
+        if name.lower() in {one.name.lower() for one in found}:
+            raise UsageFault(f"two targets are named {name}", hint="give each its own name")
+        connection = target_connection({**options, **_reached(address)}, source)
+        if connection is None:
+            raise UsageFault(
+                f"--target {text!r} is the source", hint="name another server for each shard"
+            )
+        found.append(Shard(name=name, connection=connection))
+    return tuple(found)
+
+
+def _reached(address: str) -> dict[str, Any]:
+    """Return the options of the target that an address stands for: a host, or a URL."""
+    if "://" not in address:
+        return {"target_host": address}
+    from spirit_py.mysql.option_files import read_dsn
+
+    read = read_dsn(address)
+    if "database" in read:
+        raise UsageFault(
+            "--target names a schema", hint="leave it out: tables keep their schemas in a move"
+        )
+    given: dict[str, Any] = {
+        f"target_{name.replace('-', '_')}": value for name, value in read.items()
+    }
+    return given | ({"target_port": int(read["port"])} if "port" in read else {})

@@ -166,7 +166,7 @@ class Weigher:
 
     def run(self, stopping: threading.Event) -> None:
         """Body of the thread: weigh batch after batch; ends at once where nothing is weighed."""
-        if all(each.weights is None for each in self._shared.subscriptions.values()):
+        if all(each.weights is None for each in self._shared.subscriptions):
             return
         while not stopping.is_set():
             with self.arrived:
@@ -181,7 +181,7 @@ class Weigher:
                 self._weigh(subscription)
 
     def _waiting(self) -> Sequence[TableSubscription]:
-        return [each for each in self._shared.subscriptions.values() if each.buffer.unweighed]
+        return [each for each in self._shared.subscriptions if each.buffer.unweighed]
 
     def _weigh(self, subscription: TableSubscription) -> None:
         weights, buffer = subscription.weights, subscription.buffer

@@ -61,10 +61,10 @@ class Dispatcher:
         stream, subscriptions = shared.stream, shared.subscriptions
         self._lock = shared.lock
         self._subscriptions = subscriptions
-        self._merging = [one for one in subscriptions.values() if one.mapping.merging]
+        self._merging = [one for one in subscriptions if one.mapping.merging]
         self._ledger = ledger
         self._gate = shared.gate
-        self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
+        self._finder = TableFinder(subscriptions.by_table, ignore_case=stream.ignore_case)
         tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
         self._both = TableFinder(tables, ignore_case=stream.ignore_case)
         self._writes = StatementWrites(
@@ -177,10 +177,11 @@ class Dispatcher:
                 f"there is not enough memory to read {len(event.body)} bytes of changed rows",
                 hint="give the process more memory, then run the same command again",
             ) from error
-        subscription = self._subscriptions[event.table]
+        followers = self._subscriptions.by_table[event.table]
         self._wait_for_room()
         with self._lock:
-            subscription.receive(changes, epoch or self._ledger.current, event.doubt)
+            for subscription in followers:
+                subscription.receive(changes, epoch or self._ledger.current, event.doubt)
 
     def _hidden(self, hidden: HiddenChange, place: Place) -> None:
         if not self._passes(place):
@@ -189,7 +190,7 @@ class Dispatcher:
             raise hidden
         _log.warning("skipped, left to the checksum: %s", hidden.message)
         with self._lock:
-            for subscription in self._subscriptions.values():
+            for subscription in self._subscriptions:
                 subscription.note_unread(self._ledger.current)
 
     def _committed(self, place: Place, *, cascaded: bool = False) -> None:
@@ -205,7 +206,7 @@ class Dispatcher:
     def _transaction_ended(self, *, cascaded: bool) -> None:
         for subscription in self._merging:
             subscription.buffer.transaction_ended()
-        for subscription in self._subscriptions.values():
+        for subscription in self._subscriptions:
             subscription.in_doubt.transaction_ended(cascaded=cascaded)
 
     def _replay(self, rows: XaRows, epoch: Epoch | None, decided: Place) -> None:
@@ -284,7 +285,7 @@ class Dispatcher:
             self._ledger.abandoned()
             for subscription in self._merging:
                 subscription.buffer.transaction_abandoned()
-            for subscription in self._subscriptions.values():
+            for subscription in self._subscriptions:
                 subscription.in_doubt.transaction_abandoned()
 
     def close(self) -> None:

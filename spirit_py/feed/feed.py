@@ -96,7 +96,7 @@ class ChangeFeed:
         subscription = TableSubscription(
             mapping, lock=self._lock, unweighed=unweighed, gate=gate, wake=wake, rests=rests
         )
-        self._subscriptions[mapping.source.schema, mapping.source.name] = subscription
+        self._subscriptions.add(subscription)
         return subscription
 
     def start(self) -> None:
@@ -278,7 +278,7 @@ class ChangeFeed:
     def distrust(self) -> None:
         """Note that the new tables may lack changes; see the contract."""
         with self._lock:
-            for subscription in self._subscriptions.values():
+            for subscription in self._subscriptions:
                 subscription.note_unread(_started(self._ledger).current)
 
     def position_here(self, session: SqlSession) -> str:
@@ -309,7 +309,7 @@ class ChangeFeed:
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters of every table."""
         points.reach("drain.begun")
-        for subscription in self._subscriptions.values():
+        for subscription in self._subscriptions:
             subscription.set_filters(active=enabled)
 
     def expect_own_ddl(self, session_id: int, sql: str) -> None:

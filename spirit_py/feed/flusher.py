@@ -71,14 +71,14 @@ class Flusher:
 
     def flush_once(self) -> int:
         """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
-        self.weigher.finish(list(self._subscriptions.values()))
+        self.weigher.finish(list(self._subscriptions))
         self._prove_all()
         with self._lock:
             before = self._applied()
             request = _Request(self._ask(insist=True))
             self._requests.append(request)
             try:
-                parts = [one.buffer.partitions for one in self._subscriptions.values()]
+                parts = [one.buffer.partitions for one in self._subscriptions]
                 while not all(one.done(request.number) for one in parts):
                     if self.shared.over and not self._running():
                         break
@@ -122,7 +122,7 @@ class Flusher:
         self._rounds += 1
         self.ledger.seal()
         wanted = False
-        for subscription in self._subscriptions.values():
+        for subscription in self._subscriptions:
             partitions = subscription.buffer.partitions
             if self.backpressure.waiting:
                 subscription.buffer.cut()
@@ -133,7 +133,7 @@ class Flusher:
         return self._rounds if wanted or insist else 0
 
     def _running(self) -> int:
-        return sum(s.buffer.partitions.running for s in self._subscriptions.values())
+        return sum(s.buffer.partitions.running for s in self._subscriptions)
 
     def _idle(self) -> bool:
         if self._running() >= self.workers:
@@ -141,7 +141,7 @@ class Flusher:
         return not any(any(s.buffer.partitions.ready()) for s in self._unbounded())
 
     def _unbounded(self) -> list[TableSubscription]:
-        return [one for one in self._subscriptions.values() if one.may_apply]
+        return [one for one in self._subscriptions if one.may_apply]
 
     def _applied(self) -> int:
         return self._subscriptions.totals().applied
@@ -230,7 +230,7 @@ class Flusher:
     def _failed(self, error: Exception) -> None:
         """End all rounds; calls that wait for one raise the fault, otherwise the feed fails."""
         with self._lock:
-            for subscription in self._subscriptions.values():
+            for subscription in self._subscriptions:
                 subscription.buffer.partitions.give_up()
             for request in self._requests:
                 request.fault = request.fault or error
@@ -293,7 +293,7 @@ class Flusher:
                     self._work.notify_all()
 
     def _prove_all(self) -> None:
-        for subscription in list(self._subscriptions.values()):
+        for subscription in list(self._subscriptions):
             self._prove(subscription)
 
     def _prove(self, subscription: TableSubscription) -> None:

@@ -48,7 +48,7 @@ class Reception:
         """
         deadline = self.shared.clock() + seconds
         with self.shared.lock:
-            claims = [(one, one.claim()) for one in self.shared.subscriptions.values()]
+            claims = [(one, one.claim()) for one in self.shared.subscriptions]
             before = self.ledger.received.copy()
         target = self.shared.stream.executed(session)
         with self.shared.lock:
@@ -185,9 +185,9 @@ def _parked(subscriptions: Subscriptions, backpressure: Backpressure, *, paused:
         return "the buffers are full, the reader waits"
     if paused:
         return "the swap or a repair applies them"
-    if not all(one.may_apply for one in subscriptions.values()):
+    if not all(one.may_apply for one in subscriptions):
         return "the build of indexes holds them"
-    fifo = [one for one in subscriptions.values() if not one.buffer.comparable]
+    fifo = [one for one in subscriptions if not one.buffer.comparable]
     if any(one.buffer.pending and one.tracker.settled < one.tracker.dispatched for one in fifo):
         return "chunks in flight hold the queue"
     return ""

@@ -180,40 +180,58 @@ class TableSubscription:
             self.unweighed.notify()
 
 
-class Subscriptions(dict["Table", TableSubscription]):
-    """The followed tables of a feed by name; what it adds up is read under the feed's lock."""
+class Subscriptions:
+    """The subscriptions of a feed; what it adds up is read under the feed's lock.
+
+    Several may be of one table, each for the rows that another target keeps.
+    """
+
+    def __init__(self) -> None:
+        #: The subscriptions of each followed table.
+        self.by_table: dict[Table, list[TableSubscription]] = {}
+
+    def __iter__(self) -> Iterator[TableSubscription]:
+        return (one for each in self.by_table.values() for one in each)
+
+    def add(self, subscription: TableSubscription) -> None:
+        """Add one."""
+        self.by_table.setdefault(_table(subscription.mapping), []).append(subscription)
 
     def of(self, mapping: TableMapping | None) -> list[TableSubscription]:
-        """Return one table's subscription, or all of them."""
+        """Return those of a mapping, found by its table and what it keeps; or all of them."""
         if mapping is None:
-            return list(self.values())
-        found = self.get((mapping.source.schema, mapping.source.name))
-        return [found] if found else []
+            return list(self)
+        found = self.by_table.get(_table(mapping), ())
+        return [one for one in found if one.mapping.keep == mapping.keep]
 
     @property
     def mappings(self) -> list[TableMapping]:
         """The mappings of all tables."""
-        return [one.mapping for one in self.values()]
+        return [one.mapping for one in self]
 
     @property
     def bytes(self) -> int:
         """Bytes in the buffers."""
-        return sum(one.buffer.bytes for one in self.values())
+        return sum(one.buffer.bytes for one in self)
 
     @property
     def pending(self) -> int:
         """Changes that are received and not applied."""
-        return sum(one.buffer.pending for one in self.values())
+        return sum(one.buffer.pending for one in self)
 
     def totals(self) -> Counters:
         """Return what became of the changes of all tables."""
-        counted = [one.buffer.counters for one in self.values()]
+        counted = [one.buffer.counters for one in self]
         return Counters(
             received=sum(one.received for one in counted),
             applied=sum(one.applied for one in counted),
             deduplicated=sum(one.deduplicated for one in counted),
             dropped=sum(one.dropped for one in counted),
         )
+
+
+def _table(mapping: TableMapping) -> Table:
+    return mapping.source.schema, mapping.source.name
 
 
 def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:

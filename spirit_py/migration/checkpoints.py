@@ -44,7 +44,7 @@ class Checkpoints:
         self._run = run
         self._base = record
         self._feed = feed
-        self._pairs = {pair.source_name: pair for pair in pairs}
+        self._pairs = {(pair.source_name, pair.job.config.shard): pair for pair in pairs}
         self._settled_at = self._position = self._behind = ""
         self._ended = False
         self._writer = self._writer_to(run.config.connection)
@@ -145,13 +145,27 @@ class Checkpoints:
         spent = self._run.journal.clock() - state.began
         return replace(
             base,
-            tables=tuple(_progress(table, self._pairs[table.name]) for table in base.tables),
+            tables=tuple(map(self._progress, base.tables)),
+            shards=tuple(map(self._progress, base.shards)),
             phase=state.phase.value,
             position=position,
             origin=self._feed.origin,
             settled_at=self._settled_at,
             seconds=round(base.seconds + spent, 1),
             totals=self._totals(),
+        )
+
+    def _progress(self, table: TableProgress) -> TableProgress:
+        pair = self._pairs[table.name, table.shard]
+        copied = pair.copied_so_far()
+        return replace(
+            table,
+            uncopied=tuple(_as_literals(one) for one in copied.uncopied),
+            rows_copied=copied.rows,
+            chunks=copied.chunks,
+            checked_up_to=pair.checked_up_to(),
+            bare_shape=pair.deferred.bare_shape,
+            deferred=tuple(pair.deferred.names),
         )
 
     def _totals(self) -> dict[str, int]:
@@ -163,19 +177,6 @@ class Checkpoints:
             "feed_reconnects": seen.reconnects,
         }
         return {name: self._base.totals.get(name, 0) + count for name, count in counted.items()}
-
-
-def _progress(table: TableProgress, pair: CopiedPair) -> TableProgress:
-    copied = pair.copied_so_far()
-    return replace(
-        table,
-        uncopied=tuple(_as_literals(one) for one in copied.uncopied),
-        rows_copied=copied.rows,
-        chunks=copied.chunks,
-        checked_up_to=pair.checked_up_to(),
-        bare_shape=pair.deferred.bare_shape,
-        deferred=tuple(pair.deferred.names),
-    )
 
 
 def _as_literals(part: KeyRange) -> UncopiedRange:

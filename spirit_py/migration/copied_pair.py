@@ -208,7 +208,7 @@ def follow(
     )
     if record is None:
         return pair(subscription=feed.add_subscription(mapping))
-    progress = record.of(mapping.source.schema, mapping.source.name)
+    progress = record.of(mapping.source.schema, mapping.source.name, run.config.shard)
     uncopied = _uncopied(mapping, progress)
     retrying(run.stop)(end_earlier_chunks, run.config.there, mapping)
     rests = run.step("last key", partial(_rests, mapping=mapping, uncopied=uncopied), there=True)

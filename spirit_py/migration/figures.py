@@ -144,7 +144,10 @@ class Figures:
     def _of_checksum(self) -> dict[str, Any]:
         """Add up the comparisons; the rows are those of each table's last one."""
         results = [checker.result for _, checker in self.checkers]
-        last = {table.name: checker.result for table, checker in self.checkers}
+        last = {
+            (table.schema, table.name, checker.what.target): checker.result
+            for table, checker in self.checkers
+        }
         examples = [str(one) for result in results for one in result.examples]
         return {
             "checksum_passes": sum(result.passes for result in results),

@@ -23,7 +23,7 @@ from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import Engines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.config import RunConfig
     from spirit_py.contracts import Reporter
@@ -85,26 +85,24 @@ class Job:
         first: Session,
         facts: ServerFacts,
         tables: Iterable[tuple[str, str]],
-        there: Session | None = None,
+        theirs: Sequence[Session] = (),
     ) -> None:
         """Label every session with its run (see mysql/kill.py), the first one too.
 
         From now on every session must be on the server that answered first (R14), and evaluates
-        expressions under that server's settings (R22): so does the first one ``there``, on the
-        server of the new tables, if that is another one.
+        expressions under that server's settings (R22): so do ``theirs``, the first ones on the
+        servers of the new tables, if these are others.
         """
         label, settings = run_label(tables), evaluation_settings(facts)
         self._facts, config = facts, self.config
         known: dict[str, Any] = {"label": label, "settings": settings}
         connection = replace(config.connection, server_uuid=facts.uuid, **known)
-        firsts = [(first, connection)]
-        target = config.target
-        if there is not None and target is not None:
-            uuid = str(there.value("SELECT @@GLOBAL.server_uuid"))
-            target = replace(target, server_uuid=uuid, **known)
-            firsts.append((there, target))
-        self.config = replace(config, connection=connection, target=target)
-        for session, options in firsts:
+        targets = [
+            replace(options, server_uuid=str(there.value("SELECT @@GLOBAL.server_uuid")), **known)
+            for there, options in zip(theirs, config.targets, strict=True)
+        ]
+        self.config = config.reached_by(connection, targets)
+        for session, options in zip([first, *theirs], [connection, *targets], strict=True):
             session.execute(f"SET {shown_run(label)}")
             claim(session.query, session.id, origin=options.origin, label=label)
             evaluate_with(session, settings)
@@ -113,7 +111,7 @@ class Job:
         """Hold each table's named lock until the end; Refusal where another run holds one."""
         # In one order in all runs, against deadlocks.
         config = self.config
-        servers = [config.connection, *([config.target] if config.target is not None else [])]
+        servers = [config.connection, *config.targets]
         for schema, table in sorted(tables):
             for options in servers:
                 lock = migration_lock(options, schema, table, stop=self.stop)
@@ -126,11 +124,13 @@ class Job:
 
         What happens is told to the same state.
         """
-        back = copy.copy(self)
-        back.config = replace(
-            self.config, connection=self.config.there, target=self.config.connection
-        )
-        return back
+        return self.facing(connection=self.config.there, target=self.config.connection)
+
+    def facing(self, **servers: Any) -> Self:
+        """Return the same work with other servers in its configuration, told to the same state."""
+        other = copy.copy(self)
+        other.config = replace(self.config, **servers)
+        return other
 
     # -- sessions
 

@@ -73,6 +73,10 @@ class OneServer:
 
     direction: Direction = FORWARD
 
+    def facing(self, run: Run, _mapping: TableMapping) -> Run:
+        """Return the run as it faces the server of a new table."""
+        return run
+
     def applier(self, _run: Run) -> Callable[..., SqlApplier]:
         """Return what makes the applier, by the arguments of its class."""
         return SqlApplier
@@ -239,7 +243,7 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
         swapped = _swap(run, pairs, checkpoints, new)
     relief.stop()
     end_throttling(run)
-    names = [pair.source_name for pair in pairs]
+    names = list(dict.fromkeys(pair.source_name for pair in pairs))
     note_swap(run, names)
     run.note(PlainFact.TABLES_CHANGED)
     reverted, follows = False, run.config.keep_old_current > 0
@@ -264,7 +268,15 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     run.figures.following(feed)
     record = new.record if new.record.position else None
     pairs = [
-        follow(run, mapping, feed, applier, record=record, plan=plan, joins=new.way.joins(run))
+        follow(
+            new.way.facing(run, mapping),
+            mapping,
+            feed,
+            applier,
+            record=record,
+            plan=plan,
+            joins=new.way.joins(run),
+        )
         for mapping, plan in zip(new.mappings, new.plans, strict=True)
     ]
     for pair in pairs:

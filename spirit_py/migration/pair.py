@@ -96,8 +96,9 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The source's name, for messages."""
-        return ".".join(self.source_name)
+        """The source's name for messages, with the shard where there are several."""
+        shard, name = self.job.config.shard, ".".join(self.source_name)
+        return f"{name} ({shard})" if shard else name
 
     def analyze(self) -> None:
         """Renew the optimizer's statistics of the target before the application uses it."""

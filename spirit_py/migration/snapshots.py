@@ -224,10 +224,13 @@ class Snapshots:
         seen = {_name(of): copier.statistics() for of, copier in self._figures.copiers}
         current = seen[_name(table)]
         before = self._state.copied_before
-        rows = sum(one.rows for one in seen.values()) + sum(done for done, _ in before.values())
+        copied = [copier.statistics() for _, copier in self._figures.copiers]
+        rows = sum(one.rows for one in copied) + sum(done for done, _ in before.values())
         total = self._over_all(lambda of: (of in seen, seen[of].rows_total if of in seen else None))
         every = all(name in seen or name in before for name in self._state.estimates)
-        ended = every and all(one.ended for one in seen.values())
+        # A table that goes to several targets is copied for each.
+        begun = len(copied) + len(before) >= len(self._figures.pairs)
+        ended = every and begun and all(one.ended for one in copied)
         speeds = current.rows_per_second, current.steady_rows_per_second
         return {
             **self._rows(now, table, (rows, total, ended), speeds, held=current.throttled),

@@ -99,7 +99,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     # First, because the application's changes go before everything of ours.
     throttles.add(backlog_throttler(lambda: _statistics(run)))
     throttles.add(server.load_throttler(connection, run.settings, run.stop))
-    for throttler in _of_target(run):
+    for throttler in _of_targets(run):
         throttles.add(throttler)
     throttles.add(
         CommitLatency(
@@ -125,18 +125,17 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     run.figures.sparing(throttles)
 
 
-def _of_target(run: Run) -> Iterator[Throttler]:
-    """Return what spares the server that the new tables are on, if that is another one."""
+def _of_targets(run: Run) -> Iterator[Throttler]:
+    """Return what spares the servers that the new tables are on, if these are others."""
     config = run.config
-    if config.target is None:
-        return
-    yield server.load_throttler(config.target, run.settings, run.stop)
-    if watches_replicas(config):
-        replicas = Replicas(config.target)
-        strict = is_strict(config)
-        yield LagThrottler(
-            replicas, run.settings, strict=strict, warn=run.warn, told=run.lag_warnings
-        )
+    for target in config.targets:
+        yield server.load_throttler(target, run.settings, run.stop)
+        if watches_replicas(config):
+            replicas = Replicas(target)
+            strict = is_strict(config)
+            yield LagThrottler(
+                replicas, run.settings, strict=strict, warn=run.warn, told=run.lag_warnings
+            )
 
 
 def end_throttling(run: Run) -> None:

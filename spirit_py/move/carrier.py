@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.applier import stage
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, replace_rows
-from spirit_py.applier.workers import judge_warnings
+from spirit_py.applier.workers import Workers, judge_warnings
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import lossless_text
 from spirit_py.chunk.chunker import index_hint
@@ -30,7 +30,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.sql import quote_identifier
-from spirit_py.table.values import RenderedRow
+from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -166,7 +166,13 @@ class RowCarrier(ChunkWriter):
 
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
         mapping = self._spec.mapping
-        rows = rows_in(self._reader, mapping, piece)
+        try:
+            rows = rows_in(self._reader, mapping, piece)
+        except ServerFault as error:
+            if mapping.keep is None or error.code not in VALUE_ERRORS:
+                raise
+            text = f"{error.text}; the row has the key {self._not_judged(piece)}"
+            raise self._lost_value(order.chunk, part, error.code, text) from error
         if rows:
             try:
                 self._carry(mapping, rows)
@@ -175,6 +181,25 @@ class RowCarrier(ChunkWriter):
                     raise self._named(order, part, rows, error) from error
                 raise
         return len(rows), len(rows)
+
+    def _not_judged(self, piece: Chunk) -> str:
+        """Return the key of a row for which the condition of the kept rows is an error."""
+        mapping = self._spec.mapping
+        every, key = replace(mapping, keep=None), mapping.key_columns
+        listed = ", ".join(key_select_expressions(key))
+        found = self._reader.query(f"SELECT {listed} FROM {source_range(every, piece)}")
+        keys = [row_key_sql(key, row) for row in found]
+        while len(keys) > 1:
+            half = keys[: len(keys) // 2]
+            try:
+                rows_of_keys(self._reader, mapping, half)
+            except ServerFault as error:
+                if error.code not in VALUE_ERRORS:
+                    raise
+                keys = half
+            else:
+                keys = keys[len(half) :]
+        return keys[0] if keys else "of one that has changed since"
 
     def _carry(self, mapping: TableMapping, rows: Sequence[RenderedRow]) -> None:
         """Write rows over others, in one transaction."""
@@ -232,3 +257,32 @@ class ApartApplier(SqlApplier):
             return reader.superseded(replace(mapping, apart=False), key, row)
         finally:
             reader.close()
+
+
+@dataclass(eq=False, kw_only=True)
+class ShardedApplier(ApartApplier):
+    """Applies changes on several targets; ``ways`` has each, with the mappings to its tables."""
+
+    ways: Sequence[tuple[ConnectionOptions, Sequence[TableMapping]]]
+
+    def __post_init__(self, options: ConnectionOptions, sessions: int) -> None:
+        super().__post_init__(options, sessions)
+        self._shards = [(own, Workers(there, max(1, sessions))) for there, own in self.ways]
+
+    def interrupt(self) -> None:
+        """End the statements that run now; their calls raise, and so do later ones."""
+        for _, workers in self._shards:
+            workers.interrupt()
+
+    def close(self) -> None:
+        """End what still runs, and close the sessions."""
+        super().close()
+        for _, workers in self._shards:
+            workers.close()
+
+    def _reaching(self, mapping: TableMapping) -> Workers:
+        return next(workers for own, workers in self._shards if mapping in own)
+
+    def _bounds(self, session: SqlSession) -> Bounds:
+        packet = int(session.query("SELECT @@SESSION.max_allowed_packet")[0][0])
+        return Bounds(self.batch_rows, packet)

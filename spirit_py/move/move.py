@@ -37,9 +37,9 @@ from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.back import KeeperApart, plan_back
-from spirit_py.move.carrier import ApartApplier, JoinAcross
+from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
 from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
-from spirit_py.move.opening import open_move, statement_of_move
+from spirit_py.move.opening import open_move, statement_of_move, told_targets
 from spirit_py.move.run import (
     MoveRun,
     create_there,
@@ -49,10 +49,12 @@ from spirit_py.move.run import (
     put_back,
     take_over,
 )
+from spirit_py.move.shards import facing, with_shards
 from spirit_py.move.switch import Switch
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.phases import Phase
+from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.sql import quote_table
 from spirit_py.status.reporters import Reporters
@@ -84,13 +86,28 @@ if TYPE_CHECKING:
 
 
 class Across(OneServer):
-    """The way to another server."""
+    """The way to other servers; ``mappings`` are of the new tables on each, by its shard."""
 
     direction = MOVED
 
+    def __init__(self, mappings: Mapping[str, Sequence[TableMapping]] | None = None) -> None:
+        self._mappings = mappings or {}
+        self._ways: list[MoveRun] = []
+
+    def facing(self, run: Run, mapping: TableMapping) -> Run:
+        """Return the run as it faces the target that a mapping is to."""
+        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
+        # One for all tables of a target, which are switched together.
+        self._ways = self._ways or run.ways()
+        return next(one for one in self._ways if mapping in self._mappings[one.config.shard])
+
     def applier(self, run: Run) -> Callable[..., SqlApplier]:
-        """Return what makes the applier, which writes on the target."""
-        return partial(ApartApplier, here=run.config.connection)
+        """Return what makes the applier, which writes on the targets."""
+        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
+        if not run.config.shards:
+            return partial(ApartApplier, here=run.config.connection)
+        ways = [(one.config.there, self._mappings[one.config.shard]) for one in run.ways()]
+        return partial(ShardedApplier, here=run.config.connection, ways=ways)
 
     def joins(self, run: Run) -> Callable[..., JoinCopy]:
         """Return what opens a task's sessions, one on each server."""
@@ -161,10 +178,11 @@ def _made(run: MoveRun, switch: Switch) -> CutoverResult:
 
 def _note_not_begun(run: MoveRun, switch: Switch) -> None:
     """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
-    with contextlib.suppress(ServerFault), run.session("cleanup", there=True) as there:
-        for table in switch.tables:
-            if read_proofs(there, *table).swap_begun:
-                note_proofs(there, *table, swap_begun=False)
+    for way in run.ways():
+        with contextlib.suppress(ServerFault), way.session("cleanup", there=True) as there:
+            for table in switch.tables:
+                if read_proofs(there, *table).swap_begun:
+                    note_proofs(there, *table, swap_begun=False)
 
 
 def run_move(run: MoveRun) -> None:
@@ -176,17 +194,19 @@ def run_move(run: MoveRun) -> None:
 
 
 def _run_phases(run: MoveRun) -> None:
-    with run.first_session("driver") as session, _first_there(run) as there:
-        contexts, decision = open_move(run, session, there)
+    with contextlib.ExitStack() as stack:
+        session = stack.enter_context(run.first_session("driver"))
+        theirs = [stack.enter_context(_first_there(way)) for way in run.ways()]
+        contexts, decision = open_move(run, session, theirs)
         tables = [(context.schema, context.table) for context in contexts]
         if isinstance(decision, Resume) and decision.cleanup:
             _finish(run, decision.record)
             return
         if isinstance(decision, Resume):
-            new = _resume(run, session, there, contexts, decision.record)
+            new = _resume(run, session, theirs, contexts, decision.record)
         else:
             drop_all(run, tables)
-            new = _begin(run, session, there, contexts)
+            new = _begin(run, session, theirs, contexts)
     copy_and_swap(run, new)
 
 
@@ -197,27 +217,39 @@ def _first_there(run: MoveRun) -> Session:
         raise connection_refusal(fault, run.config.there) from fault
 
 
-def _begin(run: MoveRun, session: Session, there: Session, contexts: Contexts) -> NewTables:
+def _begin(
+    run: MoveRun, session: Session, theirs: Sequence[Session], contexts: Contexts
+) -> NewTables:
     begin_engines(run, contexts)
     run.enter(Phase.CREATE)
     traffic = traffic_now(session)
     sources = {(context.schema, context.table): context.source for context in contexts}
-    uuid = str(there.value("SELECT @@GLOBAL.server_uuid"))
-    statement = statement_of_move(uuid, contexts)
+    targets = told_targets(run.config, theirs)
+    statement = statement_of_move(targets, contexts)
     record = first_record(session, statement, sources, contexts[0].facts.uuid, run.config)
+    record = with_shards(record, [way.config.shard for way in run.ways()])
     run.stack.push(partial(leave, run, list(sources), taken_over=False))
     create_checkpoint_tables(session, record)
-    CheckpointTable(*record.home).write(session, MoveNote(target=uuid))
+    CheckpointTable(*record.home).write(session, MoveNote(target=targets))
     begin_control(run, session, record)
     contexts = evaluated_at(contexts, record.started_at)
-    mappings = tuple(create_there(run, there, context) for context in contexts)
-    _require_aligned(mappings)
-    targets = {(one.source.schema, one.source.name): one.target for one in mappings}
-    return _new_tables(run, contexts, mappings, with_new_tables(record, targets), traffic)
+    mappings = {}
+    for way, there in zip(run.ways(), theirs, strict=True):
+        shard = way.config.shard
+        made = [create_there(way, there, one) for one in facing(contexts, way.config)]
+        _require_aligned(made)
+        mappings[shard] = made
+        new = {(one.source.schema, one.source.name): one.target for one in made}
+        record = with_new_tables(record, new, shard)
+    return _new_tables(run, contexts, mappings, record, traffic)
 
 
 def _resume(
-    run: MoveRun, session: Session, there: Session, contexts: Contexts, record: CheckpointRecord
+    run: MoveRun,
+    session: Session,
+    theirs: Sequence[Session],
+    contexts: Contexts,
+    record: CheckpointRecord,
 ) -> NewTables:
     begin_engines(run, contexts)
     traffic = traffic_now(session)
@@ -225,23 +257,39 @@ def _resume(
     run.stack.push(partial(leave, run, tables, taken_over=True))
     run.note(PlainFact.RECORD_STAYS)
     contexts = evaluated_at(contexts, record.started_at)
-    mappings = tuple(take_over(there, context) for context in contexts)
+    mappings = {
+        way.config.shard: [take_over(there, one) for one in facing(contexts, way.config)]
+        for way, there in zip(run.ways(), theirs, strict=True)
+    }
+    require_judged_alike(*_together(run, contexts, mappings), record.judged)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
     return _new_tables(run, contexts, mappings, record, traffic)
+
+
+def _together(
+    run: MoveRun, contexts: Contexts, mappings: Mapping[str, Sequence[TableMapping]]
+) -> tuple[Contexts, tuple[TableMapping, ...]]:
+    """Return the tables of all targets, in one order."""
+    return (
+        tuple(one for way in run.ways() for one in facing(contexts, way.config)),
+        tuple(one for way in run.ways() for one in mappings[way.config.shard]),
+    )
 
 
 def _new_tables(
     run: MoveRun,
     contexts: Contexts,
-    mappings: tuple[TableMapping, ...],
+    mappings: Mapping[str, Sequence[TableMapping]],
     record: CheckpointRecord,
     traffic: SeenTraffic,
 ) -> NewTables:
+    contexts, made = _together(run, contexts, mappings)
     plans = tuple(
-        IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in mappings
+        IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in made
     )
-    reverse = plan_back(run, contexts, mappings)
-    return NewTables(contexts, mappings, record, plans, traffic, reverse, Across())
+    reverse = plan_back(run, contexts, made)
+    record = replace(record, judged=judged_by(contexts, made))
+    return NewTables(contexts, made, record, plans, traffic, reverse, Across(mappings))
 
 
 def _require_aligned(mappings: Iterable[TableMapping]) -> None:
@@ -279,16 +327,21 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
 
 def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
     """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
-    with run.session("move", there=True) as there:
-        for name in tables:
-            proof, new = noted_proof(there, name, "new"), moving(name).new
-            if is_one_of(there, name[0], new, proof):
-                # A switch was being taken back; its rows are all there.
-                both = quote_table(name[0], new), quote_table(*name)
-                there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
-            elif is_one_of(there, *name, proof):
-                # A revert was being made.
-                put_back(session, [replace(moving(name), new=moving(name).old)], BACK)
+    for way in run.ways():
+        with way.session("move", there=True) as there:
+            _put_right_there(session, there, tables)
+
+
+def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Name]) -> None:
+    for name in tables:
+        proof, new = noted_proof(there, name, "new"), moving(name).new
+        if is_one_of(there, name[0], new, proof):
+            # A switch was being taken back; its rows are all there.
+            both = quote_table(name[0], new), quote_table(*name)
+            there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+        elif is_one_of(there, *name, proof):
+            # A revert was being made.
+            put_back(session, [replace(moving(name), new=moving(name).old)], BACK)
 
 
 def move(

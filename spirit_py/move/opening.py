@@ -23,6 +23,7 @@ from spirit_py.events.run import AlgorithmChosen, ResumeDecided
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run
 from spirit_py.move.decision import STATEMENT, MoveFound, TableSeen, decide
+from spirit_py.move.shards import facing, told
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import named, read_facts, relaxed, require_mysql
@@ -33,6 +34,7 @@ from spirit_py.mysql.tables.identity import NOTHING, doubtful, is_one_of, looked
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.server_settings import server_settings
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_before_create, prepare
@@ -111,29 +113,36 @@ def _fits(pattern: TablePattern, name: Name) -> bool:
 
 
 def open_move(
-    run: MoveRun, session: Session, there: Session
+    run: MoveRun, session: Session, theirs: Sequence[Session]
 ) -> tuple[tuple[PreflightContext, ...], Decision]:
     """Return the context of each table, and what is done with the tables of an earlier run.
 
-    The tables are locked for other runs on both servers. Raises Refusal with all findings.
+    ``theirs`` are sessions of the targets. The tables are locked for other runs on all servers.
+    Raises Refusal with all findings.
     """
     config = run.config
     require_one_server(session, config.connection)
-    require_one_server(there, config.there)
-    facts = read_facts(there)
-    require_mysql(facts)
+    for there, options in zip(theirs, config.targets, strict=True):
+        require_one_server(there, options)
+    facts = [read_facts(there) for there in theirs]
+    for one in facts:
+        require_mysql(one)
+    # Its locks would be taken twice.
+    if twice := list(_of_targets(config, facts)):
+        raise refusal_of(twice, "the move")
     names = tables_of(session, config)
     alter = config.alter or "FORCE"
     text = "; ".join(f"ALTER TABLE {quote_table(*name)} {alter}" for name in names)
     contexts = prepare(session, replace(config, statement=text, alter="", table=""))
     describe(run, contexts)
     tables = [(context.schema, context.table) for context in contexts]
-    run.label(session, contexts[0].facts, tables, there)
+    run.label(session, contexts[0].facts, tables, theirs)
     run.lock_tables_from_other_runs(tables)
     # Before anything is read: a server may still execute a killed run's RENAME.
     end_earlier_run(run, session, tables)
-    end_earlier_run(run, there, tables, runs_seen(session, tables))
-    found = look(session, there, run, tables)
+    for there in theirs:
+        end_earlier_run(run, there, tables, runs_seen(session, tables))
+    found = look(session, theirs, run, tables)
     statement = statement_of_move(found.target_uuid, contexts)
     decision = decide(
         found,
@@ -154,9 +163,13 @@ def open_move(
     if isinstance(decision, Resume):
         begin_control(run, session, decision.record)
     if not (isinstance(decision, Resume) and decision.cleanup):
-        found_wrong = list(_findings(contexts, session, there, facts))
+        found_wrong = list(_findings(contexts, session))
+        for way, there, one in zip(run.ways(), theirs, facts, strict=True):
+            found_wrong += _of_target(facing(contexts, way.config), there, one)
         refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
-        run.warn_of(check_before_create(contexts, lambda: refused))
+        # What they are parted by is read as the rows of the first are.
+        first = facing(contexts, run.ways()[0].config)
+        run.warn_of(check_before_create(first, lambda: refused))
         if refused:
             raise refusal_of(refused, "the move")
         run.warn_of(tuple(found_wrong))
@@ -165,13 +178,21 @@ def open_move(
     return contexts, decision
 
 
-def statement_of_move(target_uuid: str, contexts: Sequence[PreflightContext]) -> str:
-    """Return what a record must have to be resumed: the target, and the statements."""
-    return f"{STATEMENT} {target_uuid}; {statement_of(contexts)}"
+def statement_of_move(targets: str, contexts: Sequence[PreflightContext]) -> str:
+    """Return what a record must have to be resumed: the targets, and the statements."""
+    return f"{STATEMENT} {targets}; {statement_of(contexts)}"
+
+
+def told_targets(config: MoveConfig, theirs: Sequence[SqlSession]) -> str:
+    """Return which servers the targets are, by their uuids; see :func:`spirit_py.move.shards`."""
+    uuids = (str(one.query("SELECT @@GLOBAL.server_uuid")[0][0]) for one in theirs)
+    names = [one.name for one in config.shards] or [""]
+    return told(config.shard_by, list(zip(names, uuids, strict=True)))
 
 
 def _tell(run: MoveRun, decision: Decision) -> None:
-    run.tell(AlgorithmChosen(algorithm="copy", reason=f"it moves to {run.config.there.address}"))
+    where = " and ".join(one.address for one in run.config.targets)
+    run.tell(AlgorithmChosen(algorithm="copy", reason=f"it moves to {where}"))
     if isinstance(decision, Resume):
         record = decision.record
         run.tell(
@@ -205,11 +226,11 @@ def _tell(run: MoveRun, decision: Decision) -> None:
         )
 
 
-def look(session: SqlSession, there: SqlSession, run: MoveRun, tables: list[Name]) -> MoveFound:
-    """See on both servers what an earlier run left; ServerFault or FeedFailure if impossible."""
+def look(
+    session: SqlSession, theirs: Sequence[SqlSession], run: MoveRun, tables: list[Name]
+) -> MoveFound:
+    """See on all servers what an earlier run left; ServerFault or FeedFailure if impossible."""
     home = CheckpointTable(*home_of(tables))
-    uuid = "SELECT @@GLOBAL.server_uuid"
-    uuids = str(session.query(uuid)[0][0]), str(there.query(uuid)[0][0])
     unreadable, note, record, reverse = "", None, None, None
     try:
         record = home.read_record(session)
@@ -230,48 +251,112 @@ def look(session: SqlSession, there: SqlSession, run: MoveRun, tables: list[Name
         unreadable=unreadable,
         note=note,
         reverse=reverse,
-        source_uuid=uuids[0],
-        target_uuid=uuids[1],
-        tables=tuple(_seen(session, there, name, progress) for name in tables),
+        source_uuid=str(session.query("SELECT @@GLOBAL.server_uuid")[0][0]),
+        target_uuid=told_targets(run.config, theirs),
+        tables=tuple(_seen(session, theirs, run.config, name, progress) for name in tables),
         age=age,
         unreachable=unreachable,
     )
 
 
 def _seen(
-    session: SqlSession, there: SqlSession, name: Name, record: CheckpointRecord | None
+    session: SqlSession,
+    theirs: Sequence[SqlSession],
+    config: MoveConfig,
+    name: Name,
+    record: CheckpointRecord | None,
 ) -> TableSeen:
     (schema, table), names = name, AuxiliaryNames.of(name[1])
-    source, new = read_proofs(session, *name).source, read_proofs(there, *name).new
+    source = read_proofs(session, *name).source
+    new = {there: read_proofs(there, *name).new for there in theirs}
+
+    def which(there_as: str) -> set[SqlSession]:
+        return {one for one in theirs if is_one_of(one, schema, there_as, new[one])}
+
+    made, arrived = which(names.new), which(table)
     seen = TableSeen(
         schema=schema,
         table=table,
         here=is_one_of(session, schema, table, source),
         away=is_one_of(session, schema, names.moved, source),
-        new=is_one_of(there, schema, names.new, new),
-        arrived=is_one_of(there, schema, table, new),
-        undone=is_one_of(there, schema, names.undone, new),
+        # Of several targets all have it, some perhaps under its own name.
+        new=bool(made) and len(made | arrived) == len(theirs),
+        arrived=len(arrived) == len(theirs),
+        undone=len(which(names.undone)) == len(theirs),
         old_table=old_table_of(session, name),
     )
     progress = record.find(name) if record is not None else None
-    if progress is None or not seen.here:
+    if record is None or progress is None or not seen.here:
         return seen
-    changed = ""
     if shape_here(session, *name) != progress.source_shape:
-        changed = f"{schema}.{table}"
-    elif seen.new and shape_here(there, schema, names.new) not in progress.shapes:
-        changed = f"{schema}.{names.new} on the target"
-    return replace(seen, changed=changed)
+        return replace(seen, changed=f"{schema}.{table}")
+    shards = [one.name for one in config.shards] or [""]
+    for shard, there in zip(shards, theirs, strict=True):
+        of_shard = record.find(name, shard)
+        shapes = of_shard.shapes if of_shard is not None else ()
+        if there in made and shape_here(there, schema, names.new) not in shapes:
+            where = f"the target {shard}".rstrip()
+            return replace(seen, changed=f"{schema}.{names.new} on {where}")
+    return seen
 
 
-def _findings(
-    contexts: Sequence[PreflightContext],
-    session: SqlSession,
-    there: SqlSession,
-    facts: ServerFacts,
+def _findings(contexts: Sequence[PreflightContext], session: SqlSession) -> Iterator[Finding]:
+    """Yield what refuses a move, or should be known, of the source."""
+    for context in contexts:
+        if (clause := made_by_server([context])) is not None:
+            yield refuse(
+                f"{clause.text!r} is no change that a copy makes",
+                "make it on the target, after the move",
+            )
+        if context.found is not None:
+            yield from _about_source(context, session)
+    yield warn("users, grants, views, events and routines are not moved")
+
+
+def _about_source(context: PreflightContext, session: SqlSession) -> Iterator[Finding]:
+    schema, table, names = context.schema, context.table, context.names
+    if keys := keys_around(session, schema, table):
+        yield refuse(
+            f"{context.source.full_name} has {counted(len(keys), 'foreign key')} around it, and"
+            " none reaches from one server to another",
+            "drop them for the move, and add them on the target after it",
+            [str(key) for key in keys],
+            code=ErrorCode.FOREIGN_KEY,
+        )
+    for trigger in list_triggers(session, schema, table):
+        yield refuse(
+            f"{trigger.label} is not moved",
+            "drop it for the move, and create it on the target after it",
+            code=ErrorCode.TRIGGER_NOT_KEPT,
+        )
+    source = read_proofs(session, schema, table).source
+    yield from _taken(schema, session, (names.moved,), source)
+
+
+def _of_targets(config: MoveConfig, facts: Sequence[ServerFacts]) -> Iterator[Finding]:
+    """Yield why the targets cannot be so many servers."""
+    names: dict[str, str] = {}
+    for shard, one in zip(config.shards, facts, strict=bool(config.shards)):
+        if (other := names.setdefault(one.uuid, shard.name)) != shard.name:
+            yield refuse(
+                f"the targets {other} and {shard.name} are one server",
+                "name another server for each: the tables have the same names on all of them",
+            )
+
+
+def _of_target(
+    contexts: Sequence[PreflightContext], there: SqlSession, facts: ServerFacts
 ) -> Iterator[Finding]:
-    """Yield what refuses a move, or should be known, besides the checks of a migration."""
-    own = contexts[0].facts
+    """Yield what refuses a target, or should be known of it."""
+    shard = contexts[0].config.shard
+    for finding in _about_target(contexts, there, facts):
+        yield replace(finding, cause=f"{shard}: {finding.cause}") if shard else finding
+
+
+def _about_target(
+    contexts: Sequence[PreflightContext], there: SqlSession, facts: ServerFacts
+) -> Iterator[Finding]:
+    own, session = contexts[0].facts, contexts[0].session
     if facts.uuid == own.uuid:
         yield refuse(
             "the target is the source's own server",
@@ -307,7 +392,9 @@ def _findings(
             f"the target has an older version ({facts.version}) than the source ({own.version})"
         )
     yield from _about_replication(session, there, (own.uuid, facts.uuid))
-    size = sum(sum(likely_sizes(one.found)) for one in contexts if one.found is not None)
+    size = sum(
+        int(sum(likely_sizes(one.found)) * share_written(one)) for one in contexts if one.found
+    )
     room = free_bytes(facts)
     if room is not None and room < size:
         yield refuse(
@@ -318,9 +405,9 @@ def _findings(
     if contexts[0].config.keep_old_current:
         target = replace(contexts[0], session=there, facts=facts, grants=read_grants(there))
         yield from _about_following(target)
-    yield warn("users, grants, views, events and routines are not moved")
     for context in contexts:
-        yield from _about_table(context, session, there)
+        if context.found is not None:
+            yield from _about_table(context, there)
 
 
 def _about_replication(
@@ -348,31 +435,8 @@ def _about_following(target: PreflightContext) -> Iterator[Finding]:
         )
 
 
-def _about_table(
-    context: PreflightContext, session: SqlSession, there: SqlSession
-) -> Iterator[Finding]:
+def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Finding]:
     schema, table, names = context.schema, context.table, context.names
-    if (clause := made_by_server([context])) is not None:
-        yield refuse(
-            f"{clause.text!r} is no change that a copy makes",
-            "make it on the target, after the move",
-        )
-    if context.found is None:
-        return
-    if keys := keys_around(session, schema, table):
-        yield refuse(
-            f"{context.source.full_name} has {counted(len(keys), 'foreign key')} around it, and"
-            " none reaches from one server to another",
-            "drop them for the move, and add them on the target after it",
-            [str(key) for key in keys],
-            code=ErrorCode.FOREIGN_KEY,
-        )
-    for trigger in list_triggers(session, schema, table):
-        yield refuse(
-            f"{trigger.label} is not moved",
-            "drop it for the move, and create it on the target after it",
-            code=ErrorCode.TRIGGER_NOT_KEPT,
-        )
     if not there.query(_SCHEMA, (schema,)):
         yield refuse(
             f"the target has no schema {schema}, or the account may not see it",
@@ -392,8 +456,6 @@ def _about_table(
                 code=ErrorCode.MISSING_PRIVILEGES,
             )
     yield from _taken(schema, there, (table, names.new), read_proofs(there, schema, table).new)
-    source = read_proofs(session, schema, table).source
-    yield from _taken(schema, session, (names.moved,), source)
     if context.config.keep_old_current:
         yield from _taken(schema, there, (names.undone,), NOTHING)
     checkpoint = CheckpointTable(schema, table)

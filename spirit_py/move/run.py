@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from spirit_py import errors
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
@@ -44,9 +44,14 @@ class MoveRun(Run):
 
     config: MoveConfig
 
+    def ways(self) -> list[Self]:
+        """Return the run as it faces each target by itself; see :meth:`facing`."""
+        shards = self.config.shards
+        return [self.facing(target=one.connection, shard=one.name) for one in shards] or [self]
+
 
 def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
-    """Create a new table on the target, and what proves it (R24); Refusal with all findings."""
+    """Create a new table on a target, and what proves it (R24); Refusal with all findings."""
     name = context.schema, context.table
     CheckpointTable(*name).make(there)
     building = begin_proofs(there, *name).building
@@ -141,14 +146,15 @@ def leave(
 
 
 def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
-    """Drop what a move made, on the target first: the source's checkpoint leads to it.
+    """Drop what a move made, on the targets first: the source's checkpoint leads to it.
 
     The source's tables are in their places. MigrationFailure where something is left.
     """
-    for there in (True, False):
-        side = run.config.there.address if there else run.config.connection.address
+    sides = [*((way, True) for way in run.ways()), (run, False)]
+    for way, there in sides:
+        side = way.config.there.address if there else run.config.connection.address
         try:
-            kept = run.step("cleanup", partial(_drop, tables=tables, there=there), there=there)
+            kept = way.step("cleanup", partial(_drop, tables=tables, there=there), there=there)
         except errors.MigrationFailure as fault:
             kept = fault.message
         if kept:
@@ -171,7 +177,7 @@ def _drop(session: SqlSession, tables: Sequence[Name], *, there: bool) -> str:
 
 
 def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
-    """Drop the target's checkpoints, once the tables are in use there."""
+    """Drop the targets' checkpoints, once the tables are in use there."""
 
     def forget(there: SqlSession) -> None:
         for table in tables:
@@ -180,7 +186,9 @@ def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
             if not is_one_of(there, table[0], undone, proof):
                 drop_checkpoint(there, table)
 
-    try:
-        run.step("cleanup", forget, there=True, passing=takes_no_writes)
-    except errors.MigrationFailure as fault:
-        run.remark("the checkpoint table on the target", fault.message)
+    for way in run.ways():
+        try:
+            way.step("cleanup", forget, there=True, passing=takes_no_writes)
+        except errors.MigrationFailure as fault:
+            where = "the checkpoint table on the target"
+            run.remark(" ".join(filter(None, (where, way.config.shard))), fault.message)

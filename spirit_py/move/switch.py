@@ -53,7 +53,7 @@ from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
-from spirit_py.move.run import put_back
+from spirit_py.move.run import MoveRun, put_back
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.kill import kill_session
@@ -67,13 +67,13 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.swap.same_tables import Direction
-    from spirit_py.move.run import MoveRun
     from spirit_py.mysql.session import Session
-    from spirit_py.table.names import Name
+    from spirit_py.table.names import Name, Swap
 
 _HOLD_SECONDS: Final = 5.0
 _TARGET_WAIT: Final = 5
@@ -89,21 +89,54 @@ _LOOK_SECONDS: Final = 60.0
 _MORE_SECONDS: Final = 30.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Target:
+    """One server of the tables that come into place; ``run`` faces it."""
+
+    run: MoveRun
+    pairs: Sequence[Pair]
+    swaps: Sequence[Swap]
+    guard: SnapshotGuard
+
+    @property
+    def arrive(self) -> str:
+        """The RENAME that puts the tables in place."""
+        return _renaming((s.schema, s.new, s.table) for s in self.swaps)
+
+    @property
+    def leave(self) -> str:
+        """The RENAME that takes it back."""
+        return _renaming((s.schema, s.table, s.new) for s in self.swaps)
+
+
+@dataclass
+class _Side:
+    """The locking session of a server, its lock, and the named lock that shows its end."""
+
+    session: Session
+    lock: TableLock
+    fence: str
+
+
 @dataclass
 class _Sides:
-    """The locking session of each server, its lock, and the named lock that shows its end."""
+    """The source's side of a try, and each target's."""
 
-    here: Session
-    there: Session
-    lock: TableLock
-    lock_there: TableLock
-    fence: str
-    fence_there: str
+    here: _Side
+    theirs: list[tuple[_Target, _Side]]
+
+    @property
+    def all(self) -> list[_Side]:
+        """All of them, the targets first."""
+        return [*(side for _, side in self.theirs), self.here]
 
     @contextlib.contextmanager
-    def kept_alive(self, longest: float) -> Iterator[None]:
-        """Keep both sessions alive; no warnings of theirs may be read meanwhile."""
-        with self.here.kept_alive(longest), self.there.kept_alive(longest):
+    def kept_alive(self, longest: float, *, but: _Side | None = None) -> Iterator[None]:
+        """Keep the sessions alive, but that of a side that works: no warnings may be read."""
+        with contextlib.ExitStack() as stack:
+            for side in self.all:
+                if side is not but:
+                    stack.enter_context(side.session.kept_alive(longest))
             yield
 
 
@@ -130,10 +163,10 @@ class Switch:
         self._direction, self._further_check, self._behind = direction, check, behind
         self._counters = counters or {}
         self._feed = pairs[0].feed
-        self._swaps = swaps_of(pairs, direction)
+        self._swaps = list(dict.fromkeys(swaps_of(pairs, direction)))
         self.tables = [swap.name for swap in self._swaps]
         self._policy = LockPolicy.of(run.config)
-        self._guard = SnapshotGuard(run.config.snapshot_guard, self._swaps, run.tell)
+        self._targets = [self._target(way) for way in dict.fromkeys(map(_facing, pairs))]
         self._front = Front(LockRequest(tables=self.tables, defines=True), self._policy.kills)
         self._turns = LockTurns(
             [(run.config.connection, self._front)],
@@ -186,7 +219,7 @@ class Switch:
     def _pause(self, number: int) -> None:
         """Let the application go on; then both servers must answer, and nothing defer it."""
         self._turns.pause(number, self._waited / 1000, self._failures[-1])
-        for options in (self._run.config.connection, self._run.config.there):
+        for options in (self._run.config.connection, *self._run.config.targets):
             await_server(options, self._run.stop)
         self._heed()
 
@@ -211,6 +244,12 @@ class Switch:
             " quieter time, or end the transactions that block it (see --kill-blockers)",
             details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, 1))[-_SHOWN:],
         )
+
+    def _target(self, way: MoveRun) -> _Target:
+        own = [pair for pair in self._pairs if pair.job is way]
+        swaps = swaps_of(own, self._direction)
+        guard = SnapshotGuard(way.config.snapshot_guard, swaps, way.tell)
+        return _Target(run=way, pairs=own, swaps=swaps, guard=guard)
 
     def _try(self) -> CutoverResult:
         self._waited = 0.0
@@ -261,11 +300,11 @@ class Switch:
         sides = self._sides(stack)
         self._turns.require_free([watcher])
         # If this process is frozen or cut off, each server soon ends its session and lock (R23).
-        for session in (sides.there, sides.here):
-            let_go_when_silent(session)
+        for side in sides.all:
+            let_go_when_silent(side.session)
         watch = LockWatch(
             watcher,
-            sides.here.id,
+            sides.here.session.id,
             wait=wait,
             hold=_HOLD_SECONDS,
             front=self._front,
@@ -274,10 +313,11 @@ class Switch:
         if what := self._gate.too_old():
             raise HeldBack.by(what)
         stack.enter_context(quick_turns())
-        sides.lock_there.acquire()
+        for _, side in sides.theirs:
+            side.lock.acquire()
         longest = wait + _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
         with watch:
-            with sides.there.kept_alive(wait + 1):
+            with sides.kept_alive(wait + 1, but=sides.here):
                 self._lock(sides, watch)
             began = time.monotonic()
             try:
@@ -285,41 +325,42 @@ class Switch:
                 with sides.kept_alive(longest):
                     self._rename(sides, watcher)
             finally:
-                self._waited = sides.lock.waited_ms
+                self._waited = sides.here.lock.waited_ms
                 self._release(sides)
                 self._held = (time.monotonic() - began) * 1000
         points.reach("switch.unlocked")
-        self._guard.report(config.there)
+        for target in self._targets:
+            target.guard.report(target.run.config.there)
         return self._result()
 
     def _sides(self, stack: contextlib.ExitStack) -> _Sides:
         """Open the locking sessions; their ends are waited for before the feed applies again."""
         config = self._run.config
         hold = _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
-        wait = math.ceil(self._policy.wait)
-        opened, fences = [], []
-        for options, seconds in ((config.there, _TARGET_WAIT), (config.connection, wait)):
-            session = open_lock_session(options, role="cutover", wait=seconds, hold=hold)
+
+        def side(options: ConnectionOptions, tables: Sequence[Name], wait: int) -> _Side:
+            session = open_lock_session(options, role="cutover", wait=wait, hold=hold)
             fence = lock_name("cutover", secrets.token_hex(8))
             stack.callback(end_session, options, session, fence)
             take_named_lock(session, fence)
-            opened.append(session)
-            fences.append(fence)
-        (there, here), (fence_there, fence) = opened, fences
+            return _Side(session, TableLock(session, tables), fence)
+
         new = [(swap.schema, swap.new) for swap in self._swaps]
-        locks = TableLock(here, self.tables), TableLock(there, new)
-        return _Sides(here, there, *locks, fence, fence_there)
+        theirs = [(one, side(one.run.config.there, new, _TARGET_WAIT)) for one in self._targets]
+        here = side(config.connection, self.tables, math.ceil(self._policy.wait))
+        return _Sides(here, theirs)
 
     def _prepare(self, watcher: Session) -> None:
-        """Look at both servers, and note that a switch is begun; without a lock."""
-        with self._run.session("cutover", there=True) as there:
-            put_back(there, self._swaps, self._direction)
-            require_same(watcher, (pair.tables for pair in self._pairs), there)
-            self._guard.prepare(there, self._run.config.there)
-            for pair in self._pairs:
-                self._align(pair, watcher, there)
-                if self._direction is MOVED:
-                    note_proofs(there, *pair.source_name, swap_begun=True)
+        """Look at all servers, and note that a switch is begun; without a lock."""
+        for target in self._targets:
+            with target.run.session("cutover", there=True) as there:
+                put_back(there, target.swaps, self._direction)
+                require_same(watcher, (pair.tables for pair in target.pairs), there)
+                target.guard.prepare(there, target.run.config.there)
+                for pair in target.pairs:
+                    self._align(pair, watcher, there)
+                    if self._direction is MOVED:
+                        note_proofs(there, *pair.source_name, swap_begun=True)
 
     def _align(self, pair: Pair, here: Session, there: Session) -> None:
         if given := self._counters.get(pair.source_name):
@@ -332,7 +373,7 @@ class Switch:
         limit = human_seconds(self._policy.wait)
         self._run.show(f"the lock of the switch (request {self._number}, for {limit} at most)")
         try:
-            sides.lock.acquire()
+            sides.here.lock.acquire()
         except ServerFault as fault:
             self._run.stop.check()
             if connection_lost(fault) or not watch.blockers:
@@ -343,29 +384,30 @@ class Switch:
         self._run.show("")
         points.reach("switch.locked")
         # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.
-        for session in (sides.here, sides.there):
-            session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT}")
+        for side in sides.all:
+            side.session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT}")
 
     def _prove(self, sides: _Sides, watch: LockWatch) -> None:
-        """Raise unless RENAME may be sent: all is received and applied, and both locks are held."""
+        """Raise unless RENAME may be sent: all is received and applied, and all locks are held."""
         try:
             with self._step("receive"), sides.kept_alive(_HOLD_SECONDS):
-                self._feed.block_wait(timeout=_HOLD_SECONDS, session=sides.here)
-            with self._step("flush"), sides.here.kept_alive(_HOLD_SECONDS):
-                self._feed.flush_under_table_lock(sides.there)
+                self._feed.block_wait(timeout=_HOLD_SECONDS, session=sides.here.session)
+            with self._step("flush"):
+                self._flush(sides)
             if not self._feed.all_changes_flushed():
                 raise TryFailed(f"{self._feed.pending()} changes were pending under the lock")
             with self._step("checks"):
                 self._check(sides)
             with self._step("guard"):
-                self._guard.apply(sides.there)
-            for lock in (sides.lock_there, sides.lock):
-                lock.verify()
+                for target, side in sides.theirs:
+                    target.guard.apply(side.session)
+            for side in sides.all:
+                side.lock.verify()
         except SpiritError as error:
             self._run.stop.check()
             if watch.verdict:
                 raise TryFailed(f"the table lock was released: {watch.verdict}") from error
-            lost = not (sides.here.alive() and sides.there.alive())
+            lost = not all(side.session.alive() for side in sides.all)
             if error.resumable and lost:
                 raise TryFailed(f"a locking session was lost: {error.message}") from error
             raise
@@ -373,31 +415,32 @@ class Switch:
         if not watch.finish():
             raise TryFailed(f"the table lock was released: {watch.verdict}")
 
+    def _flush(self, sides: _Sides) -> None:
+        for target, side in sides.theirs:
+            with sides.kept_alive(_HOLD_SECONDS, but=side):
+                for pair in target.pairs:
+                    self._feed.flush_under_table_lock(side.session, pair.mapping)
+
     def _check(self, sides: _Sides) -> None:
-        self._further_check(sides.there)
-        require_same(sides.here, (pair.tables for pair in self._pairs), sides.there)
+        here = sides.here.session
+        for target, side in sides.theirs:
+            self._further_check(side.session)
+            require_same(here, (pair.tables for pair in target.pairs), side.session)
         for pair in self._pairs:
             pair.require_proven()
-        require_settled((pair.doubts for pair in self._pairs), sides.here)
-        for pair in self._pairs:
-            self._align(pair, sides.here, sides.there)
+        require_settled((pair.doubts for pair in self._pairs), here)
+        for target, side in sides.theirs:
+            for pair in target.pairs:
+                self._align(pair, here, side.session)
 
     # -- the RENAMEs
-
-    @property
-    def _arrive(self) -> str:
-        return _renaming((s.schema, s.new, s.table) for s in self._swaps)
-
-    @property
-    def _leave(self) -> str:
-        return _renaming((s.schema, s.table, s.new) for s in self._swaps)
 
     @property
     def _away(self) -> str:
         return _renaming((s.schema, s.table, s.old) for s in self._swaps)
 
     def _rename(self, sides: _Sides, watcher: Session) -> None:
-        """Rename on the target, then on the source, then run the operator's command.
+        """Rename on the targets, then on the source, then run the operator's command.
 
         After a stop request nothing is sent but if :attr:`renaming` was set before it.
         """
@@ -408,10 +451,11 @@ class Switch:
                 raise HeldBack.by(what)
             with self._step("rename"):
                 arrived = True
-                sides.there.execute(self._arrive)
-                points.reach("switch.arrived")
-                self._feed.expect_own_ddl(sides.here.id, self._away)
-                self._send_away(sides)
+                for target, side in sides.theirs:
+                    side.session.execute(target.arrive)
+                    points.reach("switch.arrived")
+                self._feed.expect_own_ddl(sides.here.session.id, self._away)
+                self._send_away(sides.here)
         except OutcomeUnknown:
             self._feed.stop()
             raise
@@ -427,7 +471,7 @@ class Switch:
             self._switch_over(sides, watcher)
         if self._run.config.keep_old_current and self._direction is MOVED:
             with contextlib.suppress(SpiritError), self._step("position"):
-                self._after = self._place_there(sides.there)
+                self._after = self._place_there(sides.theirs[0][1].session)
         self.swapped = True
 
     def _place_there(self, there: Session) -> str:
@@ -439,24 +483,25 @@ class Switch:
 
     def _take_names_back(self, sides: _Sides) -> None:
         """Rename the incoming tables to their auxiliary names, before anybody can use them."""
-        try:
-            sides.there.execute(self._leave)
-        except ServerFault:
-            # Not arrived, or the session is lost: the tables show it, once that has ended.
-            end_session(self._run.config.there, sides.there, sides.fence_there)
-            with contextlib.suppress(SpiritError):
-                again = partial(put_back, swaps=self._swaps, direction=self._direction)
-                self._run.step("cutover", again, there=True)
+        for target, side in sides.theirs:
+            try:
+                side.session.execute(target.leave)
+            except ServerFault:
+                # Not arrived, or the session is lost: the tables show it, once that has ended.
+                end_session(target.run.config.there, side.session, side.fence)
+                with contextlib.suppress(SpiritError):
+                    again = partial(put_back, swaps=target.swaps, direction=self._direction)
+                    target.run.step("cutover", again, there=True)
 
-    def _send_away(self, sides: _Sides) -> None:
+    def _send_away(self, here: _Side) -> None:
         try:
-            sides.here.execute(self._away)
+            here.session.execute(self._away)
         except ServerFault as fault:
             if disposition(fault, committing=True) is not Disposition.UNKNOWN:
                 raise
             self._run.tell(RenameUnanswered(reason=fault.message))
-            sides.here.close()
-            if not self._is_away(sides.fence):
+            here.session.close()
+            if not self._is_away(here.fence):
                 said = f"the connection was lost before RENAME took effect: {fault.message}"
                 raise TryFailed(said) from fault
 
@@ -501,8 +546,10 @@ class Switch:
     def _undo(self, sides: _Sides, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""
         try:
-            sides.lock_there.verify()
-            sides.there.execute(self._leave)
+            for _, side in sides.theirs:
+                side.lock.verify()
+            for target, side in sides.theirs:
+                side.session.execute(target.leave)
         except (CutoverFailure, ServerFault) as lost:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and the lock on the server to which it"
@@ -513,10 +560,10 @@ class Switch:
         points.reach("switch.undoing")
         back = _renaming((s.schema, s.old, s.table) for s in self._swaps)
         try:
-            sides.here.execute(back)
+            sides.here.session.execute(back)
             points.reach("switch.undone")
             # A feed that goes on begins after both RENAMEs, which would end it.
-            self._behind(self._feed.position_here(sides.here))
+            self._behind(self._feed.position_here(sides.here.session))
         except SpiritError as fault:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and it is not known whether the tables"
@@ -531,12 +578,12 @@ class Switch:
         )
 
     def _release(self, sides: _Sides) -> None:
-        """Release both locks, after success and failure alike; safe to call again."""
-        for lock, session in ((sides.lock_there, sides.there), (sides.lock, sides.here)):
+        """Release all locks, after success and failure alike; safe to call again."""
+        for side in sides.all:
             # Where the session is lost or closed, the lock is gone with it.
             with contextlib.suppress(ServerFault):
-                lock.release()
-            session.close()
+                side.lock.release()
+            side.session.close()
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -563,9 +610,15 @@ class Switch:
             killed=tuple(self._front.killed),
             steps_ms=self._steps,
             failures=tuple(self._failures),
-            guard=self._guard.outcome,
+            guard="; ".join(dict.fromkeys(target.guard.outcome for target in self._targets)),
             after_rename=self._after,
         )
+
+
+def _facing(pair: Pair) -> MoveRun:
+    """Return the run that faces the server of a pair's target."""
+    assert isinstance(pair.job, MoveRun)  # noqa: S101 - for the type checker
+    return pair.job
 
 
 def _renaming(names: Iterable[tuple[str, str, str]]) -> str:

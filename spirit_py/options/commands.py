@@ -13,6 +13,7 @@ from spirit_py.options import (
     OLD_TABLE,
     OUTPUT,
     SPEED,
+    TARGET,
     UNFINISHED,
     WRITERS,
     FileRead,
@@ -326,6 +327,18 @@ class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
         Names,
         MANY(metavar="SCHEMA.TABLE", needs=("tables",)),
         "Skip the tables that match; repeatable.",
+    ]
+    target: Annotated[
+        Names,
+        TARGET(metavar="NAME=HOST[:PORT]", needs=("shard_by",), common=True),
+        "One of several targets, and what --shard-by calls it; repeatable. A URL may stand for the"
+        " address; what it leaves out is as the options above say.",
+    ]
+    shard_by: Annotated[
+        str,
+        TARGET(metavar="EXPRESSION", needs=("target",), common=True),
+        "What gives the name of the target that a row goes to, judged by the server; rows may"
+        " change theirs while they move. [default: all rows go to --target-host]",
     ]
     on_switch: Annotated[
         str,

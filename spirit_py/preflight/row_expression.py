@@ -52,17 +52,19 @@ class Given:
     """An expression as it was given: the option, its text, and the refusal that names both.
 
     ``named``: what its columns may be qualified by, beside the table's own name and schema.
+    ``shown``: what the operator wrote, where that is not the text.
     """
 
     option: str
     text: str
     code: ErrorCode = ErrorCode.KEEP_REFUSED
     named: tuple[str, ...] = ()
+    shown: str = ""
 
     def refusal(self, why: str, hint: str = "") -> Refusal:
         """Return the error."""
         return Refusal(
-            f"{self.option} {self.text!r} cannot judge rows: {why}",
+            f"{self.option} {(self.shown or self.text)!r} cannot judge rows: {why}",
             hint=hint or "write an expression over the table's columns, as after WHERE",
             error_code=self.code,
         )

@@ -146,6 +146,17 @@ MORE_OF_A_MOVE = (
     ("switch.unlocked", 1),
     ("cleanup.checkpoint", 1),
 )
+#: Between the RENAMEs of several targets, and on the way there.
+FEW_OF_SHARDS = (("switch.arrived", 1), ("switch.renamed", 1))
+MORE_OF_SHARDS = (
+    ("move.built", 2),
+    ("chunk.committed", 12),
+    ("checksum.chunk", 6),
+    ("switch.locked", 1),
+    ("switch.arrived", 2),
+    ("switch.commanded", 1),
+    ("cleanup.checkpoint", 1),
+)
 #: While a switch is taken back.
 FEW_OF_A_MOVE_UNDONE = (("switch.undoing", 1),)
 MORE_OF_A_MOVE_UNDONE = (("switch.undone", 1),)

@@ -68,15 +68,20 @@ class TwoServers:
         """The operator's command: it tells the application to use the target, and says so."""
         return f"echo there > {self.where}; echo x >> {self.switched}"
 
+    @property
+    def targets(self) -> list[str]:
+        """Return the words that name the target."""
+        return ["--target-host", self.ways[1], "--target-user", self.there.server.user]
+
     def words(self, *more: str, hooks: str = "small-chunks") -> list[str]:
         """Return the words of a move of the table ``t``."""
-        server, other = self.here.server, self.there.server
+        server = self.here.server
         tables = () if "--tables" in more else ("--tables", f"{self.here.name}.t")
         program = ("tests.faults.hooks", hooks) if hooks else ("spirit_py",)
         return [
             *(sys.executable, "-m", *program, "move", "--log-format", "json"),
             *("--host", self.ways[0], "--user", server.user),
-            *("--target-host", self.ways[1], "--target-user", other.user),
+            *self.targets,
             *("--report-json", str(self.report), "--threads", "2", "--no-repair", *tables, *more),
         ]
 
@@ -176,6 +181,24 @@ def await_held(process: subprocess.Popen[str], hold: Hold) -> None:
         assert time.monotonic() < deadline, f"never reached {hold.point}"
 
 
+class Shards(TwoServers):
+    """A source, and several targets, each for the rows whose ``region`` is its name."""
+
+    def __init__(self, here: Database, theirs: dict[str, Database], folder: Path) -> None:
+        super().__init__(here, next(iter(theirs.values())), folder)
+        self.theirs = theirs
+
+    @property
+    def targets(self) -> list[str]:
+        """Return the words that name the targets."""
+        named = (
+            f"{name}=mysql://{db.server.user}:{db.server.password}"
+            f"@{db.server.host}:{db.server.port}"
+            for name, db in self.theirs.items()
+        )
+        return ["--shard-by", "region", *(word for one in named for word in ("--target", one))]
+
+
 class Application:
     """Clients that write rows of their own, on the server that the application's file names.
 
@@ -260,4 +283,51 @@ class Application:
         expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, ROWS + 1)}
         expected |= self.journal
         wanted = {key: text for key, text in expected.items() if text is not None}
+        assert found == wanted, sorted(found.items() ^ wanted.items())[:5]
+
+
+class ShardedApplication(Application):
+    """Clients of rows that change their region, and so the server that has them."""
+
+    def __init__(self, two: Shards, *, clients: int = 3, seed: int = 1) -> None:
+        super().__init__(two, clients=clients, seed=seed)
+        self._theirs = two.theirs
+        self._regions = list(two.theirs)
+
+    def _session(self, where: str) -> Any:
+        if where == "here":
+            return {"": super()._session(where)}
+        return {name: connect(db.server, db=db.name) for name, db in self._theirs.items()}
+
+    def _write(self, session: Any, key: int, value: str | None) -> None:
+        region = self.region_of(value) if value is not None else ""
+        for name, each in session.items():
+            with each.cursor() as cursor:
+                if value is None or name not in {"", region}:
+                    cursor.execute("DELETE FROM t WHERE id = %s", (key,))
+                else:
+                    cursor.execute(
+                        "INSERT INTO t (id, a, b, region) VALUES (%s, 1, %s, %s)"
+                        " ON DUPLICATE KEY UPDATE b = %s, region = %s",
+                        (key, value, region, value, region),
+                    )
+
+    def region_of(self, value: str) -> str:
+        """Return the region of a row with this text."""
+        number = int(value.rpartition(":")[2].removeprefix("row "))
+        return self._regions[number % len(self._regions)]
+
+    def assert_all_kept(self) -> None:
+        """Every row is as its client wrote it last, on its region's server, and on no other."""
+        assert not self.errors, self.errors
+        found = {
+            (name, int(key)): str(text)
+            for name, db in self._theirs.items()
+            for key, text in db.query("SELECT id, b FROM t")
+        }
+        expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, ROWS + 1)}
+        expected |= self.journal
+        wanted = {
+            (self.region_of(text), key): text for key, text in expected.items() if text is not None
+        }
         assert found == wanted, sorted(found.items() ^ wanted.items())[:5]

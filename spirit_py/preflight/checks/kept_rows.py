@@ -40,9 +40,10 @@ def kept_rows(context: PreflightContext) -> Findings:
         read_kept(context)
     except Refusal as refusal:
         yield refuse(refusal.message, refusal.hint)
+    option, _ = context.config.keep_given
     if context.config.keep_old_current:
         yield refuse(
-            "--keep-old-current does not go with --keep: the old table has rows that the new one"
+            f"--keep-old-current does not go with {option}: the old table has rows that the new one"
             " has not",
             "leave it out; --drop-old-after never keeps the old table as it was at the swap",
         )
@@ -50,7 +51,7 @@ def kept_rows(context: PreflightContext) -> Findings:
     for key in keys_around(context.session, *name):
         if key.parent == name:
             yield refuse(
-                f"--keep: rows of {'.'.join(key.child)} refer to {'.'.join(name)} by {key}, and"
+                f"{option}: rows of {'.'.join(key.child)} refer to {'.'.join(name)} by {key}, and"
                 " would lose their parents",
                 "drop the foreign key before, and the children's rows by it",
                 code=ErrorCode.FOREIGN_KEY,
@@ -59,12 +60,12 @@ def kept_rows(context: PreflightContext) -> Findings:
 
 def kept_keys(context: PreflightContext) -> Findings:
     """Refuse a new definition under which a row that is left out may stand for a kept one."""
-    mapping = context.mapping
+    mapping, (option, _) = context.mapping, context.config.keep_given
     if mapping.keep is None:
         return
     if mapping.key_merging:
         yield refuse(
-            "--keep does not go with a key whose values may become equal in the new table"
+            f"{option} does not go with a key whose values may become equal in the new table"
             f" ({', '.join(mapping.new_key_columns)}): a row that is left out could not be told"
             " from a kept one",
             "change the key's type or collation in a migration of its own",
@@ -72,7 +73,7 @@ def kept_keys(context: PreflightContext) -> Findings:
     texts = [one.name for one in mapping.keep.columns if one.data_type in (*TEXT_TYPES, "json")]
     if mapping.time_zone and texts:
         yield refuse(
-            f"--keep reads {', '.join(texts)} while the ALTER computes times in the server's time"
+            f"{option} reads {', '.join(texts)} while the ALTER computes times in the server's time"
             " zone: a text with an offset would be judged in two zones",
             "make the change and the purge in two migrations",
         )
@@ -97,8 +98,9 @@ def require_judged_alike(
     """Refuse to go on with a copy whose rows were judged under other settings of the server."""
     if judged_by(contexts, mappings) != before:
         raise Refusal(
-            "--keep would judge rows otherwise than the earlier run did: settings of the server"
-            " are others now (time_zone, sql_mode, default_week_format or their like)",
+            f"{contexts[0].config.keep_given[0]} would judge rows otherwise than the earlier run"
+            " did: settings of the server are others now (time_zone, sql_mode, default_week_format or"
+            " their like)",
             hint="set them back and run the same command again; or drop the copy with spirit-py"
             " cleanup, and begin anew",
             error_code=ErrorCode.CANNOT_RESUME,
@@ -110,7 +112,8 @@ def read_kept(context: PreflightContext) -> RowExpression | None:
     text = context.config.modes.keep
     if not text:
         return None
-    given = Given(option="--keep", text=text)
+    option, shown = context.config.keep_given
+    given = Given(option=option, text=text, shown=shown)
     session, source, facts = context.session, context.source, context.facts
     return read_row_expression(session, source, given, facts, moment=context.moment)
 

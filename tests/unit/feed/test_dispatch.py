@@ -75,7 +75,7 @@ class HandOver:
             rests=(),
         )
         self.pauses: list[float] = []
-        shared.subscriptions[T] = self.table
+        shared.subscriptions.by_table[T] = [self.table]
         self.dispatcher = Dispatcher(
             shared,
             self.ledger,

@@ -1,0 +1,256 @@
+"""``spirit-py move`` to several servers, each for the rows of its shard."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from mysql_server import ServerOptions, running
+from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits import kills
+from tests.kits.moving import ALTER, ROWS, ShardedApplication, Shards, await_held, fill
+from tests.kits.point_listener import PointListener
+
+NAMES = ("eu", "us")
+
+
+@pytest.fixture(scope="module")
+def targets(request):
+    """Two other servers, to which tables are moved."""
+    options = ServerOptions(durable=False, buffer_pool="64M")
+    with contextlib.ExitStack() as stack:
+        provider = request.config.stash[PROVIDER]
+        yield [stack.enter_context(running(options, provider=provider)) for _ in NAMES]
+
+
+def parted(db, names):
+    """Fill the table ``t``, whose rows have a region that is one of the names."""
+    fill(db)
+    db.execute("ALTER TABLE t ADD COLUMN region VARCHAR(8)")
+    chosen = " ".join(f"WHEN {place} THEN '{name}'" for place, name in enumerate(names))
+    db.execute(f"UPDATE t SET region = CASE id % {len(names)} {chosen} END")
+
+
+@contextlib.contextmanager
+def shards_of(db, servers, names, folder):
+    """Yield the source and its targets; in the end no session is left on any."""
+    parted(db, names)
+    theirs = {name: Database(made, db.name) for name, made in zip(names, servers, strict=True)}
+    try:
+        yield Shards(db, theirs, folder)
+    finally:
+        left = [one.close() for one in theirs.values()]
+    assert not any(left), left
+
+
+@pytest.fixture
+def shards(db, targets, tmp_path):
+    """Three servers with a schema of the same name; the source has the table ``t``."""
+    with shards_of(db, targets, NAMES, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def listener(tmp_path):
+    """Listen to the points of a command."""
+    with PointListener(tmp_path / "points") as found:
+        yield found
+
+
+def assert_moved(shards):
+    """The table is on each target, the source's is out of the way, and nothing else is left."""
+    for db in shards.theirs.values():
+        assert shards.tables(db) == ["t"]
+    assert shards.tables(shards.here) == ["_t_chkpnt", "_t_moved"]
+
+
+def test_rows_go_to_their_shard_and_may_change_it(shards):
+    """Each row is on its region's server alone, as its client wrote it last."""
+    with ShardedApplication(shards) as clients:
+        clients.wait_for(100)
+        report, events = shards.move("--alter", ALTER)
+        clients.wait_for(50)
+    assert report["outcome"] == "done", report
+    clients.assert_all_kept()
+    assert (report["chunks_repaired"], report["differences_found"]) == (0, 0)
+    assert shards.times_switched() == 1
+    begun = [one["table"] for one in events if one["event"] == "copy.begun"]
+    assert begun == [f"{shards.here.name}.t (eu)", f"{shards.here.name}.t (us)"]
+    assert_moved(shards)
+    for db in shards.theirs.values():
+        assert db.query("SELECT COUNT(*) FROM t WHERE z = 5")[0][0] > ROWS // 4
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_SHARDS, kills.MORE_OF_SHARDS), ids=str
+)
+def test_killed_it_goes_on(shards, listener, point, nth):
+    """Killed anywhere, also between the RENAMEs of two targets, the same command ends it."""
+    with ShardedApplication(shards, seed=nth) as clients:
+        clients.wait_for(20)
+        hold = listener.hold(point, nth)
+        process = shards.start("--alter", ALTER, "--on-switch", shards.switch, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        report, _ = shards.move("--alter", ALTER)
+        assert report["outcome"] == "done", report
+        clients.wait_for(20)
+    clients.assert_all_kept()
+    assert (report["chunks_repaired"], report["differences_found"]) == (0, 0)
+    assert_moved(shards)
+
+
+def test_a_failed_command_takes_all_targets_back(shards):
+    """Its failure renames the tables back on each; the same command copies nothing twice."""
+    with ShardedApplication(shards) as clients:
+        report, _ = shards.move("--on-switch", "exit 3")
+        assert report["error_code"] == "switch-failed", report
+        assert shards.tables(shards.here) == ["_t_chkpnt", "t"]
+        for db in shards.theirs.values():
+            assert shards.tables(db) == ["_t_chkpnt", "_t_new"]
+        clients.wait_for(30)
+        report, events = shards.move()
+        assert report["outcome"] == "done", report
+        clients.wait_for(30)
+    assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
+    assert report["rows_copied"] == report["rows_copied_before"] > 0
+    clients.assert_all_kept()
+    assert_moved(shards)
+
+
+def test_a_byte_on_one_target_is_found(shards, listener):
+    """Each target is compared with the rows that the source has for it."""
+    hold = listener.hold("drain.begun")
+    process = shards.start("--on-switch", shards.switch, listener=listener)
+    await_held(process, hold)
+    shards.theirs["us"].execute("UPDATE _t_new SET b = CONCAT(b, '!') WHERE id = 77")
+    hold.release()
+    report, _ = shards.end(process)
+    assert report["outcome"] == "failed", report
+    assert report["differences_found"] == 1
+    assert shards.times_switched() == 0
+
+
+def test_a_row_on_the_wrong_target_is_found(shards, listener):
+    """It is the other target's: there are as many rows in all, and one is missing on each."""
+    hold = listener.hold("drain.begun")
+    process = shards.start("--on-switch", shards.switch, listener=listener)
+    await_held(process, hold)
+    eu, us = shards.theirs["eu"], shards.theirs["us"]
+    ((row,),) = us.query("SELECT id FROM _t_new ORDER BY id LIMIT 1")
+    us.execute(f"DELETE FROM _t_new WHERE id = {row}")
+    eu.execute(f"INSERT INTO _t_new (id, a, b, region) VALUES ({row}, {row} * 3, 'x', 'us')")
+    hold.release()
+    report, _ = shards.end(process)
+    assert report["outcome"] == "failed", report
+    assert report["differences_found"] >= 1
+    assert shards.times_switched() == 0
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_row_of_no_target_is_named(shards, listener, when):
+    """It would be lost: the move ends, names it, and resumes once the row has a target."""
+    mars = "UPDATE t SET region = 'mars' WHERE id = 1234"
+    if when == "before":
+        shards.here.execute(mars)
+        report, _ = shards.move()
+    else:
+        hold = listener.hold("drain.begun")
+        process = shards.start("--on-switch", shards.switch, listener=listener)
+        await_held(process, hold)
+        shards.here.execute(mars)
+        hold.release()
+        report, _ = shards.end(process)
+    assert report["error_code"] == "value-lost", report
+    assert "no target is named mars" in report["error"], report
+    assert "1234" in f"{report['error']} {report['details']}", report
+    assert shards.times_switched() == 0
+    shards.here.execute("UPDATE t SET region = 'us' WHERE id = 1234")
+    report, _ = shards.move()
+    assert report["outcome"] == "done", report
+    assert shards.theirs["us"].query("SELECT COUNT(*) FROM t WHERE id = 1234") == [(1,)]
+    assert_moved(shards)
+
+
+@pytest.mark.slow
+def test_several_tables_go_to_four_servers(db, request, tmp_path):
+    """The numbers of shards are their names; the tables are switched together."""
+    names = ("0", "1", "2", "3")
+    options = ServerOptions(durable=False, buffer_pool="32M")
+    with contextlib.ExitStack() as stack:
+        provider = request.config.stash[PROVIDER]
+        servers = [stack.enter_context(running(options, provider=provider)) for _ in names]
+        four = stack.enter_context(shards_of(db, servers, names, tmp_path))
+        fill(db, "u")
+        db.execute("ALTER TABLE u ADD COLUMN region INT GENERATED ALWAYS AS (a DIV 3 % 4) STORED")
+        with ShardedApplication(four, clients=4) as clients:
+            clients.wait_for(50)
+            tables = ("--tables", f"{db.name}.t", "--tables", f"{db.name}.u")
+            report, _ = four.move("--alter", ALTER, *tables)
+            clients.wait_for(50)
+        assert report["outcome"] == "done", report
+        clients.assert_all_kept()
+        for number, other in enumerate(four.theirs.values()):
+            assert four.tables(other) == ["t", "u"]
+            rows = other.query(f"SELECT COUNT(*), SUM(id % 4 = {number}), SUM(a = id * 3) FROM u")
+            assert rows == [(ROWS // 4,) * 3]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--keep-old-current", "1h"), "does not go with --shard-by"),
+        (("--shard-by", "'eu'"), "cannot judge rows"),
+        (("--shard-by", "nothing"), "cannot read it"),
+        (("--shard-by", "RAND() * id"), "--shard-by"),
+        (("--target", "eu=localhost:1"), "two targets are named eu"),
+        (("--target-host", "localhost"), "both given"),
+        (("--target", "here"), "is not NAME=HOST[:PORT]"),
+        (("--target", "x y=localhost"), "is not NAME=HOST[:PORT]"),
+        (("--target", "asia=mysql://db/shop"), "keep their schemas"),
+    ],
+    ids=["current", "constant", "column", "random", "twice", "host", "name", "letters", "schema"],
+)
+def test_what_cannot_be_is_refused(shards, more, said):
+    """Before anything is written."""
+    process = shards.start(*more)
+    _, text = process.communicate(timeout=60)
+    assert process.returncode == 2, text
+    assert said in text, text
+    assert shards.tables(shards.here) == ["t"]
+    assert not any(shards.tables(db) for db in shards.theirs.values())
+
+
+def test_one_server_is_not_two_targets(shards):
+    """Its tables have one name, and rows of two shards would meet."""
+    us = shards.theirs["us"]
+    shards.theirs["asia"] = us
+    process = shards.start()
+    _, text = process.communicate(timeout=60)
+    del shards.theirs["asia"]
+    assert process.returncode == 2, text
+    assert "us and asia are one server" in text, text
+    assert not shards.tables(us)
+
+
+def test_a_target_that_goes_away_during_the_copy_is_waited_for(shards, targets, listener):
+    """The other one is not switched to meanwhile."""
+    hold = listener.hold("drain.begun")
+    process = shards.start("--on-switch", shards.switch, listener=listener)
+    await_held(process, hold)
+    targets[1].kill()
+    hold.release()
+    shards.here.execute("UPDATE t SET b = 'late' WHERE id = 1")
+    us = shards.theirs["us"]
+    waits = (line for line in process.stderr if '"pending": 1' in line and "[drain]" in line)
+    assert next(waits, ""), "it went on without its target"
+    assert shards.times_switched() == 0
+    targets[1].resume()
+    us.reconnect()
+    report, _ = shards.end(process)
+    assert report["outcome"] == "done", report
+    assert us.query("SELECT b FROM t WHERE id = 1") == [("late",)]
+    assert_moved(shards)
