@@ -197,7 +197,6 @@ class Switch:
                 with sides.kept_alive(longest):
                     self._rename(sides, watcher)
             finally:
-                self._tries.waited_ms = sides.lock.waited_ms
                 self._release(sides)
                 self._held = (time.monotonic() - began) * 1000
         points.reach("switch.unlocked")
@@ -253,6 +252,8 @@ class Switch:
                 raise
             who = self._front.described()
             raise TryFailed(f"{watch.verdict or fault.text}; blocked by {who}") from fault
+        finally:
+            self._tries.waited_ms = sides.lock.waited_ms
         watch.holding()
         self._run.show("")
         points.reach("switch.locked")
