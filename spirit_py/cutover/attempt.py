@@ -34,10 +34,12 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.contracts import ChangeSource
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.cutover.plan import CutoverPlan
     from spirit_py.locks.turns import LockTurns
     from spirit_py.mysql.session import Session
+    from spirit_py.threads import StopSwitch
 
 _LOG = logging.getLogger(__name__)
 _RENAME_WAIT_SECONDS: Final = 1
@@ -65,7 +67,7 @@ def open_attempt(
     session, fence = open_locking_session(opened, plan, wait=math.ceil(wait))
     server = str(session.value("SELECT @@server_uuid"))
     check_names(session, plan.renamed)
-    _catch_up(plan)
+    catch_up(plan.source, plan.stop)
     stack.enter_context(plan.source.applies_paused())
     half_way = HalfWay(plan)
     # When the locking session has ended, and before the feed applies again.
@@ -102,12 +104,13 @@ def _given_up(watch: LockWatch) -> str:
     return f"the table lock was released: {watch.verdict}"
 
 
-def _catch_up(plan: CutoverPlan) -> None:
+def catch_up(source: ChangeSource, stop: StopSwitch) -> None:
+    """Apply what is received until nearly nothing is pending, or it does not become less."""
     before: int | None = None
     for _ in range(_CATCH_UP_ROUNDS):
-        plan.stop.check()
-        plan.source.flush()
-        pending = plan.source.pending()
+        stop.check()
+        source.flush()
+        pending = source.pending()
         if pending <= _NEARLY_NOTHING or (before is not None and pending >= before):
             return
         before = pending

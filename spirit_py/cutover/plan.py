@@ -68,6 +68,11 @@ class SwapGate:
         """Return why the swap is deferred; asked before each further try, and while it waits."""
         return ""
 
+    def heed(self) -> None:
+        """Raise HeldBack where the swap is deferred."""
+        if what := self.held_back():
+            raise HeldBack.by(what)
+
     def try_ended(self) -> None:
         """Heed that a try has failed; called before :meth:`held_back` is asked about the next."""
 

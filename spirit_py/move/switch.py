@@ -1,6 +1,6 @@
 """The switch: the target's tables get their names, the source's go out of the way (R15, R23).
 
-In one try, with a session on each server::
+In one try, with a session on each server; where there are several targets, each step on each::
 
     feed drained, applying paused
     target  LOCK TABLES _t_new WRITE         nobody else uses it
@@ -11,7 +11,7 @@ In one try, with a session on each server::
     target  RENAME TABLE _t_new TO t         still locked: nobody can use it
     source  RENAME TABLE t TO _t_moved       decides
     the operator's command                   bounded; its failure renames both back
-    unlock both
+    unlock all
 
 A client of the source gets an error from the second RENAME on, one of the target waits for the
 unlock. So the command must not wait for a query on the tables. Whoever is killed in between leaves
@@ -31,24 +31,18 @@ from spirit_py import points
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.classes import dataclass
+from spirit_py.cutover.attempt import catch_up
 from spirit_py.cutover.guard import SnapshotGuard
-from spirit_py.cutover.plan import CutoverResult, NotProven, TryFailed
+from spirit_py.cutover.plan import CutoverResult, TryFailed
 from spirit_py.cutover.rename import end_session, quick_turns
-from spirit_py.errors import (
-    ChangesNotFlushed,
-    CutoverFailure,
-    FeedFailure,
-    HeldBack,
-    OutcomeUnknown,
-    ServerFault,
-    SpiritError,
-)
-from spirit_py.events.swap import CutoverTryFailed, RenameUnanswered, SwapDone
+from spirit_py.cutover.tries import Tries
+from spirit_py.errors import CutoverFailure, HeldBack, OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.events.swap import RenameUnanswered, SwapDone
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
-from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
+from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
@@ -57,7 +51,6 @@ from spirit_py.move.run import MoveRun, put_back
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.kill import kill_session
-from spirit_py.mysql.retry import await_server
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.sql import quote_table
@@ -79,11 +72,6 @@ _HOLD_SECONDS: Final = 5.0
 _TARGET_WAIT: Final = 5
 _RENAME_WAIT: Final = 1
 _LOOK_PAUSE: Final = 0.05
-_ROUNDS: Final = 8
-_NEARLY_NOTHING: Final = 10
-_SHOWN: Final = 10
-#: Tries that may end in another comparison before the application gets a pause.
-_UNPROVEN_IN_A_ROW: Final = 4
 _LOOK_SECONDS: Final = 60.0
 #: The command's own time, and some for its end.
 _MORE_SECONDS: Final = 30.0
@@ -176,12 +164,18 @@ class Switch:
             show=run.show,
             tell=run.tell,
             held_up=run.held_up,
-            attend=self._heed,
+            attend=gate.heed,
         )
-        self._failures: list[str] = []
-        self._number, self._unproven = 1, 0
+        self._tries = Tries(
+            turns=self._turns,
+            gate=gate,
+            source=self._feed,
+            servers=[run.config.connection, *run.config.targets],
+            what="switch",
+            intact="the source's tables are intact",
+        )
         self._steps: dict[str, float] = {}
-        self._waited = self._held = 0.0
+        self._held = 0.0
         self._after = ""
         self.swapped = False
         self.renaming = False
@@ -191,59 +185,7 @@ class Switch:
 
         OutcomeUnknown where it could not be seen whether it is.
         """
-        if self._unproven and self._unproven % _UNPROVEN_IN_A_ROW == 0:
-            self._pause(self._unproven // _UNPROVEN_IN_A_ROW)
-        while True:
-            self._run.stop.check()
-            try:
-                result = self._try()
-            except NotProven as held:
-                self._failures.append(held.message)
-                self._number, self._unproven = self._number + 1, self._unproven + 1
-                if self._turns.over:
-                    raise self._given_up() from held
-                raise
-            except SomebodyInFront as found:
-                if self._turns.over:
-                    raise self._given_up() from found
-                continue
-            except TryFailed as failed:
-                self._failed(failed)
-            else:
-                return result
-            if self._turns.over:
-                raise self._given_up()
-            ended, self._number = self._number, self._number + 1
-            self._pause(ended)
-
-    def _pause(self, number: int) -> None:
-        """Let the application go on; then both servers must answer, and nothing defer it."""
-        self._turns.pause(number, self._waited / 1000, self._failures[-1])
-        for options in (self._run.config.connection, *self._run.config.targets):
-            await_server(options, self._run.stop)
-        self._heed()
-
-    def _failed(self, failed: TryFailed) -> None:
-        self._failures.append(str(failed))
-        self._gate.try_ended()
-        waited = round(self._waited, 1)
-        told = CutoverTryFailed(number=self._number, reason=str(failed), lock_wait_ms=waited)
-        self._run.tell(told)
-
-    def _heed(self) -> None:
-        if what := self._gate.held_back():
-            raise HeldBack.by(what)
-
-    def _given_up(self) -> CutoverFailure:
-        self._run.stop.check()
-        last = self._failures[-1] if self._failures else self._front.described()
-        limit = human_seconds(self._policy.timeout)
-        return CutoverFailure(
-            f"the switch did not happen in {limit}, {len(self._failures)} tries: {last}",
-            hint="the source's tables are intact and unlocked; run the same command again at a"
-            " quieter time, or end the transactions that block it (see --kill-blockers)",
-            details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, 1))[-_SHOWN:],
-        )
+        return self._tries.run(self._try)
 
     def _target(self, way: MoveRun) -> _Target:
         own = [pair for pair in self._pairs if pair.job is way]
@@ -252,40 +194,10 @@ class Switch:
         return _Target(run=way, pairs=own, swaps=swaps, guard=guard)
 
     def _try(self) -> CutoverResult:
-        self._waited = 0.0
-        try:
-            if not self._turns.await_free():
-                raise self._given_up()
-            self._drain()
-            self._heed()
-            with contextlib.ExitStack() as stack:
-                return self._attempt(stack)
-        except ServerFault as fault:
-            self._run.stop.check()
-            if disposition(fault) is Disposition.RETRY:
-                raise TryFailed(fault.message) from fault
-            raise CutoverFailure(
-                f"the switch did not happen: {fault.message}", hint=fault.hint
-            ) from fault
-        except ChangesNotFlushed as error:
-            raise TryFailed(error.message) from error
-        except FeedFailure as error:
-            self._run.stop.check()
-            if error.resumable:
-                raise TryFailed(error.message) from error
-            raise
-
-    def _drain(self) -> None:
-        self._run.show("the change feed to catch up before the lock is requested")
-        before: int | None = None
-        for _ in range(_ROUNDS):
-            self._run.stop.check()
-            self._feed.block_wait()
-            self._feed.flush()
-            pending = self._feed.pending()
-            if pending <= _NEARLY_NOTHING or (before is not None and pending >= before):
-                return
-            before = pending
+        self._tries.await_turn()
+        catch_up(self._feed, self._run.stop)
+        with contextlib.ExitStack() as stack:
+            return self._attempt(stack)
 
     # -- one try
 
@@ -325,7 +237,6 @@ class Switch:
                 with sides.kept_alive(longest):
                     self._rename(sides, watcher)
             finally:
-                self._waited = sides.here.lock.waited_ms
                 self._release(sides)
                 self._held = (time.monotonic() - began) * 1000
         points.reach("switch.unlocked")
@@ -371,7 +282,9 @@ class Switch:
     def _lock(self, sides: _Sides, watch: LockWatch) -> None:
         points.reach("switch.lock")
         limit = human_seconds(self._policy.wait)
-        self._run.show(f"the lock of the switch (request {self._number}, for {limit} at most)")
+        self._run.show(
+            f"the lock of the switch (request {self._tries.number}, for {limit} at most)"
+        )
         try:
             sides.here.lock.acquire()
         except ServerFault as fault:
@@ -380,6 +293,8 @@ class Switch:
                 raise
             who = self._front.described()
             raise TryFailed(f"{watch.verdict or fault.text}; blocked by {who}") from fault
+        finally:
+            self._tries.waited_ms = sides.here.lock.waited_ms
         watch.holding()
         self._run.show("")
         points.reach("switch.locked")
@@ -596,20 +511,20 @@ class Switch:
     def _result(self) -> CutoverResult:
         steps = {name: round(ms, 3) for name, ms in self._steps.items()}
         done = SwapDone(
-            tries=self._number,
-            lock_wait_ms=round(self._waited, 3),
+            tries=self._tries.number,
+            lock_wait_ms=round(self._tries.waited_ms, 3),
             lock_held_ms=round(self._held, 3),
             steps_ms=steps,
         )
         self._run.tell(done)
         return CutoverResult(
-            attempts=self._number,
-            lock_wait_ms=self._waited,
+            attempts=self._tries.number,
+            lock_wait_ms=self._tries.waited_ms,
             lock_held_ms=self._held,
             position=self._feed.position(),
             killed=tuple(self._front.killed),
             steps_ms=self._steps,
-            failures=tuple(self._failures),
+            failures=tuple(self._tries.failures),
             guard="; ".join(dict.fromkeys(target.guard.outcome for target in self._targets)),
             after_rename=self._after,
         )

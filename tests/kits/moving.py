@@ -260,8 +260,7 @@ class Application:
         db = self._two.here if where == "here" else self._two.there
         return connect(db.server, db=db.name)
 
-    @staticmethod
-    def _write(session: Any, key: int, value: str | None) -> None:
+    def _write(self, session: Any, key: int, value: str | None) -> None:
         with session.cursor() as cursor:
             if value is None:
                 cursor.execute("DELETE FROM t WHERE id = %s", (key,))

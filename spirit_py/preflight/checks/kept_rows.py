@@ -99,8 +99,8 @@ def require_judged_alike(
     if judged_by(contexts, mappings) != before:
         raise Refusal(
             f"{contexts[0].config.keep_given[0]} would judge rows otherwise than the earlier run"
-            " did: settings of the server are others now (time_zone, sql_mode, default_week_format or"
-            " their like)",
+            " did: settings of the server are others now (time_zone, sql_mode, default_week_format"
+            " or their like)",
             hint="set them back and run the same command again; or drop the copy with spirit-py"
             " cleanup, and begin anew",
             error_code=ErrorCode.CANNOT_RESUME,
