@@ -297,6 +297,10 @@ class MigrationConfig(RunConfig):
         return limit in self.named and bool(getattr(self, limit))
 
 
+SHARD_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+"""What one of several targets may be called."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shard:
     """One of several targets of a move, which gets the rows whose shard has this ``name``."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
-from spirit_py.config import SessionModes, SwapChoices
+from spirit_py.config import SHARD_NAME, SessionModes, SwapChoices
 from spirit_py.contracts import Origin
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
@@ -68,6 +68,8 @@ class TableProgress(OfTable):
 
     def __post_init__(self) -> None:
         require_names(self.schema, self.table, *self.deferred)
+        if self.shard and not SHARD_NAME.fullmatch(self.shard):
+            raise ValueError("a shard has no such name")
         if min(self.rows_copied, self.chunks) < 0:
             raise ValueError(f"the counters of {self} are below zero")
         if not all(low.upper and high.lower for low, high in pairwise(self.uncopied)):

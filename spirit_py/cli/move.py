@@ -9,9 +9,8 @@ from spirit_py.cli.changes import settings
 from spirit_py.cli.checksum import target_connection
 from spirit_py.cli.display import reporters_of, tell_summary
 from spirit_py.cli.groups import command
-from spirit_py.config import MigrationConfig, MoveConfig, Shard
+from spirit_py.config import SHARD_NAME, MigrationConfig, MoveConfig, Shard
 from spirit_py.errors import UsageFault
-from spirit_py.move.shards import NAME
 from spirit_py.options.commands import MoveCommand
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _shards(options: dict[str, Any], source: ConnectionOptions) -> tuple[Shard, 
     found: list[Shard] = []
     for text in given:
         name, separator, address = text.partition("=")
-        if not (separator and address and NAME.fullmatch(name)):
+        if not (separator and address and SHARD_NAME.fullmatch(name)):
             raise UsageFault(
                 f"--target {text!r} is not NAME=HOST[:PORT]",
                 hint="write for instance --target eu=db2:3306",

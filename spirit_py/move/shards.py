@@ -8,8 +8,7 @@ expression of a row that gives no target's name is an error of the server, in ea
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.classes import replace
 from spirit_py.sql import string_literal
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MoveConfig
     from spirit_py.preflight.check import PreflightContext
-
-NAME: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
-"""What a target may be called."""
 
 
 def condition(expression: str, name: str, names: Iterable[str]) -> str:

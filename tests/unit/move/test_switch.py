@@ -25,7 +25,7 @@ def test_a_request_in_vain_counts_with_what_it_waited():
     switch._run = SimpleNamespace(show=str, stop=SimpleNamespace(check=lambda: None))
     switch._front = SimpleNamespace(described=lambda: "session 7")
     switch._tries = SimpleNamespace(number=1, waited_ms=0.0)
-    sides: Any = SimpleNamespace(lock=lock)
+    sides: Any = SimpleNamespace(here=SimpleNamespace(lock=lock))
     watch: Any = SimpleNamespace(blockers=["session 7"], verdict="")
     with pytest.raises(TryFailed, match="blocked by session 7"):
         switch._lock(sides, watch)
