@@ -106,7 +106,7 @@ def _shards(options: dict[str, Any], source: ConnectionOptions) -> tuple[Shard, 
                 f"--target {text!r} is the source", hint="name another server for each shard"
             )
         found.append(Shard(name=name, connection=connection))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def _reached(address: str) -> dict[str, Any]:

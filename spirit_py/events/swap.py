@@ -128,11 +128,15 @@ class SwapIncomplete(Event):
 
 @event("move.switching", "the tables are on {target}: running the command of --on-switch")
 class MoveSwitching(Event):
-    """Tables are renamed away on one server; ``back``: as they were before, by a revert."""
+    """Tables are renamed away on one server; ``back``: as they were before, by a revert.
+
+    ``shards`` are the addresses of several targets by their names.
+    """
 
     tables: list[str]
     source: str
     target: str
+    shards: dict[str, str]
     back: bool
 
 

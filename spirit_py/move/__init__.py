@@ -5,6 +5,9 @@ source's binlog, the appliers write to the target; a task of the copy reads rows
 literals, which the source's server renders (:mod:`spirit_py.move.carrier`). Then comparison,
 checkpoint, throttling and ``ctl`` are those of a migration.
 
+A table that goes to several targets has a pair for each (:mod:`spirit_py.move.shards`), with the
+run as it faces that server; they share one feed, one copy's pace, one record and one switch.
+
 The record is in the source's checkpoint table. The target has a checkpoint table too, whose proofs
 say which tables there are the move's (R24); it goes with the switch.
 

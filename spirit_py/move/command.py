@@ -27,9 +27,12 @@ class SwitchFailed(MigrationFailure, code=ErrorCode.SWITCH_FAILED):
 def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = False) -> str:
     """Run the operator's command; return why it failed, empty where it did not."""
     config = run.config
-    source, target = config.connection.address, config.there.address
     told = MoveSwitching(
-        tables=[".".join(name) for name in tables], source=source, target=target, back=back
+        tables=[".".join(name) for name in tables],
+        source=config.connection.address,
+        target=", ".join(one.address for one in config.targets),
+        shards={one.name: one.connection.address for one in config.shards},
+        back=back,
     )
     run.tell(told)
     run.show("the command of --on-switch")

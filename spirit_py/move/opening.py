@@ -163,7 +163,7 @@ def open_move(
     if isinstance(decision, Resume):
         begin_control(run, session, decision.record)
     if not (isinstance(decision, Resume) and decision.cleanup):
-        found_wrong = list(_findings(contexts, session))
+        found_wrong = list(_findings(contexts, session, config))
         for way, there, one in zip(run.ways(), theirs, facts, strict=True):
             found_wrong += _of_target(facing(contexts, way.config), there, one)
         refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
@@ -300,8 +300,11 @@ def _seen(
     return seen
 
 
-def _findings(contexts: Sequence[PreflightContext], session: SqlSession) -> Iterator[Finding]:
+def _findings(
+    contexts: Sequence[PreflightContext], session: SqlSession, config: MoveConfig
+) -> Iterator[Finding]:
     """Yield what refuses a move, or should be known, of the source."""
+    drawn = False
     for context in contexts:
         if (clause := made_by_server([context])) is not None:
             yield refuse(
@@ -310,7 +313,15 @@ def _findings(contexts: Sequence[PreflightContext], session: SqlSession) -> Iter
             )
         if context.found is not None:
             yield from _about_source(context, session)
+            drawn |= any(column.auto_increment for column in context.found.columns)
     yield warn("users, grants, views, events and routines are not moved")
+    if drawn and config.shards:
+        yield warn(
+            "AUTO_INCREMENT goes on from the same number on each target, which then gives out the"
+            " same ones as the others",
+            "set auto_increment_increment and auto_increment_offset on the targets before the"
+            " switch, if keys are to stay apart",
+        )
 
 
 def _about_source(context: PreflightContext, session: SqlSession) -> Iterator[Finding]:
