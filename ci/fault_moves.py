@@ -1,4 +1,4 @@
-"""Seeded moves between two servers, each with a fault at a named point; half are reverted.
+"""Seeded moves between servers, each with a fault at a named point; half are reverted.
 
 python ci/fault_moves.py --runs 200     a new seed; all faults in turn
 python ci/fault_moves.py --seed 4711    repeat one run
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from seeded_runs import carry_out, end_on_sigterm, parser
-from tests.faults.moves import FAULTS, Verdict, run, two_sides
+from tests.faults.moves import FAULTS, Verdict, run, all_sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,8 +39,8 @@ def main(argv: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _worker() -> Iterator[Callable[[int], Verdict]]:
-    """Yield a function that carries out a run, between two servers of this process's own."""
-    with two_sides() as sides:
+    """Yield a function that carries out a run, between servers of this process's own."""
+    with all_sides() as sides:
         yield lambda seed: run(seed, sides)
 
 
@@ -51,9 +51,10 @@ def _summary(verdicts: Sequence[Verdict], seconds: float, *, of: int) -> int:
     for fault in FAULTS:
         print(f"  {struck[fault]:4}  {fault}")
     reverted = sum(each.drawn.reverts for each in verdicts)
+    sharded = sum(each.drawn.sharded for each in verdicts)
     print(
         f"{len(verdicts)} of {of} moves in {seconds:.0f} s, {reverted} of them reverted,"
-        f" {struck.total()} struck, {sum(each.writes for each in verdicts)} writes:"
+        f" {sharded} to two targets, {struck.total()} struck, {sum(each.writes for each in verdicts)} writes:"
         f" {len(wrong)} went wrong"
     )
     for each in wrong:

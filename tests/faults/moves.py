@@ -1,7 +1,7 @@
-"""Seeded moves between two servers, each with a fault at a named point; half are reverted.
+"""Seeded moves between servers, each with a fault at a named point; half are reverted.
 
-A run has two servers, each behind a proxy of its own, an application that writes on the server
-that its file names, and ``spirit-py move``. A fault strikes on the way there, or in the revert.
+A run has servers, each behind a proxy of its own, an application that writes on the server that
+its file names, and ``spirit-py move``. Of the moves that are not reverted, half go to two targets. A fault strikes on the way there, or in the revert.
 After it the same command is run until it is done.
 """
 
@@ -25,7 +25,15 @@ from mysql_server import ServerOptions, running
 from spirit_py.codes import ErrorCode
 from tests.fixtures.mysql import Database
 from tests.kits import kills
-from tests.kits.moving import ALTER, Application, TwoServers, fill
+from tests.kits.moving import (
+    ALTER,
+    Application,
+    ShardedApplication,
+    Shards,
+    TwoServers,
+    fill,
+    part,
+)
 from tests.kits.point_listener import PointListener
 from tests.kits.tcp_proxy import TcpProxy
 from tests.kits.waiting import until
@@ -41,7 +49,9 @@ _SECONDS: Final = 180.0
 _MOST_ATTEMPTS: Final = 8
 _POINTS: Final = (*kills.FEW_OF_A_MOVE, *kills.MORE_OF_A_MOVE)
 _POINTS_BACK: Final = (*kills.FEW_OF_A_MOVE_BACK, *kills.MORE_OF_A_MOVE_BACK)
-_SIDES: Final = ("source", "target")
+_POINTS_OF_SHARDS: Final = (*kills.FEW_OF_SHARDS, *kills.MORE_OF_SHARDS)
+_SIDES: Final = ("source", "target", "other target")
+_SHARDS: Final = ("eu", "us")
 
 
 @dataclass
@@ -62,8 +72,8 @@ class Side:
 
 
 @contextlib.contextmanager
-def two_sides() -> Iterator[tuple[Side, Side]]:
-    """Run two servers that lose nothing in a crash, each behind a proxy."""
+def all_sides() -> Iterator[tuple[Side, ...]]:
+    """Run servers that lose nothing in a crash, each behind a proxy."""
     with contextlib.ExitStack() as stack:
         sides = []
         for _ in _SIDES:
@@ -71,7 +81,7 @@ def two_sides() -> Iterator[tuple[Side, Side]]:
             server = stack.enter_context(running(options))
             proxy = stack.enter_context(TcpProxy((server.host, server.port)))
             sides.append(Side(server, proxy))
-        yield sides[0], sides[1]
+        yield tuple(sides)
 
 
 @dataclass(kw_only=True)
@@ -85,31 +95,36 @@ class Draw:
     nth: int
     reverts: bool
     strikes_back: bool
+    sharded: bool
 
     def __str__(self) -> str:
         """Return it in some words."""
         where = self.fault.replace("SIDE", _SIDES[self.side])
         way = "in the revert" if self.strikes_back else "on the way there"
-        return f"{where} {way} at {self.point} #{self.nth}" + ", reverted" * self.reverts
+        more = ", reverted" * self.reverts + ", to two targets" * self.sharded
+        return f"{where} {way} at {self.point} #{self.nth}{more}"
 
 
 def draw(seed: int) -> Draw:
     """Draw a run: all faults in turn, every other run reverted."""
     dice = random.Random(f"move {seed}")
     reverts = seed % 2 == 1
-    strikes_back = reverts and dice.random() < 0.5
-    point, nth = dice.choice(_POINTS_BACK if strikes_back else _POINTS)
+    drawn = dice.random() < 0.5
+    strikes_back, sharded = reverts and drawn, not reverts and drawn
+    points = _POINTS_BACK if strikes_back else _POINTS_OF_SHARDS if sharded else _POINTS
+    point, nth = dice.choice(points)
     if point.startswith("chunk."):
         nth = dice.randint(1, 6)
     fault = list(FAULTS)[seed // 2 % len(FAULTS)]
     return Draw(
         seed=seed,
         fault=fault,
-        side=dice.randrange(2),
+        side=dice.randrange(3 if sharded else 2),
         point=point,
         nth=nth,
         reverts=reverts,
         strikes_back=strikes_back,
+        sharded=sharded,
     )
 
 
@@ -140,13 +155,20 @@ class Verdict:
 class Scene:
     """One run at work."""
 
-    def __init__(self, drawn: Draw, sides: tuple[Side, Side], folder: Path) -> None:
-        self.drawn, self.sides, self.folder = drawn, sides, folder
+    def __init__(self, drawn: Draw, sides: tuple[Side, ...], folder: Path) -> None:
+        self.drawn, self.folder = drawn, folder
+        self.sides = sides if drawn.sharded else sides[:2]
         self.dice = random.Random(f"strike {drawn.seed}")
-        self.databases = [Database(side.server, f"move_{drawn.seed}") for side in sides]
-        fill(self.databases[0])
-        self.two = TwoServers(self.databases[0], self.databases[1], folder)
-        self.two.ways = tuple(f"{side.proxy.host}:{side.proxy.port}" for side in sides)
+        self.databases = [Database(side.server, f"move_{drawn.seed}") for side in self.sides]
+        here, *theirs = self.databases
+        fill(here)
+        self.two = TwoServers(here, theirs[0], folder)
+        self.clients = Application(self.two, seed=drawn.seed)
+        if drawn.sharded:
+            part(here, _SHARDS)
+            shards = Shards(here, dict(zip(_SHARDS, theirs, strict=True)), folder)
+            self.two, self.clients = shards, ShardedApplication(shards, seed=drawn.seed)
+        self.two.ways = tuple(f"{side.proxy.host}:{side.proxy.port}" for side in self.sides)
         self.process: subprocess.Popen[str] | None = None
         self.outcomes: list[str] = []
         self.differences = 0
@@ -277,7 +299,7 @@ FAULTS: Final[dict[str, Callable[[Scene, Hold, subprocess.Popen[str]], None]]] =
 }
 
 
-def run(seed: int, sides: tuple[Side, Side]) -> Verdict:
+def run(seed: int, sides: tuple[Side, ...]) -> Verdict:
     """Carry out the run of a seed; what goes wrong is in the verdict."""
     verdict = Verdict(drawn=draw(seed))
     began = time.monotonic()
@@ -303,10 +325,7 @@ def run(seed: int, sides: tuple[Side, Side]) -> Verdict:
 
 def _through(scene: Scene, verdict: Verdict) -> None:
     drawn, two = scene.drawn, scene.two
-    with (
-        PointListener(scene.folder / "points") as listener,
-        Application(two, seed=drawn.seed) as clients,
-    ):
+    with PointListener(scene.folder / "points") as listener, scene.clients as clients:
         clients.wait_for(20)
         hold = None if drawn.strikes_back else listener.hold(drawn.point, drawn.nth)
         scene.start(listener)
@@ -320,10 +339,15 @@ def _through(scene: Scene, verdict: Verdict) -> None:
         clients.wait_for(20)
         verdict.writes = clients.writes
     # Damage that comes late is no less one.
-    here, there = scene.databases
-    clients.assert_kept(here if scene.reverted else there)
-    left = [two.tables(here), two.tables(there)]
-    expected = [["t"], []] if scene.reverted else [["_t_chkpnt", "_t_moved"], ["t"]]
+    here, *theirs = scene.databases
+    if isinstance(clients, ShardedApplication):
+        clients.assert_all_kept()
+    else:
+        clients.assert_kept(here if scene.reverted else theirs[0])
+    left = [two.tables(here), *map(two.tables, theirs)]
+    expected = (
+        [["t"], []] if scene.reverted else [["_t_chkpnt", "_t_moved"], *[["t"]] * len(theirs)]
+    )
     assert left == expected, left
     assert scene.differences == 0, "the comparison has found differences"
 

@@ -9,7 +9,7 @@ import pytest
 from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits import kills
-from tests.kits.moving import ALTER, ROWS, ShardedApplication, Shards, await_held, fill
+from tests.kits.moving import ALTER, ROWS, ShardedApplication, Shards, await_held, fill, part
 from tests.kits.point_listener import PointListener
 
 NAMES = ("eu", "us")
@@ -24,18 +24,11 @@ def targets(request):
         yield [stack.enter_context(running(options, provider=provider)) for _ in NAMES]
 
 
-def parted(db, names):
-    """Fill the table ``t``, whose rows have a region that is one of the names."""
-    fill(db)
-    db.execute("ALTER TABLE t ADD COLUMN region VARCHAR(8)")
-    chosen = " ".join(f"WHEN {place} THEN '{name}'" for place, name in enumerate(names))
-    db.execute(f"UPDATE t SET region = CASE id % {len(names)} {chosen} END")
-
-
 @contextlib.contextmanager
 def shards_of(db, servers, names, folder):
     """Yield the source and its targets; in the end no session is left on any."""
-    parted(db, names)
+    fill(db)
+    part(db, names)
     theirs = {name: Database(made, db.name) for name, made in zip(names, servers, strict=True)}
     try:
         yield Shards(db, theirs, folder)

@@ -19,6 +19,7 @@ from tests.kits.command import MINUTE, environment
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.kits.point_listener import Hold, PointListener
@@ -38,6 +39,13 @@ def fill(db: Database, table: str = "t", rows: int = ROWS) -> None:
         f"INSERT INTO {table} WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
         f" WHERE i < {rows}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
     )
+
+
+def part(db: Database, names: Sequence[str]) -> None:
+    """Give each row of the table ``t`` a region, which is one of the names."""
+    db.execute("ALTER TABLE t ADD COLUMN region VARCHAR(8)")
+    chosen = " ".join(f"WHEN {place} THEN '{name}'" for place, name in enumerate(names))
+    db.execute(f"UPDATE t SET region = CASE id % {len(names)} {chosen} END")
 
 
 class TwoServers:
@@ -187,14 +195,14 @@ class Shards(TwoServers):
     def __init__(self, here: Database, theirs: dict[str, Database], folder: Path) -> None:
         super().__init__(here, next(iter(theirs.values())), folder)
         self.theirs = theirs
+        self.ways = tuple(f"{db.server.host}:{db.server.port}" for db in (here, *theirs.values()))
 
     @property
     def targets(self) -> list[str]:
         """Return the words that name the targets."""
         named = (
-            f"{name}=mysql://{db.server.user}:{db.server.password}"
-            f"@{db.server.host}:{db.server.port}"
-            for name, db in self.theirs.items()
+            f"{name}=mysql://{db.server.user}:{db.server.password}@{way}"
+            for (name, db), way in zip(self.theirs.items(), self.ways[1:], strict=True)
         )
         return ["--shard-by", "region", *(word for one in named for word in ("--target", one))]
 
