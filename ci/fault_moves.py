@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from seeded_runs import carry_out, end_on_sigterm, parser
-from tests.faults.moves import FAULTS, Verdict, run, all_sides
+from tests.faults.moves import FAULTS, Verdict, all_sides, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,8 +54,8 @@ def _summary(verdicts: Sequence[Verdict], seconds: float, *, of: int) -> int:
     sharded = sum(each.drawn.sharded for each in verdicts)
     print(
         f"{len(verdicts)} of {of} moves in {seconds:.0f} s, {reverted} of them reverted,"
-        f" {sharded} to two targets, {struck.total()} struck, {sum(each.writes for each in verdicts)} writes:"
-        f" {len(wrong)} went wrong"
+        f" {sharded} to two targets, {struck.total()} struck,"
+        f" {sum(each.writes for each in verdicts)} writes: {len(wrong)} went wrong"
     )
     for each in wrong:
         print(f"again: make fault-moves SEED={each.drawn.seed}")

@@ -1,8 +1,8 @@
 """Seeded moves between servers, each with a fault at a named point; half are reverted.
 
-A run has servers, each behind a proxy of its own, an application that writes on the server that
-its file names, and ``spirit-py move``. Of the moves that are not reverted, half go to two targets. A fault strikes on the way there, or in the revert.
-After it the same command is run until it is done.
+A run has servers, each behind a proxy of its own, an application that writes on the server that its
+file names, and ``spirit-py move``. Of the moves that are not reverted, half go to two targets. A
+fault strikes on the way there, or in the revert. After it the same command is run until it is done.
 """
 
 from __future__ import annotations
