@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import errors
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
@@ -28,7 +28,7 @@ from spirit_py.preflight.preflight import check_after_create, check_keys, mappin
 from spirit_py.table.names import AuxiliaryNames, Swap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
@@ -131,11 +131,13 @@ def leave(
     _trace: object,
     *,
     taken_over: bool,
+    drop: Callable[[Any, Sequence[Name], BaseException | None], bool] | None = None,
 ) -> None:
     """Keep the auxiliary tables where the next run can resume, otherwise drop them.
 
     A failure here is reported, and hides no earlier error. After a refusal, tables that were
     ``taken_over`` stay; MigrationFailure replaces a refusal whose tables could not be dropped.
+    ``drop`` drops them all, and returns whether it could; by itself, on one server.
     """
     run.note(PlainFact.TEARDOWN_BEGUN)
     # After OutcomeUnknown, what a clause has done that cannot be made twice is looked at first.
@@ -147,13 +149,17 @@ def leave(
         run.note(PlainFact.STAYS_RESUMABLE)
         return
     run.await_readers()
-    left = [table for table in tables if not _dropped(run, table, patiently=error is None)]
-    if left and isinstance(error, errors.Refusal):
+    if not (drop or _drop_all)(run, tables, error) and isinstance(error, errors.Refusal):
         failure = errors.MigrationFailure(
             error.message, hint=error.hint, details=error.details, error_code=error.error_code
         )
         failure.causes = error.causes
         raise failure from error
+
+
+def _drop_all(run: Run, tables: Sequence[Name], error: BaseException | None) -> bool:
+    left = [table for table in tables if not _dropped(run, table, patiently=error is None)]
+    return not left
 
 
 def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:

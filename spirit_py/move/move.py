@@ -21,6 +21,7 @@ from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.migration import auxiliary
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.facts import Concluded, PlainFact, Swapped
 from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
@@ -45,9 +46,9 @@ from spirit_py.move.run import (
     create_there,
     drop_all,
     forget_there,
-    leave,
     put_back,
     take_over,
+    try_to_drop_all,
 )
 from spirit_py.move.shards import facing, with_shards
 from spirit_py.move.switch import Switch
@@ -228,7 +229,7 @@ def _begin(
     statement = statement_of_move(targets, contexts)
     record = first_record(session, statement, sources, contexts[0].facts.uuid, run.config)
     record = with_shards(record, [way.config.shard for way in run.ways()])
-    run.stack.push(partial(leave, run, list(sources), taken_over=False))
+    run.stack.push(_leaving(run, list(sources), taken_over=False))
     create_checkpoint_tables(session, record)
     CheckpointTable(*record.home).write(session, MoveNote(target=targets))
     begin_control(run, session, record)
@@ -254,7 +255,7 @@ def _resume(
     begin_engines(run, contexts)
     traffic = traffic_now(session)
     tables = [table.name for table in record.tables]
-    run.stack.push(partial(leave, run, tables, taken_over=True))
+    run.stack.push(_leaving(run, tables, taken_over=True))
     run.note(PlainFact.RECORD_STAYS)
     contexts = evaluated_at(contexts, record.started_at)
     mappings = {
@@ -264,6 +265,11 @@ def _resume(
     require_judged_alike(*_together(run, contexts, mappings), record.judged)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
     return _new_tables(run, contexts, mappings, record, traffic)
+
+
+def _leaving(run: MoveRun, tables: Sequence[Name], *, taken_over: bool) -> Callable[..., None]:
+    """Return what keeps, or drops, what a run has made, at its end."""
+    return partial(auxiliary.leave, run, tables, taken_over=taken_over, drop=try_to_drop_all)
 
 
 def _together(

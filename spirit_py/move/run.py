@@ -11,9 +11,6 @@ from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.events.copy import CheckpointKept
-from spirit_py.migration.auxiliary import to_be_resumed
-from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.mysql.faults import takes_no_writes
@@ -110,39 +107,14 @@ def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -
             session.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
 
 
-def leave(
-    run: MoveRun,
-    tables: Sequence[Name],
-    _kind: object,
-    error: BaseException | None,
-    _trace: object,
-    *,
-    taken_over: bool,
-) -> None:
-    """Keep what the next run can resume, otherwise drop what was made on both servers.
-
-    A failure here is reported, and hides no earlier error. After a refusal, what was ``taken_over``
-    from an earlier run stays.
-    """
-    run.note(PlainFact.TEARDOWN_BEGUN)
-    kept = (errors.OutcomeUnknown, errors.Refusal) if taken_over else errors.OutcomeUnknown
-    if run.may_be_swapped or isinstance(error, kept):
-        return
-    if to_be_resumed(run, error):
-        run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))
-        run.note(PlainFact.STAYS_RESUMABLE)
-        return
-    run.await_readers()
+def try_to_drop_all(run: MoveRun, tables: Sequence[Name], _error: BaseException | None) -> bool:
+    """Drop what a move made on all servers; return whether that was possible, or warn."""
     try:
         drop_all(run, tables)
     except errors.MigrationFailure as fault:
         run.warn(f"{fault.message}; {fault.hint}")
-        if isinstance(error, errors.Refusal):
-            failure = errors.MigrationFailure(
-                error.message, hint=error.hint, details=error.details, error_code=error.error_code
-            )
-            failure.causes = error.causes
-            raise failure from error
+        return False
+    return True
 
 
 def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
