@@ -6,6 +6,7 @@ name on the target, is moved. The first row that fits counts.
 ==============================================  ============================================
 found                                           outcome
 ==============================================  ============================================
+a record that cannot be read, and no table      afresh
 a record that cannot be read                    refused
 no record                                       afresh
 another server than the record's, on any side   refused
@@ -82,6 +83,11 @@ class TableSeen(OfTable):
         return self.away or self.old_table is not None
 
     @property
+    def made(self) -> bool:
+        """Whether there is a table that the move has made, or put out of the way."""
+        return self.has_gone or self.on_target or self.undone
+
+    @property
     def on_target(self) -> bool:
         """Whether the new table is there, also where a switch was being taken back."""
         return self.arrived or self.new
@@ -107,6 +113,9 @@ def decide(
 ) -> Decision:
     """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch."""
     record = found.record
+    if found.unreadable and not any(one.made for one in found.tables):
+        # Such as a checkpoint table whose first row was not written.
+        return Afresh(reason=f"its checkpoint cannot be read: {found.unreadable}")
     if found.unreadable:
         return Refuse(
             reason=f"the checkpoint of an earlier run cannot be read: {found.unreadable}",

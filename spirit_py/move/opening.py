@@ -237,7 +237,8 @@ def look(
         note = home.read(session, MoveNote)
         reverse = home.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
-        unreadable = str(error)
+        # Of another's table of the name a check says more.
+        unreadable = str(error) if home.is_ours(session) else ""
     progress = record if isinstance(record, CheckpointRecord) else None
     age, unreachable = 0.0, ""
     if progress is not None:

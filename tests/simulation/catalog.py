@@ -10,8 +10,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.simulation.server import EXCLUSIVE, UUID, Unknown, fault
-from tests.simulation.statements import _ID, Rows, _nothing, statement
+from tests.simulation.server import EXCLUSIVE, Unknown, fault
+from tests.simulation.statements import _ID, Rows, _nothing, _selected, statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +47,6 @@ VARIABLES: Final = {
     "max_allowed_packet": "67108864",
     "performance_schema": "ON",
     "read_only": "OFF",
-    "server_uuid": UUID,
     "sql_mode": "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",
     "super_read_only": "OFF",
     "sync_binlog": "1",
@@ -104,11 +103,16 @@ _constant(
     r"SELECT COUNT\(\*\) FROM performance_schema\.replication_group_members WHERE .*",
     (0,),
 )
-_constant(r"SHOW GLOBAL VARIABLES", *VARIABLES.items())
+
+
+@statement(r"SHOW GLOBAL VARIABLES")
+def _variables(session: Session, *_: Any) -> Rows:
+    return [*VARIABLES.items(), ("server_uuid", session.server.uuid)]
+
+
 _constant(r"SELECT CURRENT_USER\(\).*", ("u@%", 0))
 _constant(r"SHOW GRANTS", ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION",))
 _constant(r"SELECT @@GLOBAL\.datadir, .*", (VARIABLES["datadir"], "another machine", "/var/lib/b"))
-_constant(r"SELECT @@server_uuid, @@GLOBAL\.gtid_mode", (UUID, "ON"))
 _constant(r"SELECT @@GLOBAL\.binlog_expire_logs_seconds", (2_592_000,))
 _constant(r"SELECT @@GLOBAL\.innodb_flush_log_at_trx_commit", (1,))
 _constant(r"SELECT @@SESSION\.lock_wait_timeout, @@max_execution_time", (50, 0))
@@ -138,7 +142,7 @@ def _do_lock(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 def _where(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     names = re.findall(rf"IS_USED_LOCK\({_HEX}\)", found[0])
     holders = [session.server.holder(_text(name)) for name in names]
-    return [(UUID, "sim", 3306, session.number, session.number, *holders)]
+    return [(session.server.uuid, "sim", 3306, session.number, session.number, *holders)]
 
 
 @statement(r"SELECT DATE_FORMAT\(UTC_TIMESTAMP\(6\), '%Y-%m-%dT%H:%i:%s\.%f'\)")
@@ -149,7 +153,7 @@ def _now(session: Session, *_: Any) -> Rows:
 
 @statement(r"SELECT @@GLOBAL\.server_uuid, UNIX_TIMESTAMP\(CURRENT_TIMESTAMP\(6\)\)")
 def _clock(session: Session, *_: Any) -> Rows:
-    return [(UUID, f"{session.server.unix_time:.6f}")]
+    return [(session.server.uuid, f"{session.server.unix_time:.6f}")]
 
 
 @statement(r"SELECT UNIX_TIMESTAMP\(NOW\(6\)\)")
@@ -268,7 +272,7 @@ def _like(pattern: str) -> re.Pattern[str]:
 )
 def _numbers(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
     return [
-        (f"{schema}/{name}", table.number, UUID)
+        (f"{schema}/{name}", table.number, session.server.uuid)
         for (schema, name), table in session.server.tables.items()
         if any(_like(str(one)).fullmatch(f"{schema}/{name}") for one in given)
     ]
@@ -437,3 +441,40 @@ def _beginning_with(session: Session, _: re.Match[str], given: Sequence[Any]) ->
     schema, start, _ = given
     names = session.server.tables
     return [(name,) for other, name in names if other == schema and name.startswith(start)]
+
+
+# -- a move to another server
+
+
+@statement(
+    r"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
+    r" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN .* ORDER BY 1, 2"
+)
+def _matching(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    return [tuple(given)] if tuple(given) in session.server.tables else []
+
+
+_constant(r"SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = %s", (1,))
+
+
+@statement(
+    rf"SELECT CONCAT\((IF\(`.*)\), 0 FROM {_ID} FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
+)
+def _literals(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    """Read rows as the literals of whole numbers, joined by commas."""
+    name = (found[2], found[3])
+    columns = session.server.table(name).columns
+    at = [columns.index(one) for one in re.findall(r"IF\(`(\w+)` IS NULL", found[1])]
+    rows = list(_selected(session, name, found[4]))
+    session.server.end_statement(session)
+    texts = (("NULL" if row[i] is None else str(row[i]) for i in at) for row in rows)
+    return [(", ".join(one), 0) for one in texts]
+
+
+@statement(rf"CREATE TABLE {_ID} \( (`id` int NOT NULL, .*) PRIMARY KEY \(`id`\) \) ENGINE=.*")
+def _create_apart(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    name = (found[1], found[2])
+    if name in session.server.tables:
+        raise fault(1050, f"Table '{name[1]}' already exists")
+    session.server.create(name, tuple(re.findall(r"`(\w+)` int", found[3])))
+    _logged(session, found)

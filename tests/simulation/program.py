@@ -78,16 +78,22 @@ if TYPE_CHECKING:
 
 CLIENT_ERRORS = MySQLdb.Error
 _SERVER: list[Server] = []
+THERE: Final = "there"
+"""The address of the other server, where a world has one; every other address is the first's."""
 
 
-def serve(server: Server) -> None:
-    """Have every process reach this server from now on."""
-    _SERVER[:] = [server]
+def serve(server: Server, *others: Server) -> None:
+    """Have every process reach this server from now on, and another one at :data:`THERE`."""
+    _SERVER[:] = [server, *others]
 
 
 def server() -> Server:
     """Return the server of the world that is played."""
-    return _SERVER[-1]
+    return _SERVER[0]
+
+
+def _at(host: str) -> Server:
+    return _SERVER[host == THERE]
 
 
 class _Driver:
@@ -96,14 +102,14 @@ class _Driver:
     Error = MySQLdb.Error
 
     @staticmethod
-    def connect(**_: Any) -> Connection:
-        """Connect to the model server, whatever address is given."""
-        return Connection(_SERVER[-1])
+    def connect(*, host: str = "", **_: Any) -> Connection:
+        """Connect to the model server of an address."""
+        return Connection(_at(host))
 
 
-def dump(_options: Any, *, gtids: Any, silence: float, place: Any = None, **_: Any) -> Dump:
+def dump(options: Any, *, gtids: Any, silence: float, place: Any = None, **_: Any) -> Dump:
     """Open a dump of the model server's binlog."""
-    return Dump(_SERVER[-1], gtids=gtids, silence=silence, place=place)
+    return Dump(_at(options.host), gtids=gtids, silence=silence, place=place)
 
 
 def _wire(session: Any) -> Wire:

@@ -209,8 +209,9 @@ class Session:
 class Server:
     """One server. Every method that waits takes a turn of the scheduler."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, uuid: str = UUID) -> None:
         self.scheduler = scheduler
+        self.uuid = uuid
         self.tables: dict[Name, Table] = {}
         self.sessions: dict[int, Session] = {}
         self.named: dict[str, tuple[Session, int]] = {}

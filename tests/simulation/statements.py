@@ -165,12 +165,9 @@ def _use(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 
 
 _VALUES: Final[dict[str, tuple[Any, ...]]] = {
-    "SELECT @@GLOBAL.server_uuid": (UUID,),
-    "SELECT @@server_uuid": (UUID,),
     "SELECT @@SESSION.binlog_row_image, @@SESSION.innodb_strict_mode": ("FULL", 1),
     "SELECT @@SESSION.max_allowed_packet": (67_108_864,),
     "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names": ("ON", 0),
-    "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode": (UUID, "ON"),
     "SELECT @@version": ("9.7.4",),
     "SELECT VERSION()": ("9.7.4",),
     "SELECT @@GLOBAL.performance_schema": (1,),
@@ -181,6 +178,11 @@ _VALUES: Final[dict[str, tuple[Any, ...]]] = {
 @statement("|".join(re.escape(text) for text in _VALUES))
 def _value(_: Session, found: re.Match[str], __: Sequence[Any]) -> Rows:
     return [_VALUES[found[0]]]
+
+
+@statement(r"SELECT @@(?:GLOBAL\.)?server_uuid(, @@GLOBAL\.gtid_mode)?")
+def _uuid(session: Session, found: re.Match[str], __: Sequence[Any]) -> Rows:
+    return [(session.server.uuid, "ON") if found[1] else (session.server.uuid,)]
 
 
 @statement(r"SHOW WARNINGS")
@@ -283,7 +285,7 @@ def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     server = session.server
     engine, log = (2 if server.relaxed == "engine" else 1), (0 if server.relaxed == "log" else 1)
     action = "IGNORE_ERROR" if server.forgives else "ABORT_SERVER"
-    return [(UUID, interval(server.executed()), server.started, engine, log, action)]
+    return [(server.uuid, interval(server.executed()), server.started, engine, log, action)]
 
 
 @statement(r"SELECT @@GLOBAL\.gtid_owned")

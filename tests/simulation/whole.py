@@ -30,11 +30,11 @@ setattr(sizing, "CEILING_ROWS", 4)  # noqa: B010
 setattr(sizing, "FEWEST_PART_ROWS", 2)  # noqa: B010
 
 
-def _no_java(_: Any) -> Any:
+def no_java(_: Any) -> Any:
     raise Refusal("no Java", hint="", error_code=ErrorCode.JAVA_MISSING)
 
 
-class _Silent:
+class Silent:
     """A reporter that shows nothing."""
 
     def __init__(self, server: Server) -> None:
@@ -94,7 +94,7 @@ class WholeRun:
             checksum="rolling" if self.rolling else "snapshot",
             feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
         )
-        run = Run(config, _Silent(self.server), engine_factory=_no_java, stop=self.stop)
+        run = Run(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
         try:
             run_migration(run)
         except SpiritError as error:

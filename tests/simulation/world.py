@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import traceback
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,10 @@ from tests.simulation import program
 from tests.simulation.primitives import simulated
 from tests.simulation.program import T
 from tests.simulation.scheduler import Choices, Hang, Scheduler
-from tests.simulation.server import Replaced, RowChange, Server, Session, Unknown
+from tests.simulation.server import UUID, Replaced, RowChange, Server, Session, Unknown
 from tests.simulation.statements import execute
 from tests.simulation.trouble import DAMAGE, MAY_END, TROUBLES, Scene
+from tests.simulation.two_servers import WholeMove
 from tests.simulation.whole import WholeRun
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ _UNIQUE: Final = 0.3
 _MOVING: Final = 0.3
 #: Of whole runs in which nothing else happens.
 _DAMAGED: Final = 0.5
+#: Of whole runs: a move to another server.
+MOVES: float = float(os.environ.get("MOVES", "0.1"))
 #: Of worlds whose comparison has short snapshots.
 _ROLLING: Final = 0.6
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
@@ -70,6 +74,7 @@ class Plan:
         statements: each session is prepared statement by statement.
         tasks: how many copy at a time, in turns; empty for two.
         rolling: the comparison has a snapshot for each piece, and no lock.
+        moves: the table goes to another server.
     """
 
     rows: int = 6
@@ -88,6 +93,7 @@ class Plan:
     unique: bool = False
     tasks: tuple[int, ...] = ()
     rolling: bool = False
+    moves: bool = False
 
     @property
     def faults(self) -> int:
@@ -126,6 +132,8 @@ def drawn(seed: int) -> Plan:
     faultless = plan.whole and not (plan.faults or plan.troubles)
     if faultless and random.Random(f"damage of {seed}").random() < _DAMAGED:
         plan = replace(plan, troubles=(DAMAGE,))
+    if plan.whole and random.Random(f"move of {seed}").random() < MOVES:
+        plan = replace(plan, moves=True, troubles=(), readers=0, xa=0.0, unique=False)
     return plan
 
 
@@ -160,7 +168,9 @@ def play(
     scheduler = Scheduler(choices, telling=telling)
     program.repeatable(seed or 0)
     with simulated(scheduler):
-        world = (making or World)(scheduler, plan, random.Random(seed or 0))
+        world = (making or (MoveWorld if plan.moves else World))(
+            scheduler, plan, random.Random(seed or 0)
+        )
         try:
             outcome = world.run()
         except (Hang, Unknown) as error:
@@ -171,6 +181,33 @@ def play(
     outcome.story = scheduler.story
     outcome.steps = scheduler.steps
     return outcome
+
+
+def visible(first: dict[Any, Row], server: Server) -> dict[Any, Row]:
+    """Return the rows that all visible changes of the table on a server make of its first ones."""
+    expected = dict(first)
+    for _, change in server.history:
+        if change.table == T and isinstance(change, Replaced):
+            expected = dict(change.rows)
+        elif change.table == T and isinstance(change, RowChange):
+            if change.before is not None:
+                expected.pop(change.before[0], None)
+            if change.after is not None:
+                expected[change.after[0]] = change.after
+    return expected
+
+
+def waited(server: Server) -> str:
+    """Return how long a client waited for a table lock, if it was too long (R23)."""
+    seconds = server.longest_wait
+    return f"a client waited {seconds:.1f} s for a table lock" if seconds > _LONGEST_WAIT else ""
+
+
+def left_on(server: Server) -> str:
+    """Return the sessions and named locks that are left; empty for none."""
+    if left := [s for s in server.sessions.values() if s.alive]:
+        return f"sessions are left: {[(s.number, s.role) for s in left]}"
+    return f"named locks are left: {server.named}" if server.named else ""
 
 
 @dataclass
@@ -201,6 +238,11 @@ class World:
         server.stall = self._stall
         server.latency = self._latency
         server.session_by_statements = self.plan.statements
+
+    @property
+    def servers(self) -> list[Server]:
+        """All servers of the world."""
+        return [self.server]
 
     def _stall(self) -> float:
         if self.random.random() < self.plan.stalls:
@@ -255,7 +297,8 @@ class World:
                 raise task.failure
             if run.done or calm >= _PATIENCE:
                 return
-            calm += 1 if self.server.up and self.calm and not self.unnoticed else 0
+            up = all(one.up for one in self.servers)
+            calm += 1 if up and self.calm and not self.unnoticed else 0
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
@@ -278,13 +321,15 @@ class World:
             self.scheduler.sleep(
                 self.random.choice((0.01, 0.1, 0.5, 1.0, 2.0)) * self.random.random()
             )
-            sessions = [one for one in self.server.sessions.values() if one.role]
+            # No choice where there is one.
+            server = self.random.choice(self.servers) if self.plan.moves else self.server
+            sessions = [one for one in server.sessions.values() if one.role]
             if each in TROUBLES:
                 TROUBLES[each](Scene(self.server, self.random, self._connected))
             elif each == "crash":
-                self.server.crash()
+                server.crash()
                 self.scheduler.sleep(self.random.choice((0.0, 1.0, 20.0)))
-                self.server.restart()
+                server.restart()
             elif sessions:
                 victim = self.random.choice(sessions)
                 self.scheduler.tell(f"{each} {victim.number} ({victim.role})")
@@ -294,10 +339,10 @@ class World:
                     late = behind.choice(writers) if writers else victim
                     late.severed = behind.choice((0.0, 0.1, 1.0, 4.0))
                 elif each == "cut":
-                    self.server.cut(victim)
+                    server.cut(victim)
                 else:
                     victim.disturbed = True
-                    self.server.kill(victim.number)
+                    server.kill(victim.number)
         self.calm = True
 
     def _kill(self, run: object) -> None:
@@ -307,12 +352,14 @@ class World:
         delay = self.random.choice((0.0, 0.0, 0.01, 1.0, 10.0, 40.0))
 
         def notice() -> None:
-            waits = {one.wait_timeout for one in self.server.sessions.values()}
+            waits = {s.wait_timeout for one in self.servers for s in one.sessions.values()}
             for seconds in sorted(wait for wait in waits if wait < delay):
                 self.scheduler.sleep(max(0.0, killed + seconds - self.scheduler.now))
-                self.server.lose(run, seconds)
+                for one in self.servers:
+                    one.lose(run, seconds)
             self.scheduler.sleep(max(0.0, killed + delay - self.scheduler.now))
-            self.server.lose(run)
+            for one in self.servers:
+                one.lose(run)
             self.unnoticed -= 1
 
         killed = self.scheduler.now
@@ -333,8 +380,7 @@ class World:
         keys = 2 * self.plan.rows + 1
         for turn in range(self.plan.writes):
             self.scheduler.sleep(self.random.choice((0.0, 0.001, 0.02, 0.2, 1.0)))
-            if not session.alive:
-                session = self._connected(f"client{number}")
+            session = self._followed(session)
             several = self.random.random() < 0.3
             with contextlib.suppress(program.CLIENT_ERRORS):
                 if several:
@@ -355,10 +401,14 @@ class World:
                     else:
                         execute(session, "COMMIT", ())
             if session.alive and session.open:
-                self.server.rollback(session)
+                session.server.rollback(session)
             if session.killed and not session.disturbed:
                 self.strangers.append(session.number)
-        self.server.end(session)
+        session.server.end(session)
+
+    def _followed(self, session: Session) -> Session:
+        """Return the session, or a new one where it has ended."""
+        return session if session.alive else self._connected(session.client)
 
     def _prepare(self, session: Session, xid: str) -> None:
         """Prepare a transaction, and decide it after a while, perhaps after a crash."""
@@ -438,25 +488,13 @@ class World:
 
     def _truth(self) -> dict[Any, Row]:
         """Return the rows that all visible changes of the table make of its first ones."""
-        expected: dict[Any, Row] = dict(self._first)
-        for _, change in self.server.history:
-            if change.table == T and isinstance(change, Replaced):
-                expected = dict(change.rows)
-            elif change.table == T and isinstance(change, RowChange):
-                if change.before is not None:
-                    expected.pop(change.before[0], None)
-                if change.after is not None:
-                    expected[change.after[0]] = change.after
-        return expected
+        return visible(self._first, self.server)
 
     def _waited(self, run: program.Run | WholeRun) -> str:
         """Return how the program kept clients waiting (R23)."""
-        server = self.server
-        if isinstance(run, WholeRun) and server.rude:
-            return f"a lock was asked for behind an old transaction: {server.rude[0]}"
-        if not self.plan.troubles and server.longest_wait > _LONGEST_WAIT:
-            return f"a client waited {server.longest_wait:.1f} s for a table lock"
-        return ""
+        if isinstance(run, WholeRun) and self.server.rude:
+            return f"a lock was asked for behind an old transaction: {self.server.rude[0]}"
+        return "" if self.plan.troubles else waited(self.server)
 
     def _wrong_word(self, run: program.Run | WholeRun, *, swapped: bool) -> str:
         """Return where the command says what is not."""
@@ -474,10 +512,81 @@ class World:
         server = self.server
         if self.strangers:
             return f"sessions of clients were killed: {self.strangers}"
-        if left := [s for s in server.sessions.values() if s.alive]:
-            return f"sessions are left: {[(s.number, s.role) for s in left]}"
-        if server.named:
-            return f"named locks are left: {server.named}"
+        if found := left_on(server):
+            return found
         if isinstance(run, WholeRun) and not run.error and set(server.tables) != {T}:
             return f"tables are left: {sorted(server.tables)}"
+        return ""
+
+
+class MoveWorld(World):
+    """Two servers: the table goes from one to the other, and its clients follow it."""
+
+    there: Server
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.there = Server(self.scheduler, uuid="2" + UUID[1:])
+        self.there.stall = self._stall
+        self.there.latency = self._latency
+        self.there.session_by_statements = self.plan.statements
+
+    @property
+    def servers(self) -> list[Server]:
+        """The source and the target."""
+        return [self.server, self.there]
+
+    @property
+    def _home(self) -> Server:
+        """Where clients find the table: on the source, for as long as it is there."""
+        return self.server if T in self.server.tables else self.there
+
+    def _command(self) -> WholeMove:
+        return WholeMove(self.server, self.there, rolling=self.plan.rolling)
+
+    def _connected(self, name: str) -> Session:
+        while not self._home.up:
+            self._home.await_start()
+        session = self._home.connect(name)
+        session.row_wait, session.lock_wait = 5.0, 60.0
+        return session
+
+    def _followed(self, session: Session) -> Session:
+        if session.alive and session.server is not self._home:
+            session.server.end(session)
+        return super()._followed(session)
+
+    def _judge(self) -> Outcome:
+        """Compare the table where it is now with what became visible of it on both servers."""
+        moved, run = T not in self.server.tables, self.last
+        outcome = Outcome(swapped=moved, error=run.error)
+        table = self._home.tables.get(T)
+        if table is None:
+            outcome.wrong = f"the table is gone: {[sorted(one.tables) for one in self.servers]}"
+            return outcome
+        outcome.wrong = (
+            self._wrong_rows(table)
+            or self._waited(run)
+            or self._wrong_word(run, swapped=moved)
+            or self._left_behind(run)
+        )
+        return outcome
+
+    def _truth(self) -> dict[Any, Row]:
+        return visible(visible(self._first, self.server), self.there)
+
+    def _waited(self, run: program.Run | WholeRun) -> str:
+        return next(filter(None, (waited(one) for one in self.servers)), "")
+
+    def _left_behind(self, run: program.Run | WholeRun) -> str:
+        if self.strangers:
+            return f"sessions of clients were killed: {self.strangers}"
+        for server, expected in (
+            (self.server, {("s", "_t_moved"), ("s", "_t_chkpnt")}),
+            (self.there, {T}),
+        ):
+            if found := left_on(server):
+                return found
+            if not run.error and set(server.tables) != expected:
+                return f"tables are left: {sorted(server.tables)}"
         return ""

@@ -1,0 +1,61 @@
+"""One process that runs ``spirit-py move`` itself, from one model server to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation import program
+from tests.simulation.primitives import stand_in
+from tests.simulation.whole import Silent, WholeRun, no_java
+
+with stand_in():
+    from spirit_py.checkpoint import proofs
+    from spirit_py.config import ConnectionOptions, FeedOptions, MoveConfig
+    from spirit_py.errors import SpiritError
+    from spirit_py.move.move import run_move
+    from spirit_py.move.run import MoveRun
+
+if TYPE_CHECKING:
+    from tests.simulation.server import Server
+
+
+class WholeMove(WholeRun):
+    """One process with the command; see :class:`tests.simulation.program.Run`."""
+
+    def __init__(self, server: Server, there: Server, *, rolling: bool = False) -> None:
+        super().__init__(server, repairs=False, rolling=rolling)
+        program.serve(server, there)
+
+    def main(self) -> None:
+        """Run the command to its end."""
+        # Of the process before, whose threads are gone.
+        proofs._MUTEXES.clear()
+        source = ConnectionOptions(
+            host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
+        )
+        config = MoveConfig(
+            connection=source,
+            target=ConnectionOptions(
+                host=program.THERE, user="u", password="p", ssl_mode="DISABLED", origin="00112233"
+            ),
+            patterns=("s.t",),
+            database="s",
+            alter="ADD COLUMN n INT",
+            threads=2,
+            aggressive=True,
+            max_lag=None,
+            min_free_disk=0,
+            cutover_timeout=600.0,
+            drop_old_after=float("inf"),
+            defer_indexes="off",
+            no_repair=True,
+            checksum="rolling" if self.rolling else "snapshot",
+            feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
+        )
+        run = MoveRun(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
+        try:
+            run_move(run)
+        except SpiritError as error:
+            self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
+        else:
+            self.done = True
