@@ -1,7 +1,7 @@
 """``python -m tests.simulation``: play worlds, and show the first that goes wrong.
 
 Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [--procs N]
-[--all]``.
+[--all] [--moves]``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlet import GreenletExit
 
 from tests.simulation.planted import bugs, plant
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Plan
 
 #: Worlds between two collections of garbage.
 _GARBAGE: Final = 50
@@ -54,6 +57,7 @@ def main() -> int:
     parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
     parser.add_argument("--plain", action="store_true", help="show a world as it was drawn")
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
+    parser.add_argument("--moves", action="store_true", help="moves between two servers only")
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -121,6 +125,7 @@ def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     more += ["--plant", given.plant] if given.plant else []
     more += ["--all"] if given.all else []
     more += ["--plain"] if given.plain else []
+    more += ["--moves"] if given.moves else []
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
@@ -160,27 +165,27 @@ def _play(given: argparse.Namespace) -> Played:
             break
         if played.worlds % _GARBAGE == 0:
             gc.collect()
-        outcome = play(seed, drawn(seed))
+        plan = drawn(seed, moves=given.moves)
+        outcome = play(seed, plan)
         played.worlds += 1
         played.steps += outcome.steps
         if outcome.wrong:
             played.failed += 1
-            _show(seed, outcome.wrong, plain=given.plain)
+            _show(seed, plan, outcome.wrong, plain=given.plain)
             if not given.all:
                 break
     played.spent = time.process_time() - began
     return played
 
 
-def _show(seed: int, wrong: str, *, plain: bool) -> None:
+def _show(seed: int, plan: Plan, wrong: str, *, plain: bool) -> None:
     """Show the simplest schedule that goes wrong in the same way, or only how the world ended."""
     if plain:
         print(f"seed {seed}: {wrong}")
         return
     from tests.simulation.shrink import shrunk
-    from tests.simulation.world import drawn, play
+    from tests.simulation.world import play
 
-    plan = drawn(seed)
     choices = shrunk(seed, plan)
     story = play(seed, plan, given=choices, telling=True)
     print(f"seed {seed}: {wrong}")

@@ -457,9 +457,7 @@ def _matching(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
 _constant(r"SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = %s", (1,))
 
 
-@statement(
-    rf"SELECT CONCAT\((IF\(`.*)\), 0 FROM {_ID} FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
-)
+@statement(rf"SELECT CONCAT\((IF\(`.*)\), 0 FROM {_ID} FORCE INDEX \(`PRIMARY`\) WHERE (.*)")
 def _literals(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     """Read rows as the literals of whole numbers, joined by commas."""
     name = (found[2], found[3])

@@ -31,6 +31,7 @@ setattr(sizing, "FEWEST_PART_ROWS", 2)  # noqa: B010
 
 
 def no_java(_: Any) -> Any:
+    """Refuse to make an engine of Spark."""
     raise Refusal("no Java", hint="", error_code=ErrorCode.JAVA_MISSING)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import random
 import traceback
 from dataclasses import dataclass, field, replace
@@ -39,7 +38,7 @@ _MOVING: Final = 0.3
 #: Of whole runs in which nothing else happens.
 _DAMAGED: Final = 0.5
 #: Of whole runs: a move to another server.
-MOVES: float = float(os.environ.get("MOVES", "0.1"))
+_MOVES: Final = 0.1
 #: Of worlds whose comparison has short snapshots.
 _ROLLING: Final = 0.6
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
@@ -101,8 +100,8 @@ class Plan:
         return self.kills + self.crashes + self.cuts
 
 
-def drawn(seed: int) -> Plan:
-    """Return what the world of a seed is made of."""
+def drawn(seed: int, *, moves: bool = False) -> Plan:
+    """Return what the world of a seed is made of; ``moves``: each is a move to another server."""
     dice = random.Random(seed)
     plan = Plan(
         rows=dice.randrange(1, 9),
@@ -132,8 +131,9 @@ def drawn(seed: int) -> Plan:
     faultless = plan.whole and not (plan.faults or plan.troubles)
     if faultless and random.Random(f"damage of {seed}").random() < _DAMAGED:
         plan = replace(plan, troubles=(DAMAGE,))
-    if plan.whole and random.Random(f"move of {seed}").random() < MOVES:
-        plan = replace(plan, moves=True, troubles=(), readers=0, xa=0.0, unique=False)
+    if moves or (plan.whole and random.Random(f"move of {seed}").random() < _MOVES):
+        plan = replace(plan, moves=True, whole=True, tasks=())
+        plan = replace(plan, troubles=(), readers=0, xa=0.0, unique=False)
     return plan
 
 

@@ -151,6 +151,14 @@ def test_another_server_is_refused(more):
     assert isinstance(decided(found(**more)), Refuse)
 
 
+def test_a_checkpoint_without_a_row_hinders_nothing():
+    """A process was killed behind its CREATE TABLE: there is no table of a move."""
+    here = TableSeen(schema="s", table="t", here=True)
+    decision = decided(found(here, record=None, unreadable="it has no row"))
+    assert isinstance(decision, Afresh)
+    assert not decision.throws_away
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
