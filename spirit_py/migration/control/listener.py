@@ -126,6 +126,7 @@ _ANSWER_WITHIN: Final = 10
 #: Seconds for which the end of a run waits until its last answers were read.
 _READ_SECONDS: Final = 15.0
 _SETTLING_SECONDS: Final = 0.05
+_DROP_TRIES: Final = 3
 
 
 def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
@@ -250,8 +251,11 @@ class ControlListener:
                     _log.info("requests of operators could not be looked at: %s", error)
                     self._session.close()
         finally:
-            with contextlib.suppress(SpiritError):
-                self._session.ask(self._drop)
+            # Where the checkpoint stays, nothing else drops it: a lost session is no reason.
+            for _ in range(_DROP_TRIES):
+                with contextlib.suppress(SpiritError):
+                    self._session.ask(self._drop)
+                    break
             self._session.close()
 
     def _drop(self, session: Session) -> None:
