@@ -11,7 +11,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.server import EXCLUSIVE, Unknown, fault
-from tests.simulation.statements import _ID, Rows, _nothing, _selected, statement
+from tests.simulation.statements import (
+    _ID,
+    _STAGED,
+    Rows,
+    _nothing,
+    _predicate,
+    _replace,
+    _selected,
+    statement,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +86,7 @@ for _pattern in (
     r"SET @spirit_py_(?:run|sql_mode|syntax) ?=.*",
     r"(?:PREPARE|DEALLOCATE PREPARE) spirit_py_syntax.*",
     r"SET SESSION foreign_key_checks = [01]",
+    r"SET SESSION time_zone = .*, SESSION timestamp = .*",
     r"SET SESSION lock_wait_timeout = \d+, max_execution_time = \d+",
     # Nothing of the kind is there.
     r"SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'",
@@ -229,6 +239,9 @@ def _definition(session: Session, found: re.Match[str], _: Sequence[Any]) -> Row
 
 def create_text(name: str, table: Table, temporary: str = "") -> str:
     """Return the definition of a table of whole numbers."""
+    if name == _PROBE[1]:
+        virtual = f"GENERATED ALWAYS AS ({table.comment}) VIRTUAL"
+        return f"CREATE {temporary}TABLE `{name}` (\n  `{name}` tinyint(1) {virtual}\n)"
     key, *others = table.columns
     lines = [f"`{key}` int NOT NULL", *(f"`{column}` int DEFAULT NULL" for column in others)]
     lines.append(f"PRIMARY KEY (`{key}`)")
@@ -476,3 +489,77 @@ def _create_apart(session: Session, found: re.Match[str], _: Sequence[Any]) -> N
         raise fault(1050, f"Table '{name[1]}' already exists")
     session.server.create(name, tuple(re.findall(r"`(\w+)` int", found[3])))
     _logged(session, found)
+
+
+# -- a move to several servers: which rows go where, and rows of a state
+
+_PROBE: Final = ("s", "_spirit_py_kept")
+
+
+@statement(
+    rf"ALTER TABLE {_ID} ADD COLUMN _spirit_py_kept BOOL GENERATED ALWAYS AS \((.*)\) VIRTUAL"
+)
+def _probed(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.temporary[found[1], found[2]].comment = found[3]
+
+
+@statement(r"SELECT \(\(CASE .* IS TRUE\) FROM .* LIMIT 1")
+def _judged_once(session: Session, *_: Any) -> Rows:
+    return [(1,)]
+
+
+@statement(rf"INSERT INTO {_STAGED} \([^()]*\) SELECT [^()]* FROM {_STAGED}")
+def _convert_keys(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    rows = dict(session.temporary[found[3], found[4]].rows)
+    session.temporary[found[1], found[2]].rows = rows
+    return len(rows)
+
+
+@statement(rf"DELETE {_ID} FROM {_STAGED} STRAIGHT_JOIN {_ID} ON .*")
+def _delete_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    keys = list(session.temporary[found[3], found[4]].rows)
+    number = session.server.write(
+        session, (found[1], found[2]), lambda rows: ((key, None) for key in keys if key in rows)
+    )
+    session.server.end_statement(session)
+    return number
+
+
+@statement(
+    rf"INSERT INTO {_ID} \((`[^()]*)\) SELECT [^()]* FROM {_STAGED}"
+    rf" STRAIGHT_JOIN {_STAGED} ON \S+ = \S+ AND (.*)"
+)
+def _insert_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    latest = {number for number, _ in session.temporary[found[4], found[5]].rows.values()}
+    names = re.findall(r"`(\w+)`", found[3])
+    holds = _predicate(found[8], tuple(names))
+    staged = session.temporary[found[6], found[7]].rows.values()
+    rows = [row[1:] for row in staged if row[0] in latest and holds(row[1:])]
+    number = _replace(session, (found[1], found[2]), names, rows)
+    session.server.end_statement(session)
+    return number
+
+
+@statement(rf"SELECT MIN\(`(\w+)`\), MAX\(`\w+`\) FROM {_ID}")
+def _ends(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    keys = sorted(session.server.read(session, (found[2], found[3])))
+    session.server.end_statement(session)
+    return [(keys[0], keys[-1]) if keys else (None, None)]
+
+
+@statement(rf"EXPLAIN FORMAT=TRADITIONAL SELECT `\w+` FROM {_ID} WHERE (.*)")
+def _explained(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    """Only the number of rows is read, the tenth column."""
+    return [(*[None] * 9, len(session.server.table((found[1], found[2])).rows))]
+
+
+@statement(
+    rf"SELECT /\*\+ .* \*/ COUNT\(\*\), SUM\((.*)\) FROM \(SELECT .* FROM {_ID}"
+    r" FORCE INDEX \(PRIMARY\) WHERE .*\) AS sampled"
+)
+def _sampled(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[2], found[3])
+    rows = session.server.read(session, name).values()
+    holds = _predicate(found[1], session.server.table(name).columns)
+    session.server.end_statement(session)
+    return [(len(rows), sum(map(holds, rows)))]

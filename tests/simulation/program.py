@@ -78,12 +78,15 @@ if TYPE_CHECKING:
 
 CLIENT_ERRORS = MySQLdb.Error
 _SERVER: list[Server] = []
-THERE: Final = "there"
-"""The address of the other server, where a world has one; every other address is the first's."""
+
+
+def there(number: int) -> str:
+    """Return the address of another server, from 1; every other address is the first's."""
+    return f"there{number}"
 
 
 def serve(server: Server, *others: Server) -> None:
-    """Have every process reach this server from now on, and another one at :data:`THERE`."""
+    """Have every process reach this server from now on, and others at their addresses."""
     _SERVER[:] = [server, *others]
 
 
@@ -93,7 +96,7 @@ def server() -> Server:
 
 
 def _at(host: str) -> Server:
-    return _SERVER[host == THERE]
+    return _SERVER[int(host.removeprefix("there")) if host.startswith("there") else 0]
 
 
 class _Driver:

@@ -310,10 +310,22 @@ def _status(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
 # -- rows
 
 
+#: The condition that a row goes to one of several targets of a move, by what a column leaves over.
+_SHARD: Final = re.compile(
+    r"\(\(CASE \((?:`\w+`\.`\w+`\.)?(`\w+`) % (\d+)\) (.*?) ELSE UUID_TO_BIN\(.*? END\) IS TRUE\)"
+)
+
+
+def _of_shard(found: re.Match[str]) -> str:
+    ((name,),) = [re.findall(r"X'(\w+)' THEN TRUE", found[3])]
+    return f"({found[1]} % {found[2]} = {bytes.fromhex(name).decode()})"
+
+
 @cache
 def _predicate(text: str, columns: tuple[str, ...]) -> Callable[[Row], bool]:
     """Compile a WHERE clause of comparisons of columns with whole numbers."""
     source = re.sub(r"`r`\.", "", text)
+    source = _SHARD.sub(_of_shard, source)
     source = re.sub(
         r"\((`\w+`)\) IN \(((?:\(-?\d+\)(?:, )?)+)\)",
         lambda found: " OR ".join(f"{found[1]} = {n}" for n in re.findall(r"-?\d+", found[2])),
@@ -403,6 +415,19 @@ def _write_stage(session: Session, found: re.Match[str], _: Sequence[Any]) -> in
     number = _replace(session, (found[1], found[2]), re.findall(r"`(\w+)`", found[3]), list(rows))
     session.server.end_statement(session)
     return number
+
+
+_STAGED: Final = r"`(\w+)`\.`(_spirit_py_stage_(?:keys|rows|new_keys))`"
+
+
+@statement(rf"INSERT INTO {_STAGED} \(([^()]*)\) VALUES (.*?)(?: ON DUPLICATE KEY UPDATE .*)?")
+def _fill_stage(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    """Stage rows by their number, or the latest number of each key."""
+    rows = session.temporary[found[1], found[2]].rows
+    new = list(_tuples(found[4]))
+    by_key = found[2].endswith("_keys")
+    rows.update({row[1] if by_key else row[0]: row for row in new})
+    return len(new)
 
 
 @statement(r"SET SESSION autocommit = ([01])")

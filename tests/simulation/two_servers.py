@@ -1,7 +1,8 @@
-"""One process that runs ``spirit-py move`` itself, from one model server to another."""
+"""One process that runs ``spirit-py move`` itself, from one model server to others."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.simulation import program
@@ -10,21 +11,24 @@ from tests.simulation.whole import Silent, WholeRun, no_java
 
 with stand_in():
     from spirit_py.checkpoint import proofs
-    from spirit_py.config import ConnectionOptions, FeedOptions, MoveConfig
+    from spirit_py.config import ConnectionOptions, FeedOptions, MoveConfig, Shard
     from spirit_py.errors import SpiritError
     from spirit_py.move.move import run_move
     from spirit_py.move.run import MoveRun
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.simulation.server import Server
 
 
 class WholeMove(WholeRun):
     """One process with the command; see :class:`tests.simulation.program.Run`."""
 
-    def __init__(self, server: Server, there: Server, *, rolling: bool = False) -> None:
+    def __init__(self, server: Server, theirs: Sequence[Server], *, rolling: bool = False) -> None:
         super().__init__(server, repairs=False, rolling=rolling)
-        program.serve(server, there)
+        self.theirs = theirs
+        program.serve(server, *theirs)
 
     def main(self) -> None:
         """Run the command to its end."""
@@ -33,11 +37,18 @@ class WholeMove(WholeRun):
         source = ConnectionOptions(
             host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
         )
+        targets = [
+            replace(source, host=program.there(number)) for number, _ in enumerate(self.theirs, 1)
+        ]
+        several = len(targets) > 1
         config = MoveConfig(
             connection=source,
-            target=ConnectionOptions(
-                host=program.THERE, user="u", password="p", ssl_mode="DISABLED", origin="00112233"
+            target=targets[0],
+            shards=tuple(
+                Shard(name=str(number), connection=one)
+                for number, one in enumerate(targets if several else ())
             ),
+            shard_by=f"`v` % {len(targets)}" if several else "",
             patterns=("s.t",),
             database="s",
             alter="ADD COLUMN n INT",

@@ -73,7 +73,7 @@ class Plan:
         statements: each session is prepared statement by statement.
         tasks: how many copy at a time, in turns; empty for two.
         rolling: the comparison has a snapshot for each piece, and no lock.
-        moves: the table goes to another server.
+        moves: the table goes to so many other servers; 0: it stays.
     """
 
     rows: int = 6
@@ -92,7 +92,7 @@ class Plan:
     unique: bool = False
     tasks: tuple[int, ...] = ()
     rolling: bool = False
-    moves: bool = False
+    moves: int = 0
 
     @property
     def faults(self) -> int:
@@ -132,7 +132,8 @@ def drawn(seed: int, *, moves: bool = False) -> Plan:
     if faultless and random.Random(f"damage of {seed}").random() < _DAMAGED:
         plan = replace(plan, troubles=(DAMAGE,))
     if moves or (plan.whole and random.Random(f"move of {seed}").random() < _MOVES):
-        plan = replace(plan, moves=True, whole=True, tasks=())
+        several = random.Random(f"targets of {seed}").choice((1, 2))
+        plan = replace(plan, moves=several, whole=True, tasks=())
         plan = replace(plan, troubles=(), readers=0, xa=0.0, unique=False)
     return plan
 
@@ -195,6 +196,18 @@ def visible(first: dict[Any, Row], server: Server) -> dict[Any, Row]:
             if change.after is not None:
                 expected[change.after[0]] = change.after
     return expected
+
+
+def wrong_rows(table: Table, expected: dict[Any, Row]) -> str:
+    """Return the rows of a table that are not as they must be; empty for none."""
+    width = len(table.columns)
+    wanted = {key: (*row[:3], *([None] * (width - 3))) for key, row in expected.items()}
+    wrong = {
+        key: (wanted.get(key), table.rows.get(key))
+        for key in wanted.keys() | table.rows.keys()
+        if wanted.get(key) != table.rows.get(key)
+    }
+    return f"rows differ, (expected, found) by key: {wrong}" if wrong else ""
 
 
 def waited(server: Server) -> str:
@@ -476,15 +489,7 @@ class World:
 
     def _wrong_rows(self, table: Table) -> str:
         """Compare the table with its first rows and all that was visible of it since."""
-        expected = self._truth()
-        width = len(table.columns)
-        wanted = {key: (*row[:3], *([None] * (width - 3))) for key, row in expected.items()}
-        wrong = {
-            key: (wanted.get(key), table.rows.get(key))
-            for key in wanted.keys() | table.rows.keys()
-            if wanted.get(key) != table.rows.get(key)
-        }
-        return f"rows differ, (expected, found) by key: {wrong}" if wrong else ""
+        return wrong_rows(table, self._truth())
 
     def _truth(self) -> dict[Any, Row]:
         """Return the rows that all visible changes of the table make of its first ones."""
@@ -523,29 +528,38 @@ _MOVED: Final = "the tables are moved already"
 
 
 class MoveWorld(World):
-    """Two servers: the table goes from one to the other, and its clients follow it."""
+    """Several servers: the table goes from one to the others, and its clients follow it.
 
-    there: Server
+    With several targets a row goes to that of its ``v``, and may change it.
+    """
+
+    theirs: list[Server]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.there = Server(self.scheduler, uuid="2" + UUID[1:])
-        self.there.stall = self._stall
-        self.there.latency = self._latency
-        self.there.session_by_statements = self.plan.statements
+        self.theirs = []
+        for number in range(self.plan.moves):
+            there = Server(self.scheduler, uuid=f"{2 + number}{UUID[1:]}")
+            there.stall, there.latency = self._stall, self._latency
+            there.session_by_statements = self.plan.statements
+            self.theirs.append(there)
 
     @property
     def servers(self) -> list[Server]:
-        """The source and the target."""
-        return [self.server, self.there]
+        """The source and the targets."""
+        return [self.server, *self.theirs]
+
+    @property
+    def _moved(self) -> bool:
+        return T not in self.server.tables
 
     @property
     def _home(self) -> Server:
         """Where clients find the table: on the source, for as long as it is there."""
-        return self.server if T in self.server.tables else self.there
+        return self.theirs[0] if self._moved else self.server
 
     def _command(self) -> WholeMove:
-        return WholeMove(self.server, self.there, rolling=self.plan.rolling)
+        return WholeMove(self.server, self.theirs, rolling=self.plan.rolling)
 
     def _connected(self, name: str) -> Session:
         while not self._home.up:
@@ -560,23 +574,28 @@ class MoveWorld(World):
         return super()._followed(session)
 
     def _judge(self) -> Outcome:
-        """Compare the table where it is now with what became visible of it on both servers."""
-        moved, run = T not in self.server.tables, self.last
+        """Compare the table where it is now with what became visible of it on all servers."""
+        moved, run = self._moved, self.last
         outcome = Outcome(swapped=moved, error=run.error)
-        table = self._home.tables.get(T)
-        if table is None:
-            outcome.wrong = f"the table is gone: {[sorted(one.tables) for one in self.servers]}"
-            return outcome
+        homes = self.theirs if moved else [self.server]
+        tables = [one.tables.get(T) for one in homes]
         outcome.wrong = (
-            self._wrong_rows(table)
+            next(filter(None, map(self._wrong_in, range(len(tables)), tables)), "")
             or self._waited(run)
             or self._wrong_word(run, swapped=moved)
             or self._left_behind(run)
         )
         return outcome
 
-    def _truth(self) -> dict[Any, Row]:
-        return visible(visible(self._first, self.server), self.there)
+    def _wrong_in(self, number: int, table: Table | None) -> str:
+        if table is None:
+            return f"the table is gone: {[sorted(one.tables) for one in self.servers]}"
+        truth = visible(self._first, self.server)
+        if self._moved and len(self.theirs) > 1:
+            truth = {key: row for key, row in truth.items() if row[1] % len(self.theirs) == number}
+        if self._moved:
+            truth = visible(truth, self.theirs[number])
+        return wrong_rows(table, truth)
 
     def _waited(self, run: program.Run | WholeRun) -> str:
         return next(filter(None, (waited(one) for one in self.servers)), "")
@@ -590,10 +609,11 @@ class MoveWorld(World):
             return f"sessions of clients were killed: {self.strangers}"
         # Killed behind its end it leaves its requests to spirit-py cleanup.
         kept = {"_t_moved", "_t_chkpnt", *(["_t_ctl"] if _MOVED in run.error else [])}
-        for server, expected in ((self.server, {("s", name) for name in kept}), (self.there, {T})):
+        expected = [{("s", name) for name in kept}, *({T} for _ in self.theirs)]
+        ended = not run.error or _MOVED in run.error
+        for server, tables in zip(self.servers, expected, strict=True):
             if found := left_on(server):
                 return found
-            ended = not run.error or _MOVED in run.error
-            if ended and not set(server.tables) <= expected:
+            if ended and not set(server.tables) <= tables:
                 return f"tables are left: {sorted(server.tables)}"
         return ""
