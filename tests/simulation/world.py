@@ -598,6 +598,9 @@ class MoveWorld(World):
         return wrong_rows(table, truth)
 
     def _waited(self, run: program.Run | WholeRun) -> str:
+        # Whether a source that has crashed has made its RENAME is waited for under the other lock.
+        if self.plan.crashes:
+            return ""
         return next(filter(None, (waited(one) for one in self.servers)), "")
 
     def _wrong_word(self, run: program.Run | WholeRun, *, swapped: bool) -> str:
