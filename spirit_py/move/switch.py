@@ -24,6 +24,7 @@ import contextlib
 import math
 import secrets
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.swap.same_tables import Direction
+    from spirit_py.migration.swap.same_tables import Direction, SameTables
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name, Swap
 
@@ -85,6 +86,11 @@ class _Target:
     pairs: Sequence[Pair]
     swaps: Sequence[Swap]
     guard: SnapshotGuard
+
+    @property
+    def tables(self) -> list[SameTables]:
+        """The tables of its pairs, as noted."""
+        return [pair.tables for pair in self.pairs]
 
     @property
     def arrive(self) -> str:
@@ -266,7 +272,7 @@ class Switch:
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
                 put_back(there, target.swaps, self._direction)
-                require_same(watcher, (pair.tables for pair in target.pairs), there)
+                require_same(watcher, target.tables, [(there, target.tables)])
                 target.guard.prepare(there, target.run.config.there)
                 for pair in target.pairs:
                     self._align(pair, watcher, there)
@@ -314,8 +320,7 @@ class Switch:
             with self._step("checks"):
                 self._check(sides)
             with self._step("guard"):
-                for target, side in sides.theirs:
-                    target.guard.apply(side.session)
+                self._guard(sides)
             for side in sides.all:
                 side.lock.verify()
         except SpiritError as error:
@@ -336,11 +341,24 @@ class Switch:
                 for pair in target.pairs:
                     self._feed.flush_under_table_lock(side.session, pair.mapping)
 
+    def _guard(self, sides: _Sides) -> None:
+        """Apply the guards, at the same time: two statements of DDL for each table."""
+        first, *others = [partial(t.guard.apply, side.session) for t, side in sides.theirs]
+        if not others:
+            first()
+            return
+        with ThreadPoolExecutor(len(others), thread_name_prefix="spirit-py-guard") as pool:
+            applied = [pool.submit(one) for one in others]
+            first()
+            for one in applied:
+                one.result()
+
     def _check(self, sides: _Sides) -> None:
         here = sides.here.session
-        for target, side in sides.theirs:
+        for _, side in sides.theirs:
             self._further_check(side.session)
-            require_same(here, (pair.tables for pair in target.pairs), side.session)
+        theirs = [(side.session, target.tables) for target, side in sides.theirs]
+        require_same(here, (pair.tables for pair in self._pairs), theirs)
         for pair in self._pairs:
             pair.require_proven()
         require_settled((pair.doubts for pair in self._pairs), here)

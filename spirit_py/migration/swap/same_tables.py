@@ -244,22 +244,25 @@ def different_now(session: SqlSession, noted: dict[Name, Identity]) -> set[Name]
 
 
 def require_same(
-    session: SqlSession, tables: Iterable[SameTables], there: SqlSession | None = None
+    session: SqlSession,
+    tables: Iterable[SameTables],
+    theirs: Iterable[tuple[SqlSession, Sequence[SameTables]]] = (),
 ) -> None:
     """Raise NotProven for other tables than the noted ones; also under their lock.
 
-    ``there`` is a session of the server of targets that are apart.
+    ``theirs`` are sessions of the servers of targets that are apart, each with its tables.
     """
-    pairs = list(tables)
+    # A source that goes to several targets is looked at once.
+    pairs = {pair.source: pair for pair in tables}.values()
     here: dict[Name, Identity] = {}
-    apart: dict[Name, Identity] = {}
     for pair in pairs:
-        for name, one in pair.noted.items():
-            (apart if pair.mapping.apart and name == pair.target else here)[name] = one
-    changed = different_now(session, here) | different_now(there or session, apart)
-    if there is not None:
+        apart = pair.mapping.apart
+        here |= {n: one for n, one in pair.noted.items() if not (apart and n == pair.target)}
+    changed = different_now(session, here)
+    for there, own in theirs:
+        changed |= different_now(there, {pair.target: pair.noted[pair.target] for pair in own})
         seen = look_at(there)
-        changed |= {pair.target for pair in pairs if pair.has_lost(seen)}
+        changed |= {pair.target for pair in own if pair.has_lost(seen)}
     changed = changed.union(*(pair.altered(session) for pair in pairs))
     changed |= {pair.source for pair in pairs if not pair.has_its_shape(session)}
     if changed:
