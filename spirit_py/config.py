@@ -297,6 +297,8 @@ class MigrationConfig(RunConfig):
         return limit in self.named and bool(getattr(self, limit))
 
 
+MOST_SHARDS = 256
+"""Targets that one move may have."""
 SHARD_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 """What one of several targets may be called."""
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
-from spirit_py.config import SHARD_NAME, SessionModes, SwapChoices
+from spirit_py.config import MOST_SHARDS, SHARD_NAME, SessionModes, SwapChoices
 from spirit_py.contracts import Origin
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
@@ -28,9 +28,8 @@ MOST_TABLES: Final = 1000
 """Tables that one record may name: ``status`` looks at each, and whoever may create a table can
 forge a record (R26). So many are never swapped together."""
 
-MOST_SHARDS: Final = 256
-"""Targets that one move may have."""
-
+MOVE: Final = "MOVE TO"
+"""What the statement in a move's record begins with; what tells its targets apart follows."""
 _NAME: Final = r"`(?:[^`]|``)+`"
 # A line of its own; the name of another column or table cannot begin one.
 _FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*?(?=,?\n)")
@@ -124,6 +123,11 @@ class CheckpointRecord:
             raise ValueError(f"it names {len(self.shards)} tables of shards")
         if self.phase not in set(Phase):
             raise ValueError(f"there is no phase {self.phase!r}")
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is of a move: its new tables are on other servers."""
+        return self.statement.startswith(MOVE)
 
     @property
     def home(self) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -184,6 +185,10 @@ class AskedOption(SectionedOption):
         return super().prompt_for_value(ctx)
 
 
+def _has_password(addresses: Iterable[str]) -> bool:
+    return any(_WITH_PASSWORD.search(text) for text in addresses)
+
+
 def _has_secret(settings: Iterable[str]) -> bool:
     return any(is_secret_of_spark(text.partition("=")[0]) for text in settings)
 
@@ -200,6 +205,8 @@ _TYPES: Final[dict[Form, click.ParamType[Any]]] = {
     Form.FILE_READ: click.Path(exists=True, dir_okay=False, path_type=Path),
     Form.FILE_WRITTEN: click.Path(dir_okay=False, path_type=Path),
 }
+#: A URL with one.
+_WITH_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]+@")
 _ASKED: Final = {
     "cls": AskedOption,
     "default": None,
@@ -275,6 +282,8 @@ def _reading(one: Option) -> dict[str, Any]:
         return {"type": values.DSN, "callback": _warn_where(lambda given: given.get("password"))}
     if one.form is Form.SPARK_SETTING:
         return {"callback": _warn_where(_has_secret)}
+    if one.name == "target":
+        return {"callback": _warn_where(_has_password)}
     return {"type": _type_of(one)}
 
 

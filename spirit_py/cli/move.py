@@ -9,7 +9,7 @@ from spirit_py.cli.changes import settings
 from spirit_py.cli.checksum import target_connection
 from spirit_py.cli.display import reporters_of, tell_summary
 from spirit_py.cli.groups import command
-from spirit_py.config import SHARD_NAME, MigrationConfig, MoveConfig, Shard
+from spirit_py.config import MOST_SHARDS, SHARD_NAME, MigrationConfig, MoveConfig, Shard
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import MoveCommand
 
@@ -94,24 +94,31 @@ def _shards(options: dict[str, Any], source: ConnectionOptions) -> tuple[Shard, 
         name, separator, address = text.partition("=")
         if not (separator and address and SHARD_NAME.fullmatch(name)):
             raise UsageFault(
-                f"--target {text!r} is not NAME=HOST[:PORT]",
+                f"--target {f'{name}=...'!r} is not NAME=HOST[:PORT]",
                 hint="write for instance --target eu=db2:3306",
             )
         # The server may find names equal that differ in their letters only.
         if name.lower() in {one.name.lower() for one in found}:
             raise UsageFault(f"two targets are named {name}", hint="give each its own name")
-        connection = target_connection({**options, **_reached(address)}, source)
+        connection = target_connection({**options, **_reached(name, address)}, source)
         if connection is None:
             raise UsageFault(
-                f"--target {text!r} is the source", hint="name another server for each shard"
+                f"the target {name} is the source", hint="name another server for each shard"
             )
         found.append(Shard(name=name, connection=connection))
+    if len(found) > MOST_SHARDS:
+        raise UsageFault(f"{len(found)} targets are named", hint=f"name {MOST_SHARDS} at most")
     return tuple(sorted(found, key=lambda one: one.name))
 
 
-def _reached(address: str) -> dict[str, Any]:
-    """Return the options of the target that an address stands for: a host, or a URL."""
+def _reached(name: str, address: str) -> dict[str, Any]:
+    """Return the options of the target that an address stands for; errors never show it (R20)."""
     if "://" not in address:
+        if "@" in address or "/" in address:
+            raise UsageFault(
+                f"the address of the target {name} is neither HOST[:PORT] nor a URL",
+                hint="write for instance db2:3306, or mysql://user@db2:3306",
+            )
         return {"target_host": address}
     from spirit_py.mysql.option_files import read_dsn
 

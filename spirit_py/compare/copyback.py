@@ -167,9 +167,10 @@ def read_rows(
 ) -> list[tuple[str, RenderedRow]]:
     """Read rows of the source, each with its key, as literals of exactly the stored values.
 
-    ``what`` follows FROM, ``hint`` SELECT. MigrationFailure for a document that no SQL gives.
+    With the columns by which kept rows are judged. ``what`` follows FROM, ``hint`` SELECT.
+    MigrationFailure for a document that no SQL gives.
     """
-    columns = [pair.old for pair in mapping.pairs]
+    columns = mapping.imaged
     documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
     types = [node_types(quote_identifier(columns[place].name)) for place in documents]
     key = mapping.key_columns

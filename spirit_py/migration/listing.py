@@ -54,6 +54,7 @@ _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "resume", Afresh: "start afresh", GiveUp: "give up", Refuse: "refuse",
 }  # fmt: skip
+_IF_THERE: Final = "with the same spirit-py move command, if the target has what it had"
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
@@ -219,6 +220,8 @@ class _Listing:
                 raise
             found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
+        if isinstance(decision, Afresh) and record is not None and record.moves and record.position:
+            decision = Resume(record=record, reason=_IF_THERE)
         again, reason = _OUTCOMES[type(decision)], decision.reason
         if found.kept_no_more:
             reason = reason or "the earlier change is done, and its old table is gone"
@@ -268,7 +271,7 @@ class _Listing:
             paused=_paused(session, CheckpointTable(*home)) if worker is None else "",
             modes=record.modes.options,
             indexes=() if swapped else tuple(_indexes(session, record, live.run if live else "")),
-            command=self._command(record) if stopped else "",
+            command=self._command(record) if stopped and not record.moves else "",
             resumable_for=self._resumable_for(found, seen) if stopped and not swapped else None,
             **{name: getattr(record, name) for name in _OF_RECORD},
         )

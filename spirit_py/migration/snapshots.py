@@ -226,7 +226,8 @@ class Snapshots:
         before = self._state.copied_before
         copied = [copier.statistics() for _, copier in self._figures.copiers]
         rows = sum(one.rows for one in copied) + sum(done for done, _ in before.values())
-        total = self._over_all(lambda of: (of in seen, seen[of].rows_total if of in seen else None))
+        totals = {name: self._copied_in_all(name) for name in seen}
+        total = self._over_all(lambda of: (of in seen, totals.get(of)))
         every = all(name in seen or name in before for name in self._state.estimates)
         # A table that goes to several targets is copied for each.
         begun = len(copied) + len(before) >= len(self._figures.pairs)
@@ -237,6 +238,17 @@ class Snapshots:
             "chunk_rows": current.chunk_rows,
             "chunk_seconds": current.chunk_seconds_p90,
         }
+
+    def _copied_in_all(self, name: Name) -> int | None:
+        """Return how many rows of a table are copied to all of its targets together."""
+        own = [copier.statistics() for of, copier in self._figures.copiers if _name(of) == name]
+        targets = sum(pair.source_name == name for pair in self._figures.pairs)
+        if targets <= 1:
+            return own[-1].rows_total
+        rows = sum(one.rows for one in own)
+        if len(own) == targets and all(one.ended for one in own):
+            return rows
+        return max(rows, self._state.estimates.get(name) or 0) or None
 
     def _rows(
         self,
@@ -312,8 +324,10 @@ class Snapshots:
     def _compared_rows(self, table: TableSchema, checker: Checker) -> tuple[int, int | None, bool]:
         """Return the rows compared, those there are, and whether all of them are compared."""
         figures = self._figures
+        shown = {_name(of) for of, _ in figures.checkers}
         current = checker.progress.total(self._copied(_name(table)))
-        again = len({_name(of) for of, _ in figures.checkers}) < len(figures.checkers)
+        compared = {(_name(of), one.what.target) for of, one in figures.checkers}
+        again = len(compared) < len(figures.checkers) or len(compared) > len(shown)
         if again or self._state.phase is not Phase.CHECKSUM:
             return checker.progress.rows, current, checker.progress.ended
         seen = {_name(of): one.progress for of, one in figures.checkers}

@@ -10,15 +10,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.record import ReverseRecord
+from spirit_py.checkpoint.record import ReverseRecord, digest_of
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.migration.reverse.feed import open_reverse_feed, plan_reverse, require_definitions
-from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.migration.reverse.keeper import Keeper, write_first
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.move.carrier import ApartApplier
 from spirit_py.move.command import SwitchFailed, run_switch_command
 from spirit_py.move.switch import Switch
+from spirit_py.mysql.tables.definition import shape_of
 
 if TYPE_CHECKING:
     import contextlib
@@ -48,11 +50,24 @@ def plan_back(
     tables = []
     for context, mapping in zip(contexts, mappings, strict=True):
         planned = plan_reverse(mapping, context.statement, context.facts.time_zone)
-        tables.append(replace(planned, old=planned.names.moved))
+        was = digest_of(shape_of(context.source), context.table)
+        tables.append(replace(planned, old=planned.names.moved, old_shape=was))
     record = ReverseRecord(tables=tuple(tables), modes=config.modes)
     for line in record.losses:
         run.warn(line)
     return record
+
+
+def note_way_back(run: MoveRun, planned: ReverseRecord, place: str) -> None:
+    """Note the place in the target's binlog from which the source's tables follow; empty: none.
+
+    While the tables are locked, and before the application is sent to the target.
+    """
+    with run.session("keep") as session:
+        if place:
+            write_first(session, planned, position=place, seconds=run.config.keep_old_current)
+        else:
+            CheckpointTable(*planned.home).forget(session, ReverseRecord)
 
 
 class KeeperApart(Keeper):

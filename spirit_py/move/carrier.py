@@ -96,7 +96,7 @@ def rows_in(session: SqlSession, mapping: TableMapping, chunk: Chunk) -> list[Re
         literals = _literals(parts, documents)
         if literals is None:
             # Of this row a text is too long, or a document has no SQL: the error names it.
-            return [row for _, row in read_rows(session, mapping, what, hint)]
+            return [row for _, row in read_rows(session, replace(mapping, keep=None), what, hint)]
         found.append(RenderedRow(sql=f"({', '.join(literals)})", staged=bool(staged)))
     return found
 
@@ -158,6 +158,8 @@ class RowCarrier(ChunkWriter):
         super().__init__(spec, session)
         self._reader = reader
         self._packet = int(session.value("SELECT @@SESSION.max_allowed_packet"))
+        #: What is read here is kept: it is not judged again.
+        self._judged = replace(spec.mapping, keep=None)
 
     def close(self) -> None:
         """Close both sessions."""
@@ -175,7 +177,7 @@ class RowCarrier(ChunkWriter):
             raise self._lost_value(order.chunk, part, error.code, text) from error
         if rows:
             try:
-                self._carry(mapping, rows)
+                self._carry(self._judged, rows)
             except (ServerFault, ValueLost) as error:
                 if isinstance(error, ValueLost) or error.code in VALUE_ERRORS:
                     raise self._named(order, part, rows, error) from error
@@ -227,7 +229,7 @@ class RowCarrier(ChunkWriter):
         code, text = getattr(error, "code", 0), getattr(error, "text", error.message)
         for number, row in enumerate(rows, 1):
             try:
-                self._carry(self._spec.mapping, [row])
+                self._carry(self._judged, [row])
             except (ServerFault, ValueLost):
                 text = _ROW.sub(f"at row {number}", text)
                 break

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer, ReverseRecord
 
 Decision: TypeAlias = Afresh | Resume | Refuse
-STATEMENT: str = "MOVE TO"
-"""What the statement in a move's record begins with; the target server's uuid follows."""
 
 
 class Standing(enum.Enum):
@@ -120,7 +118,7 @@ def decide(
         return Refuse(
             reason=f"the checkpoint of an earlier run cannot be read: {found.unreadable}",
             hint="use the version of spirit-py that wrote it, or drop what is left with spirit-py"
-            " cleanup, on both servers",
+            " cleanup, on all servers",
         )
     if record is None:
         return Afresh()
@@ -160,7 +158,7 @@ def decide(
         return Refuse(
             reason=f"the tables are neither those before the switch nor those after it: {listed}",
             hint="see who renamed or dropped tables on either server, and where the rows are; then"
-            " drop what is left with spirit-py cleanup, on both servers",
+            " drop what is left with spirit-py cleanup, on all servers",
         )
     return _before_the_switch(found, record, max_age, start_afresh=start_afresh)
 
@@ -169,7 +167,7 @@ def _of_another_command(found: MoveFound, record: CheckpointRecord | Pointer) ->
     if any(table.has_gone for table in found.tables):
         return Refuse(
             reason="another command has moved or changed the table, and is not cleaned up",
-            hint="run that command again, which ends it; or spirit-py cleanup, on both servers",
+            hint="run that command again, which ends it; or spirit-py cleanup, on all servers",
         )
     if not isinstance(record, CheckpointRecord):
         return Afresh(
@@ -188,7 +186,7 @@ def _elsewhere(side: str, noted: str, seen: str) -> Refuse:
     return Refuse(
         reason=f"the move was begun with another {side} server ({noted}), and {seen} answers now",
         hint=f"give the address of the {side} with which it was begun; where that is gone for good,"
-        " drop what is left with spirit-py cleanup, on both servers, and start again",
+        " drop what is left with spirit-py cleanup, on all servers, and start again",
     )
 
 

@@ -37,7 +37,7 @@ from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
-from spirit_py.move.back import KeeperApart, plan_back
+from spirit_py.move.back import KeeperApart, note_way_back, plan_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
 from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
 from spirit_py.move.opening import open_move, statement_of_move, told_targets
@@ -91,8 +91,13 @@ class Across(OneServer):
 
     direction = MOVED
 
-    def __init__(self, mappings: Mapping[str, Sequence[TableMapping]] | None = None) -> None:
+    def __init__(
+        self,
+        mappings: Mapping[str, Sequence[TableMapping]] | None = None,
+        reverse: ReverseRecord | None = None,
+    ) -> None:
         self._mappings = mappings or {}
+        self._reverse = reverse
         self._ways: list[MoveRun] = []
 
     def facing(self, run: Run, mapping: TableMapping) -> Run:
@@ -124,7 +129,8 @@ class Across(OneServer):
     ) -> Callable[[], CutoverResult]:
         """Return what switches over to the target."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        switch = _switch(run, pairs, altered, gate, checkpoints)
+        way_back = partial(note_way_back, run, self._reverse) if self._reverse else None
+        switch = _switch(run, pairs, altered, gate, checkpoints, way_back=way_back)
         run.swap_with(switch)
         return partial(_made, run, switch)
 
@@ -148,6 +154,8 @@ def _switch(
     altered: Mapping[Name, AlterStatement],
     gate: SwapGate,
     checkpoints: Checkpoints,
+    *,
+    way_back: Callable[[str], object] | None,
 ) -> Switch:
     """Return the switch of a move to the target; nothing is done yet."""
 
@@ -163,6 +171,7 @@ def _switch(
         check=require_whole,
         behind=checkpoints.go_on_behind,
         counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
+        way_back=way_back,
     )
 
 
@@ -226,7 +235,7 @@ def _begin(
     traffic = traffic_now(session)
     sources = {(context.schema, context.table): context.source for context in contexts}
     targets = told_targets(run.config, theirs)
-    statement = statement_of_move(targets, contexts)
+    statement = statement_of_move(targets, run.config, contexts)
     record = first_record(session, statement, sources, contexts[0].facts.uuid, run.config)
     record = with_shards(record, [way.config.shard for way in run.ways()])
     run.stack.push(_leaving(run, list(sources), taken_over=False))
@@ -295,7 +304,7 @@ def _new_tables(
     )
     reverse = plan_back(run, contexts, made)
     record = replace(record, judged=judged_by(contexts, made))
-    return NewTables(contexts, made, record, plans, traffic, reverse, Across(mappings))
+    return NewTables(contexts, made, record, plans, traffic, reverse, Across(mappings, reverse))
 
 
 def _require_aligned(mappings: Iterable[TableMapping]) -> None:

@@ -13,7 +13,13 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
-from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, ReverseRecord, home_of
+from spirit_py.checkpoint.record import (
+    MOVE,
+    CheckpointRecord,
+    MoveNote,
+    ReverseRecord,
+    home_of,
+)
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
@@ -22,7 +28,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.events.run import AlgorithmChosen, ResumeDecided
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run
-from spirit_py.move.decision import STATEMENT, MoveFound, TableSeen, decide
+from spirit_py.move.decision import MoveFound, TableSeen, decide
 from spirit_py.move.shards import facing, told
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.endpoint import require_one_server
@@ -95,7 +101,7 @@ def _begun(session: SqlSession) -> Iterator[Name]:
     def tables(name: Name) -> tuple[Name, ...]:
         stem = name[1].removeprefix("_").removesuffix("_chkpnt")
         record = find_record(session, (name[0], stem)).record
-        of_a_move = record is not None and record.statement.startswith(STATEMENT)
+        of_a_move = record is not None and record.moves
         return members(session, record) if record is not None and of_a_move else ()
 
     marks = checkpoint_tables(session)
@@ -143,7 +149,7 @@ def open_move(
     for there in theirs:
         end_earlier_run(run, there, tables, runs_seen(session, tables))
     found = look(session, theirs, run, tables)
-    statement = statement_of_move(found.target_uuid, contexts)
+    statement = statement_of_move(found.target_uuid, config, contexts)
     decision = decide(
         found,
         statement=statement,
@@ -167,6 +173,7 @@ def open_move(
         for way, there, one in zip(run.ways(), theirs, facts, strict=True):
             found_wrong += _of_target(facing(contexts, way.config), there, one)
         refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
+        found_wrong += _between_targets(config, theirs, facts)
         # What they are parted by is read as the rows of the first are.
         first = facing(contexts, run.ways()[0].config)
         run.warn_of(check_before_create(first, lambda: refused))
@@ -178,16 +185,19 @@ def open_move(
     return contexts, decision
 
 
-def statement_of_move(targets: str, contexts: Sequence[PreflightContext]) -> str:
-    """Return what a record must have to be resumed: the targets, and the statements."""
-    return f"{STATEMENT} {targets}; {statement_of(contexts)}"
+def statement_of_move(
+    targets: str, config: MoveConfig, contexts: Sequence[PreflightContext]
+) -> str:
+    """Return what a record must have to be resumed: targets, expression, and statements."""
+    by = f" BY {config.shard_by}" if config.shard_by else ""
+    return f"{MOVE} {targets}{by}; {statement_of(contexts)}"
 
 
 def told_targets(config: MoveConfig, theirs: Sequence[SqlSession]) -> str:
     """Return which servers the targets are, by their uuids; see :func:`spirit_py.move.shards`."""
     uuids = (str(one.query("SELECT @@GLOBAL.server_uuid")[0][0]) for one in theirs)
     names = [one.name for one in config.shards] or [""]
-    return told(config.shard_by, list(zip(names, uuids, strict=True)))
+    return told(list(zip(names, uuids, strict=True)))
 
 
 def _tell(run: MoveRun, decision: Decision) -> None:
@@ -354,6 +364,21 @@ def _of_targets(config: MoveConfig, facts: Sequence[ServerFacts]) -> Iterator[Fi
                 f"the targets {other} and {shard.name} are one server",
                 "name another server for each: the tables have the same names on all of them",
             )
+
+
+def _between_targets(
+    config: MoveConfig, theirs: Sequence[SqlSession], facts: Sequence[ServerFacts]
+) -> Iterator[Finding]:
+    """Yield which targets replicate from others: a table of one name would reach them twice."""
+    names = {one.uuid: shard.name for shard, one in zip(config.shards, facts, strict=False)}
+    for shard, there in zip(config.shards, theirs, strict=False):
+        for channel in channels(there):
+            if channel.source_uuid in names:
+                yield refuse(
+                    f"the target {shard.name} is a replica of the target"
+                    f" {names[channel.source_uuid]}: its tables would reach it by replication",
+                    "name servers that do not replicate from each other",
+                )
 
 
 def _of_target(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py import errors
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
@@ -20,7 +20,8 @@ from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, create_apart
 from spirit_py.preflight.preflight import check_after_create, mapping_of
-from spirit_py.sql import quote_table
+from spirit_py.sql import quote_table, string_literal
+from spirit_py.table.conversions import is_timestamp
 from spirit_py.table.names import AuxiliaryNames, moving
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name, Swap
+
+
+_NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
+_NOONS: Final = [
+    f"{year}-{month:02d}-15 12:00:00" for year in range(1971, 2038) for month in range(1, 13)
+]
 
 
 class MoveRun(Run):
@@ -76,6 +83,7 @@ def create_there(run: MoveRun, there: Session, context: PreflightContext) -> Tab
             raise
     mapping, findings = check_after_create(replace(context, tell=run.tell), target)
     run.warn_of(findings)
+    require_same_zone(context.session, there, mapping)
     return replace(mapping, apart=True)
 
 
@@ -92,7 +100,33 @@ def take_over(there: Session, context: PreflightContext) -> TableMapping:
             " target",
             hint="start the move again: it starts from the beginning",
         )
-    return replace(mapping_of(context, target), apart=True)
+    mapping = mapping_of(context, target)
+    require_same_zone(context.session, there, mapping)
+    return replace(mapping, apart=True)
+
+
+def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapping) -> None:
+    """Refuse a target on which another local time is computed, where rows depend on it.
+
+    A zone is a name (``SYSTEM`` above all) that each server reads in its own tables: both are asked
+    for the time at noon in the middle of each month.
+    """
+    keep = mapping.keep
+    judged = keep.time_zone if keep and any(map(is_timestamp, keep.columns)) else ""
+    for zone in filter(None, {mapping.time_zone, judged}):
+        query = (
+            f"SELECT {', '.join(_NOON.format(moment, string_literal(zone)) for moment in _NOONS)}"
+        )
+        here = session.query(query)[0]
+        if None in here or here != there.query(query)[0]:
+            raise errors.Refusal(
+                f"the time zone {zone!r} is another one on the target, and local times are computed"
+                f" from TIMESTAMP values of {mapping.source.full_name}",
+                hint="load the same zone tables on both servers (mysql_tzinfo_to_sql), or set"
+                " time_zone on the source to an offset such as '+00:00', if the application bears"
+                " it",
+                error_code=ErrorCode.SERVER_SETTINGS,
+            )
 
 
 def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -> None:

@@ -34,11 +34,9 @@ def condition(expression: str, name: str, names: Iterable[str]) -> str:
     return f"CASE ({expression}) {cases} ELSE UUID_TO_BIN({nobody}) IS NULL END"
 
 
-def told(expression: str, uuids: Sequence[tuple[str, str]]) -> str:
-    """Return the servers, by their names, as the record has them; only one has no name."""
-    if not expression:
-        return uuids[0][1]
-    return f"{', '.join(f'{name}={uuid}' for name, uuid in uuids)} BY {expression}"
+def told(uuids: Sequence[tuple[str, str]]) -> str:
+    """Return the servers by their names, as the record has them; a single one has none."""
+    return ", ".join(f"{name}={uuid}" if name else uuid for name, uuid in uuids)
 
 
 def facing(

@@ -140,6 +140,8 @@ class Switch:
     It may be called again after :class:`HeldBack`. ``check`` is called with the session that locks
     the incoming tables, and must be fast; ``behind`` with the place after a switch that was taken
     back, where a feed goes on. ``counters`` are AUTO_INCREMENT values that statements give.
+    ``way_back`` notes the place from which the tables out of place follow, before the operator's
+    command; empty: there is none any more.
     """
 
     def __init__(
@@ -152,10 +154,12 @@ class Switch:
         check: Callable[[SqlSession], object],
         behind: Callable[[str], object],
         counters: Mapping[Name, str] | None = None,
+        way_back: Callable[[str], object] | None = None,
     ) -> None:
         self._run, self._pairs, self._gate = run, pairs, gate
         self._direction, self._further_check, self._behind = direction, check, behind
         self._counters = counters or {}
+        self._way_back = way_back
         self._feed = pairs[0].feed
         self._swaps = list(dict.fromkeys(swaps_of(pairs, direction)))
         self.tables = [swap.name for swap in self._swaps]
@@ -232,7 +236,8 @@ class Switch:
             raise HeldBack.by(what)
         stack.enter_context(quick_turns())
         for _, side in sides.theirs:
-            side.lock.acquire()
+            with sides.kept_alive(_TARGET_WAIT + 1, but=side):
+                side.lock.acquire()
         longest = wait + _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
         with watch:
             with sides.kept_alive(wait + 1, but=sides.here):
@@ -241,7 +246,7 @@ class Switch:
             try:
                 self._prove(sides, watch)
                 with sides.kept_alive(longest):
-                    self._rename(sides, watcher)
+                    self._rename(sides, watcher, watch)
             finally:
                 self._release(sides)
                 self._held = (time.monotonic() - began) * 1000
@@ -332,8 +337,6 @@ class Switch:
                 raise TryFailed(f"a locking session was lost: {error.message}") from error
             raise
         self._run.stop.check()
-        if not watch.finish():
-            raise TryFailed(f"the table lock was released: {watch.verdict}")
 
     def _flush(self, sides: _Sides) -> None:
         for target, side in sides.theirs:
@@ -372,10 +375,11 @@ class Switch:
     def _away(self) -> str:
         return _renaming((s.schema, s.table, s.old) for s in self._swaps)
 
-    def _rename(self, sides: _Sides, watcher: Session) -> None:
+    def _rename(self, sides: _Sides, watcher: Session, watch: LockWatch) -> None:
         """Rename on the targets, then on the source, then run the operator's command.
 
-        After a stop request nothing is sent but if :attr:`renaming` was set before it.
+        After a stop request nothing is sent but if :attr:`renaming` was set before it. The watch
+        ends the source's lock where a target does not answer in time (R23).
         """
         self.renaming, arrived = True, False
         try:
@@ -387,12 +391,18 @@ class Switch:
                 for target, side in sides.theirs:
                     side.session.execute(target.arrive)
                     points.reach("switch.arrived")
+                if not watch.finish():
+                    raise TryFailed(f"the table lock was released: {watch.verdict}")
                 self._feed.expect_own_ddl(sides.here.session.id, self._away)
                 self._send_away(sides.here)
         except OutcomeUnknown:
             self._feed.stop()
             raise
         except (SpiritError, TryFailed):
+            # The source's tables have kept their names, and nobody was sent anywhere: its clients
+            # need not wait for a target that does not answer.
+            with contextlib.suppress(ServerFault):
+                sides.here.lock.release()
             if arrived:
                 self._take_names_back(sides)
             self._feed.forget_own_ddl()
@@ -400,11 +410,13 @@ class Switch:
             raise
         points.reach("switch.renamed")
         self._feed.stop()
-        with self._step("command"):
-            self._switch_over(sides, watcher)
-        if self._run.config.keep_old_current and self._direction is MOVED:
+        if self._way_back is not None:
+            # Whoever is killed in the operator's command leaves the way back.
             with contextlib.suppress(SpiritError), self._step("position"):
                 self._after = self._place_there(sides.theirs[0][1].session)
+                self._way_back(self._after)
+        with self._step("command"):
+            self._switch_over(sides, watcher)
         self.swapped = True
 
     def _place_there(self, there: Session) -> str:
@@ -495,6 +507,8 @@ class Switch:
         try:
             sides.here.session.execute(back)
             points.reach("switch.undone")
+            if self._way_back is not None:
+                self._way_back("")
             # A feed that goes on begins after both RENAMEs, which would end it.
             self._behind(self._feed.position_here(sides.here.session))
         except SpiritError as fault:

@@ -15,6 +15,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.tables.definition import show_create
 from spirit_py.sql import identifier_list, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, tokenize
@@ -121,10 +122,14 @@ def read_row_expression(
     read = RowExpression(expression=expression, columns=columns, time_zone=facts.time_zone)
     try:
         session.query(f"SELECT {read.condition()} FROM {source.quoted} LIMIT 1")
+        said = session.warnings() if session.warning_count else []
     except ServerFault as fault:
         if connection_lost(fault):
             raise
         raise given.refusal(f"a row cannot be judged by it: {fault.text}") from fault
+    # In a statement that writes rows it would be an error.
+    if wrong := next((text for _, code, text in said if code in VALUE_ERRORS), ""):
+        raise given.refusal(f"a row is not judged for certain: {wrong}")
     return read
 
 

@@ -247,6 +247,29 @@ def test_a_revert_brings_the_table_back(two):
     assert two.tables(two.there) == []
 
 
+def test_killed_in_the_operators_command_it_leaves_the_way_back(two, listener):
+    """The place is noted before the command: the next process follows, and a revert is possible."""
+    with Application(two) as clients:
+        clients.wait_for(20)
+        hold = listener.hold("switch.commanded")
+        keep = ("--keep-old-current", "10m")
+        words = ("--on-switch", two.switch_both_ways, *keep)
+        process = two.start(*words, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        process = two.start(*words)
+        until(lambda: two.follows(process), "reverse replication")
+        clients.wait_for(20)
+        done = two.revert()
+        assert done.returncode == 0, done.stderr
+        report, _ = two.end(process)
+        clients.wait_for(20)
+    assert report["outcome"] == "reverted", report
+    clients.assert_kept(two.here)
+
+
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_A_MOVE_BACK, kills.MORE_OF_A_MOVE_BACK), ids=str
 )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits import kills
+from tests.kits.command import environment
 from tests.kits.moving import ALTER, ROWS, ShardedApplication, Shards, await_held, fill, part
 from tests.kits.point_listener import PointListener
 
@@ -192,6 +197,97 @@ def test_several_tables_go_to_four_servers(db, request, tmp_path):
             assert rows == [(ROWS // 4,) * 3]
 
 
+def test_a_target_that_freezes_between_the_renames_holds_up_nobody(shards, targets, listener):
+    """The watch ends the source's lock (R23): its clients go on while the target says nothing."""
+    hold = listener.hold("switch.arrived")
+    process = shards.start("--on-switch", shards.switch, listener=listener)
+    await_held(process, hold)
+    os.kill(targets[1].pid, signal.SIGSTOP)
+    try:
+        hold.release()
+        client = shards.here.connect()
+        with client.cursor() as cursor:
+            # Far less than the command may take, for which the lock is held at most.
+            cursor.execute("SET SESSION lock_wait_timeout = 30")
+            cursor.execute("UPDATE t SET b = 'meanwhile' WHERE id = 2")
+    finally:
+        os.kill(targets[1].pid, signal.SIGCONT)
+    report, _ = shards.end(process)
+    assert report["outcome"] == "done", report
+    assert report["cutover_attempts"] >= 2
+    assert shards.theirs["eu"].query("SELECT b FROM t WHERE id = 2") == [("meanwhile",)]
+    assert_moved(shards)
+
+
+@pytest.mark.slow
+def test_the_column_that_parts_the_rows_may_go(shards, listener):
+    """It is judged by images of the source's rows, also by a repair."""
+    hold = listener.hold("drain.begun")
+    words = shards.words("--alter", "DROP COLUMN region, MODIFY a VARCHAR(30)")
+    shards.words = lambda *_, **__: [one for one in words if one != "--no-repair"]
+    process = shards.start(listener=listener)
+    await_held(process, hold)
+    shards.here.execute("UPDATE t SET region = IF(region = 'eu', 'us', 'eu') WHERE id <= 10")
+    shards.theirs["us"].execute("UPDATE _t_new SET b = 'wrong' WHERE id = 77")
+    hold.release()
+    report, _ = shards.end(process)
+    assert report["outcome"] == "done", report
+    assert report["differences_found"] == 1
+    eu, us = (db.query("SELECT COUNT(*), SUM(id <= 10) FROM t") for db in shards.theirs.values())
+    assert (eu, us) == ([(ROWS // 2, 5)], [(ROWS // 2, 5)])
+    assert shards.theirs["us"].query("SELECT b FROM t WHERE id = 77") == [("row 77",)]
+
+
+def test_another_time_zone_on_a_target_is_refused(shards):
+    """A TIMESTAMP would be judged by another local time there than on the source."""
+    shards.here.execute("ALTER TABLE t ADD COLUMN made TIMESTAMP NULL")
+    session = shards.here.connect()
+    with session.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.time_zone")
+        ((before,),) = cursor.fetchall()
+        # Only this server knows it.
+        cursor.execute(
+            "INSERT INTO mysql.time_zone VALUES (9001, 'N');"
+            "INSERT INTO mysql.time_zone_name VALUES ('Test/Zone', 9001);"
+            "INSERT INTO mysql.time_zone_transition_type VALUES (9001, 0, 7200, 0, 'TZ');"
+            "INSERT INTO mysql.time_zone_transition VALUES (9001, 0, 0)"
+        )
+    try:
+        session = shards.here.connect()
+        with session.cursor() as cursor:
+            cursor.execute("SET GLOBAL time_zone = 'Test/Zone'")
+        process = shards.start("--shard-by", "IF(HOUR(made) < 12, 'eu', 'us')")
+        _, said = process.communicate(timeout=60)
+    finally:
+        with session.cursor() as cursor:
+            cursor.execute(f"SET GLOBAL time_zone = '{before}'")
+            for table in ("_name", "_transition", "_transition_type", ""):
+                cursor.execute(f"DELETE FROM mysql.time_zone{table} WHERE Time_zone_id = 9001")
+    assert process.returncode == 2, said
+    assert "is another one on the target" in said
+    assert shards.tables(shards.here) == ["t"]
+    assert not any(shards.tables(db) for db in shards.theirs.values())
+
+
+def test_status_says_that_a_killed_move_resumes(shards, listener):
+    """Its new tables are on the targets, where status does not look."""
+    hold = listener.hold("switch.begin")
+    process = shards.start("--on-switch", shards.switch, listener=listener)
+    await_held(process, hold)
+    process.kill()
+    process.communicate()
+    hold.release()
+    server = shards.here.server
+    said = subprocess.run(
+        [sys.executable, "-m", "spirit_py", "status", "--host", shards.ways[0], "--user",
+         server.user, "--database", shards.here.name],
+        env=environment(shards.here), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert "the same spirit-py move command" in said.stdout, said
+    report, _ = shards.move()
+    assert report["outcome"] == "done", report
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -202,10 +298,24 @@ def test_several_tables_go_to_four_servers(db, request, tmp_path):
         (("--target", "eu=localhost:1"), "two targets are named eu"),
         (("--target-host", "localhost"), "both given"),
         (("--target", "here"), "is not NAME=HOST[:PORT]"),
-        (("--target", "x y=localhost"), "is not NAME=HOST[:PORT]"),
+        (("--target", "x y=mysql://u:SECRET@localhost"), "is not NAME=HOST[:PORT]"),
+        (("--target", "asia=mysql//u:SECRET@localhost"), "neither HOST[:PORT] nor a URL"),
+        (("--shard-by", "a * 0"), "not judged for certain"),
         (("--target", "asia=mysql://db/shop"), "keep their schemas"),
     ],
-    ids=["current", "constant", "column", "random", "twice", "host", "name", "letters", "schema"],
+    ids=[
+        "current",
+        "constant",
+        "column",
+        "random",
+        "twice",
+        "host",
+        "name",
+        "letters",
+        "url",
+        "number",
+        "schema",
+    ],
 )
 def test_what_cannot_be_is_refused(shards, more, said):
     """Before anything is written."""
@@ -213,6 +323,7 @@ def test_what_cannot_be_is_refused(shards, more, said):
     _, text = process.communicate(timeout=60)
     assert process.returncode == 2, text
     assert said in text, text
+    assert "SECRET" not in text
     assert shards.tables(shards.here) == ["t"]
     assert not any(shards.tables(db) for db in shards.theirs.values())
 

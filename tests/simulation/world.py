@@ -610,8 +610,9 @@ class MoveWorld(World):
     def _left_behind(self, run: program.Run | WholeRun) -> str:
         if self.strangers:
             return f"sessions of clients were killed: {self.strangers}"
-        # Killed behind its end it leaves its requests to spirit-py cleanup.
-        kept = {"_t_moved", "_t_chkpnt", *(["_t_ctl"] if _MOVED in run.error else [])}
+        # Killed, or without its server, behind its end it leaves its requests to spirit-py cleanup.
+        late = _MOVED in run.error or self.plan.crashes
+        kept = {"_t_moved", "_t_chkpnt", *(["_t_ctl"] if late else [])}
         expected = [{("s", name) for name in kept}, *({T} for _ in self.theirs)]
         ended = not run.error or _MOVED in run.error
         for server, tables in zip(self.servers, expected, strict=True):

@@ -82,10 +82,17 @@ def begin(
 
     For so many ``seconds``; the place is only noted for 0.
     """
+    tables = tuple(with_shapes(session, table) for table in planned.tables)
+    return write_first(session, replace(planned, tables=tables), position=position, seconds=seconds)
+
+
+def write_first(
+    session: Session, planned: ReverseRecord, *, position: str, seconds: float
+) -> ReverseRecord:
+    """Write it with the definitions that are planned: the tables may be locked."""
     now = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
     record = replace(
         planned,
-        tables=tuple(with_shapes(session, table) for table in planned.tables),
         position=position,
         until=now + seconds if seconds else 0.0,
         program=__version__,
