@@ -158,7 +158,8 @@ def test_a_further_pass_of_the_checksum_has_no_negative_speed() -> None:
     copying = Copying()
     for phase in (Phase.DRAIN, Phase.ANALYZE, Phase.CHECKSUM):
         copying.enter(phase)
-    checker: Any = SimpleNamespace(result=ChecksumResult())
+    what = SimpleNamespace(target=None)
+    checker: Any = SimpleNamespace(result=ChecksumResult(), what=what)
     copying.figures.checking(checker, TABLE)
     rates = []
     for passes, rows in ((1, 1000), (1, 2900), (2, 100), (2, 2000)):
