@@ -331,10 +331,8 @@ def test_what_cannot_be_is_refused(shards, more, said):
 def test_one_server_is_not_two_targets(shards):
     """Its tables have one name, and rows of two shards would meet."""
     us = shards.theirs["us"]
-    shards.theirs["asia"] = us
-    process = shards.start()
+    process = Shards(shards.here, {**shards.theirs, "asia": us}, shards.folder).start()
     _, text = process.communicate(timeout=60)
-    del shards.theirs["asia"]
     assert process.returncode == 2, text
     assert "us and asia are one server" in text, text
     assert not shards.tables(us)
