@@ -508,7 +508,9 @@ class Switch:
             sides.here.session.execute(back)
             points.reach("switch.undone")
             if self._way_back is not None:
-                self._way_back("")
+                # Where it stays, the next switch writes over it.
+                with contextlib.suppress(SpiritError):
+                    self._way_back("")
             # A feed that goes on begins after both RENAMEs, which would end it.
             self._behind(self._feed.position_here(sides.here.session))
         except SpiritError as fault:
