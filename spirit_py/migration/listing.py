@@ -220,7 +220,9 @@ class _Listing:
                 raise
             found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
-        if isinstance(decision, Afresh) and record is not None and record.moves and record.position:
+        followed = not found.unreachable and found.age <= self._max_age
+        moves = record is not None and record.moves and bool(record.position)
+        if record is not None and isinstance(decision, Afresh) and moves and followed:
             decision = Resume(record=record, reason=_IF_THERE)
         again, reason = _OUTCOMES[type(decision)], decision.reason
         if found.kept_no_more:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.reverse.swap_back import KeptRecord
     from spirit_py.move.run import MoveRun
+    from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
 
@@ -58,16 +59,15 @@ def plan_back(
     return record
 
 
-def note_way_back(run: MoveRun, planned: ReverseRecord, place: str) -> None:
+def note_way_back(planned: ReverseRecord, seconds: float, session: Session, place: str) -> None:
     """Note the place in the target's binlog from which the source's tables follow; empty: none.
 
     While the tables are locked, and before the application is sent to the target.
     """
-    with run.session("keep") as session:
-        if place:
-            write_first(session, planned, position=place, seconds=run.config.keep_old_current)
-        else:
-            CheckpointTable(*planned.home).forget(session, ReverseRecord)
+    if place:
+        write_first(session, planned, position=place, seconds=seconds)
+    else:
+        CheckpointTable(*planned.home).forget(session, ReverseRecord)
 
 
 class KeeperApart(Keeper):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Resume
 from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs, shape_digest
-from spirit_py.checkpoint.record import MoveNote
+from spirit_py.checkpoint.record import MoveNote, ReverseRecord, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
     create_checkpoint_tables,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.applier.applier import SqlApplier
-    from spirit_py.checkpoint.record import CheckpointRecord, ReverseRecord
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig, MoveConfig
     from spirit_py.contracts import Reporter, SqlSession
     from spirit_py.copier.task import JoinCopy
@@ -129,7 +129,9 @@ class Across(OneServer):
     ) -> Callable[[], CutoverResult]:
         """Return what switches over to the target."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        way_back = partial(note_way_back, run, self._reverse) if self._reverse else None
+        way_back = None
+        if self._reverse is not None:
+            way_back = partial(note_way_back, self._reverse, run.config.keep_old_current)
         switch = _switch(run, pairs, altered, gate, checkpoints, way_back=way_back)
         run.swap_with(switch)
         return partial(_made, run, switch)
@@ -155,7 +157,7 @@ def _switch(
     gate: SwapGate,
     checkpoints: Checkpoints,
     *,
-    way_back: Callable[[str], object] | None,
+    way_back: Callable[[Session, str], object] | None,
 ) -> Switch:
     """Return the switch of a move to the target; nothing is done yet."""
 
@@ -263,6 +265,8 @@ def _resume(
 ) -> NewTables:
     begin_engines(run, contexts)
     traffic = traffic_now(session)
+    # What a switch that was taken back may have left: there is no way back from here.
+    CheckpointTable(*record.home).forget(session, ReverseRecord)
     tables = [table.name for table in record.tables]
     run.stack.push(_leaving(run, tables, taken_over=True))
     run.note(PlainFact.RECORD_STAYS)
@@ -344,19 +348,25 @@ def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> Non
     """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
     for way in run.ways():
         with way.session("move", there=True) as there:
-            _put_right_there(session, there, tables)
+            if _put_right_there(session, there, tables):
+                # The place that was noted is before a RENAME which the feed cannot pass.
+                CheckpointTable(*home_of(tables)).forget(session, ReverseRecord)
 
 
-def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Name]) -> None:
+def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Name]) -> bool:
+    """Do it on one target; return whether a switch was being taken back there."""
+    taken_back = False
     for name in tables:
         proof, new = noted_proof(there, name, "new"), moving(name).new
         if is_one_of(there, name[0], new, proof):
-            # A switch was being taken back; its rows are all there.
+            # Its rows are all there.
             both = quote_table(name[0], new), quote_table(*name)
             there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+            taken_back = True
         elif is_one_of(there, *name, proof):
             # A revert was being made.
             put_back(session, [replace(moving(name), new=moving(name).old)], BACK)
+    return taken_back
 
 
 def move(

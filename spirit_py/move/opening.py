@@ -172,8 +172,8 @@ def open_move(
         found_wrong = list(_findings(contexts, session, config))
         for way, there, one in zip(run.ways(), theirs, facts, strict=True):
             found_wrong += _of_target(facing(contexts, way.config), there, one)
-        refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
         found_wrong += _between_targets(config, theirs, facts)
+        refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
         # What they are parted by is read as the rows of the first are.
         first = facing(contexts, run.ways()[0].config)
         run.warn_of(check_before_create(first, lambda: refused))

@@ -140,8 +140,8 @@ class Switch:
     It may be called again after :class:`HeldBack`. ``check`` is called with the session that locks
     the incoming tables, and must be fast; ``behind`` with the place after a switch that was taken
     back, where a feed goes on. ``counters`` are AUTO_INCREMENT values that statements give.
-    ``way_back`` notes the place from which the tables out of place follow, before the operator's
-    command; empty: there is none any more.
+    ``way_back`` notes, in a session of the source, the place from which the tables out of place
+    follow, before the operator's command; empty: there is none any more.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Switch:
         check: Callable[[SqlSession], object],
         behind: Callable[[str], object],
         counters: Mapping[Name, str] | None = None,
-        way_back: Callable[[str], object] | None = None,
+        way_back: Callable[[Session, str], object] | None = None,
     ) -> None:
         self._run, self._pairs, self._gate = run, pairs, gate
         self._direction, self._further_check, self._behind = direction, check, behind
@@ -414,7 +414,7 @@ class Switch:
             # Whoever is killed in the operator's command leaves the way back.
             with contextlib.suppress(SpiritError), self._step("position"):
                 self._after = self._place_there(sides.theirs[0][1].session)
-                self._way_back(self._after)
+                self._way_back(watcher, self._after)
         with self._step("command"):
             self._switch_over(sides, watcher)
         self.swapped = True
@@ -481,14 +481,14 @@ class Switch:
         if self._run.config.on_switch:
             why = run_switch_command(self._run, self.tables, back=self._direction is BACK)
             if why:
-                self._undo(sides, why)
+                self._undo(sides, watcher, why)
         points.reach("switch.commanded")
         if self._direction is MOVED:
             # A command that has run is not run again, if this can be written.
             with contextlib.suppress(ServerFault):
                 note_switched(watcher, self.tables)
 
-    def _undo(self, sides: _Sides, why: str) -> None:
+    def _undo(self, sides: _Sides, watcher: Session, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""
         try:
             for _, side in sides.theirs:
@@ -507,12 +507,12 @@ class Switch:
         try:
             sides.here.session.execute(back)
             points.reach("switch.undone")
-            if self._way_back is not None:
-                # Where it stays, the next switch writes over it.
-                with contextlib.suppress(SpiritError):
-                    self._way_back("")
             # A feed that goes on begins after both RENAMEs, which would end it.
             self._behind(self._feed.position_here(sides.here.session))
+            if self._way_back is not None:
+                # Where it stays, a run that resumes forgets it.
+                with contextlib.suppress(SpiritError):
+                    self._way_back(watcher, "")
         except SpiritError as fault:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and it is not known whether the tables"

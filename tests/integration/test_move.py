@@ -247,6 +247,54 @@ def test_a_revert_brings_the_table_back(two):
     assert two.tables(two.there) == []
 
 
+def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
+    """Its place is before a RENAME of ours: the move is completed, and says so."""
+    with Application(two) as clients:
+        clients.wait_for(20)
+        hold = listener.hold("switch.undoing")
+        keep = ("--keep-old-current", "10m")
+        process = two.start("--on-switch", "exit 1", *keep, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        report, _ = two.move(*keep)
+        clients.wait_for(20)
+    assert report["outcome"] == "done", report
+    assert any("no reverse replication" in one for one in report["warnings"]), report
+    clients.assert_kept(two.there)
+    assert_moved(two)
+
+
+def test_what_a_way_back_has_left_is_forgotten(two, listener):
+    """A switch that was taken back, and one that is cut in half later: the source is the table."""
+    keep = ("--keep-old-current", "10m")
+    with Application(two) as clients:
+        hold = listener.hold("switch.undoing")
+        process = two.start("--on-switch", "exit 1", *keep, listener=listener)
+        await_held(process, hold)
+        of_reverse = "SELECT record FROM _t_chkpnt WHERE id = 2"
+        ((note,),) = two.here.query(of_reverse)
+        hold.release()
+        report, _ = two.end(process)
+        assert report["error_code"] == "switch-failed", report
+        assert two.here.query(of_reverse) == []
+        # As if it could not be deleted.
+        two.here.execute("INSERT INTO _t_chkpnt (id, record) VALUES (2, %s)", (note,))
+        hold = listener.hold_after("switch.arrived", 1)
+        process = two.start("--on-switch", two.switch, *keep, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        assert two.here.query(of_reverse) == []
+        clients.wait_for(20)
+        report, _ = two.move()
+        clients.wait_for(20)
+    assert report["outcome"] == "done", report
+    clients.assert_kept(two.there)
+
+
 def test_killed_in_the_operators_command_it_leaves_the_way_back(two, listener):
     """The place is noted before the command: the next process follows, and a revert is possible."""
     with Application(two) as clients:

@@ -16,6 +16,7 @@ from tests.kits import kills
 from tests.kits.command import environment
 from tests.kits.moving import ALTER, ROWS, ShardedApplication, Shards, await_held, fill, part
 from tests.kits.point_listener import PointListener
+from tests.kits.waiting import until
 
 NAMES = ("eu", "us")
 
@@ -326,6 +327,31 @@ def test_what_cannot_be_is_refused(shards, more, said):
     assert "SECRET" not in text
     assert shards.tables(shards.here) == ["t"]
     assert not any(shards.tables(db) for db in shards.theirs.values())
+
+
+def test_targets_do_not_replicate_from_each_other(shards):
+    """A table that is made on one would reach the other twice."""
+    eu, us = shards.theirs["eu"], shards.theirs["us"]
+    eu.execute(
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{us.server.host}',"
+        f" SOURCE_PORT = {us.server.port}, SOURCE_USER = '{us.server.user}',"
+        f" SOURCE_PASSWORD = '{us.server.password}', GET_SOURCE_PUBLIC_KEY = 1"
+    )
+    eu.execute("START REPLICA IO_THREAD")
+    try:
+        known = "SELECT SOURCE_UUID FROM performance_schema.replication_connection_status"
+        until(lambda: any(row[0] for row in eu.query(known)), "the replica knows its source")
+        process = shards.start()
+        _, text = process.communicate(timeout=60)
+    finally:
+        eu.execute("STOP REPLICA")
+        eu.execute("RESET REPLICA ALL")
+        dumps = "SELECT ID FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"
+        for (number,) in us.query(dumps):
+            us.execute(f"KILL {number}")
+    assert process.returncode == 2, text
+    assert "the target eu is a replica of the target us" in text, text
+    assert shards.tables(shards.here) == ["t"]
 
 
 def test_one_server_is_not_two_targets(shards):

@@ -252,17 +252,20 @@ def require_same(
 
     ``theirs`` are sessions of the servers of targets that are apart, each with its tables.
     """
+    every = list(tables)
     # A source that goes to several targets is looked at once.
-    pairs = {pair.source: pair for pair in tables}.values()
+    pairs = {pair.source: pair for pair in every}.values()
     here: dict[Name, Identity] = {}
-    for pair in pairs:
+    changed: set[Name] = set()
+    for pair in every:
         apart = pair.mapping.apart
-        here |= {n: one for n, one in pair.noted.items() if not (apart and n == pair.target)}
-    changed = different_now(session, here)
-    for there, own in theirs:
-        changed |= different_now(there, {pair.target: pair.noted[pair.target] for pair in own})
+        own = {n: one for n, one in pair.noted.items() if not (apart and n == pair.target)}
+        changed |= {n for n, one in own.items() if here.setdefault(n, one) != one}
+    changed |= different_now(session, here)
+    for there, targets in theirs:
+        changed |= different_now(there, {one.target: one.noted[one.target] for one in targets})
         seen = look_at(there)
-        changed |= {pair.target for pair in own if pair.has_lost(seen)}
+        changed |= {one.target for one in targets if one.has_lost(seen)}
     changed = changed.union(*(pair.altered(session) for pair in pairs))
     changed |= {pair.source for pair in pairs if not pair.has_its_shape(session)}
     if changed:
