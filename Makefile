@@ -22,7 +22,7 @@ aims: ## print the aims of the shape of the package: what each is now, and what 
 lint: ## ruff, mypy and the import contracts
 	@ci/lint
 
-simulate: ## whole migrations on a model server, every schedule from a seed: RUNS=10000 SEED=0 PROCS=0, or PLANT=name; EXHAUSTIVE=8: small ones, walked
+simulate: ## whole migrations on a model server, every schedule from a seed: RUNS=10000 SEED=0 PROCS=0, MOVES=1, or PLANT=name; EXHAUSTIVE=8: small ones, walked
 	@ci/simulate
 
 swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)
@@ -34,7 +34,7 @@ bench: ## compare whole migrations, feed and swap with their peers
 faults: ## migrations with an injected fault, then a resume: RUNS=200, or SEED=n to repeat one
 	@ci/faults
 
-fault-moves: ## moves between two servers with an injected fault; half are reverted: RUNS=200, or SEED=n
+fault-moves: ## moves to one server or two with an injected fault; half are reverted: RUNS=200, or SEED=n
 	@ci/fault-moves
 
 kills: ## kill -9 at every named point of a migration, then the same command

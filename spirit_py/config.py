@@ -337,11 +337,10 @@ class MoveConfig(MigrationConfig):
     def reached_by(self, source: ConnectionOptions, targets: Sequence[ConnectionOptions]) -> Self:
         """Return the same with other ways to the servers, in the order of :attr:`targets`."""
         found = super().reached_by(source, targets)
-        if self.shard:
+        if self.shard or not self.shards:
             return found
-        shards = zip(self.shards, targets, strict=bool(self.shards))
-        named = (replace(one, connection=options) for one, options in shards)
-        return replace(found, shards=tuple(named))
+        shards = zip(self.shards, targets, strict=True)
+        return replace(found, shards=tuple(replace(one, connection=to) for one, to in shards))
 
     @property
     def keep_given(self) -> tuple[str, str]:

@@ -200,7 +200,7 @@ def _aged(_swapped: facts.Swapped, state: State, now: float) -> dict[str, Any]:
     return {"report": replace(state.report, checksum_age_seconds=age)}
 
 
-def with_copied(
+def _with_copied(
     before: Mapping[Name, tuple[int, int]], copied: facts.TableCopiedBefore
 ) -> dict[Name, tuple[int, int]]:
     """Return the rows and chunks of earlier runs with those of a table, or of a shard of it."""
@@ -230,7 +230,7 @@ KEEPS: Final[Mapping[type | PlainFact, Callable[[Any, State, float], dict[str, A
     },
     facts.BinlogReaches: lambda reaches, _, __: {"binlog_left": reaches.seconds},
     facts.TableCopiedBefore: lambda copied, state, _: {
-        "copied_before": with_copied(state.copied_before, copied)
+        "copied_before": _with_copied(state.copied_before, copied)
     },
     facts.IndexesUnderWay: lambda under_way, _, __: {"built": under_way.built},
     ChecksumDone: lambda done, state, now: {"clean_at": {**state.clean_at, done.table: now}},

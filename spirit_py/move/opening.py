@@ -29,7 +29,7 @@ from spirit_py.events.run import AlgorithmChosen, ResumeDecided
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run
 from spirit_py.move.decision import MoveFound, TableSeen, decide
-from spirit_py.move.shards import facing, told
+from spirit_py.move.shards import facing
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import named, read_facts, relaxed, require_mysql
@@ -146,8 +146,9 @@ def open_move(
     run.lock_tables_from_other_runs(tables)
     # Before anything is read: a server may still execute a killed run's RENAME.
     end_earlier_run(run, session, tables)
+    tokens = runs_seen(session, tables)
     for there in theirs:
-        end_earlier_run(run, there, tables, runs_seen(session, tables))
+        end_earlier_run(run, there, tables, tokens)
     found = look(session, theirs, run, tables)
     statement = statement_of_move(found.target_uuid, config, contexts)
     decision = decide(
@@ -194,10 +195,12 @@ def statement_of_move(
 
 
 def told_targets(config: MoveConfig, theirs: Sequence[SqlSession]) -> str:
-    """Return which servers the targets are, by their uuids; see :func:`spirit_py.move.shards`."""
-    uuids = (str(one.query("SELECT @@GLOBAL.server_uuid")[0][0]) for one in theirs)
-    names = [one.name for one in config.shards] or [""]
-    return told(list(zip(names, uuids, strict=True)))
+    """Return which servers the targets are, by their uuids; of several with their names."""
+    uuids = [str(one.query("SELECT @@GLOBAL.server_uuid")[0][0]) for one in theirs]
+    if not config.shards:
+        return uuids[0]
+    named = zip(config.shards, uuids, strict=True)
+    return ", ".join(f"{shard.name}={uuid}" for shard, uuid in named)
 
 
 def _tell(run: MoveRun, decision: Decision) -> None:

@@ -34,11 +34,6 @@ def condition(expression: str, name: str, names: Iterable[str]) -> str:
     return f"CASE ({expression}) {cases} ELSE UUID_TO_BIN({nobody}) IS NULL END"
 
 
-def told(uuids: Sequence[tuple[str, str]]) -> str:
-    """Return the servers by their names, as the record has them; a single one has none."""
-    return ", ".join(f"{name}={uuid}" if name else uuid for name, uuid in uuids)
-
-
 def facing(
     contexts: Sequence[PreflightContext], config: MoveConfig
 ) -> tuple[PreflightContext, ...]:
