@@ -210,9 +210,14 @@ class RunConfig(SparkConfig):
         """All servers of tables that follow, if they are others."""
         return () if self.target is None else (self.target,)
 
-    def reached_by(self, source: ConnectionOptions, targets: Sequence[ConnectionOptions]) -> Self:
-        """Return the same with other ways to the servers, in the order of :attr:`targets`."""
-        return replace(self, connection=source, target=targets[0] if targets else None)
+    @property
+    def others(self) -> tuple[ConnectionOptions, ...]:
+        """All servers beside that of ``connection``; the last ones are the :attr:`targets`."""
+        return self.targets
+
+    def reached_by(self, source: ConnectionOptions, others: Sequence[ConnectionOptions]) -> Self:
+        """Return the same with other ways to the servers, in the order of :attr:`others`."""
+        return replace(self, connection=source, target=others[0] if others else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,14 +303,14 @@ class MigrationConfig(RunConfig):
 
 
 MOST_SHARDS = 256
-"""Targets that one move may have."""
+"""Targets, or sources, that one move may have."""
 SHARD_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
-"""What one of several targets may be called."""
+"""What one of several targets or sources may be called."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One of several targets of a move, which gets the rows whose shard has this ``name``."""
+    """One of several targets or sources of a move, that of the rows whose shard has this name."""
 
     name: str
     connection: ConnectionOptions
@@ -318,7 +323,8 @@ class MoveConfig(MigrationConfig):
     ``patterns`` and ``exclude`` choose the tables. ``on_switch``: the operator's command that sends
     the application to the target, for at most ``switch_timeout`` seconds; empty for none.
     ``shard_by``: the expression that gives the name of one of ``shards``, of which ``target`` is
-    the first; where there are none, all rows go to ``target``.
+    the first, or of one of ``sources``, of which ``connection`` is the first. Where there are none,
+    all rows go from ``connection`` to ``target``.
     """
 
     patterns: tuple[str, ...] = ()
@@ -326,6 +332,7 @@ class MoveConfig(MigrationConfig):
     on_switch: str = ""
     switch_timeout: float = 30.0
     shards: tuple[Shard, ...] = ()
+    sources: tuple[Shard, ...] = ()
     shard_by: str = ""
 
     @property
@@ -334,13 +341,32 @@ class MoveConfig(MigrationConfig):
         shards = () if self.shard else self.shards
         return tuple(one.connection for one in shards) or super().targets
 
-    def reached_by(self, source: ConnectionOptions, targets: Sequence[ConnectionOptions]) -> Self:
-        """Return the same with other ways to the servers, in the order of :attr:`targets`."""
-        found = super().reached_by(source, targets)
-        if self.shard or not self.shards:
-            return found
-        shards = zip(self.shards, targets, strict=True)
-        return replace(found, shards=tuple(replace(one, connection=to) for one, to in shards))
+    @property
+    def origins(self) -> tuple[ConnectionOptions, ...]:
+        """All servers from which tables are moved, or the one that a shard is on."""
+        sources = () if self.shard else self.sources
+        return tuple(one.connection for one in sources) or (self.connection,)
+
+    @property
+    def others(self) -> tuple[ConnectionOptions, ...]:
+        """All servers beside that of ``connection``: other sources, then the targets."""
+        return (*self.origins[1:], *self.targets)
+
+    def reached_by(self, source: ConnectionOptions, others: Sequence[ConnectionOptions]) -> Self:
+        """Return the same with other ways to the servers, in the order of :attr:`others`."""
+        sources, targets = [source, *others[: -len(self.targets)]], others[-len(self.targets) :]
+
+        def reached(named: Sequence[Shard], ways: Sequence[ConnectionOptions]) -> tuple[Shard, ...]:
+            if self.shard or not named:
+                return tuple(named)
+            pairs = zip(named, ways, strict=True)
+            return tuple(replace(one, connection=way) for one, way in pairs)
+
+        return replace(
+            super().reached_by(source, targets),
+            shards=reached(self.shards, targets),
+            sources=reached(self.sources, sources),
+        )
 
     @property
     def keep_given(self) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from spirit_py.classes import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spirit_py.phases import Phase
 
@@ -165,6 +165,10 @@ class Retention:
         """Seconds until the source may drop the place; None for never."""
         return None if self.kept is None else max(0.0, self.kept - self.age)
 
+    def urgency(self) -> tuple[bool, float]:
+        """Return a key by which the source that is lost, or lost first, comes first."""
+        return not self.gone, math.inf if self.left is None else self.left
+
 
 @dataclass(frozen=True, kw_only=True)
 class FeedStatistics:
@@ -193,6 +197,28 @@ class FeedStatistics:
     own_bytes: int = 0
     lag_seconds: float | None = None
     read_position: str = ""
+
+    @classmethod
+    def together(cls, each: Sequence[FeedStatistics]) -> FeedStatistics:
+        """Return those of several sources: counts are added, of the rest the worst one counts."""
+        if len(each) == 1:
+            return each[0]
+        counts = {
+            one.name: sum(getattr(seen, one.name) for seen in each)
+            for one in fields(cls)
+            if one.type in {"int", "float"}
+        }
+        reach = [seen.retention for seen in each if seen.retention is not None]
+        lags = [seen.lag_seconds for seen in each if seen.lag_seconds is not None]
+        return cls(
+            **counts,
+            backpressure=any(seen.backpressure for seen in each),
+            parked="; ".join(dict.fromkeys(seen.parked for seen in each if seen.parked)),
+            trouble="; ".join(dict.fromkeys(seen.trouble for seen in each if seen.trouble)),
+            retention=min(reach, key=Retention.urgency, default=None),
+            lag_seconds=max(lags, default=None),
+            read_position=", ".join(seen.read_position for seen in each),
+        )
 
 
 HISTORY_SECONDS: Final = 2.0

@@ -44,8 +44,8 @@ def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> 
 
 
 def upsert_verb(mapping: TableMapping) -> str:
-    """Return the verb that writes rows over rows of the same key."""
-    return "INSERT" if mapping.kept else "REPLACE"
+    """Return the verb that writes rows over rows of the same key; over none of another source."""
+    return "INSERT" if mapping.kept or mapping.owned is not None else "REPLACE"
 
 
 def upsert_tail(mapping: TableMapping) -> str:
@@ -83,7 +83,13 @@ def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> I
         named = (mapping.target.name, mapping.lookup.index.name)
         hint = f"/*+ INDEX({' '.join(map(quote_identifier, named))}) */ "
     head = f"DELETE {hint}FROM {mapping.target.quoted} WHERE ({names}) IN ("
-    return _filled(head, ")", keys, bounds, mapping)
+    return _filled(head, f"){own_rows(mapping)}", keys, bounds, mapping)
+
+
+def own_rows(mapping: TableMapping) -> str:
+    """Return the condition, to follow others, that a row of the new table is this source's."""
+    owned = mapping.owned
+    return "" if owned is None else f" AND {owned.condition(mapping.target.quoted)}"
 
 
 def _filled(

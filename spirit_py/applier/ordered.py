@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from spirit_py.applier import stage
+from spirit_py.applier.batch import own_rows
 from spirit_py.applier.workers import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import as_stored, evaluating
@@ -145,7 +146,8 @@ def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") 
             f" ON {converted}.{number} = {spellings}.{number} AND NOT {spellings}.{but}"
         )
     where = f" WHERE {converted}.{stage.number_column(mapping)} {within}" if within else ""
-    return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {found(mapping)}{where}"
+    on = f"{found(mapping)}{own_rows(mapping)}"
+    return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {on}{where}"
 
 
 def found(mapping: TableMapping, into: str = "new_keys") -> str:

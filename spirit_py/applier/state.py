@@ -5,6 +5,10 @@ all pending changes, then inserts the latest images: a row that cannot be insert
 that the source had. Where the new table equates keys otherwise, it may have any spelling of a key,
 because the copy read ahead: all are deleted. Not a *fresh* one, which the source did not have
 before: what the new table has there is another row.
+
+Where several sources share the new table (``mapping.owned``), nothing but a source's own rows is
+ever deleted, and no verb writes over others: a row that cannot be inserted then has a key of
+another source's row, whatever unique key that is (R15).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier import ordered, stage
+from spirit_py.applier.batch import own_rows
 from spirit_py.applier.workers import judge_warnings
 from spirit_py.errors import DuplicateForUnique, ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.applier.batch import Bounds
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Index
     from spirit_py.table.values import KeyedChange
 
 _EXAMPLES: Final = 10
@@ -54,13 +60,16 @@ def write(
     all_keys = again or not mapping.key_merging
     delete = ordered.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
     try:
-        _write(session, mapping, delete, _insert(mapping, "INSERT"))
+        _write(session, mapping, [delete], _insert(mapping, "INSERT"))
     except ServerFault as fault:
         if fault.code != DUPLICATE_ENTRY:
             raise
-        if complete:
+        if mapping.owned is not None:
+            _write_over_own(session, mapping, delete)
+        elif complete:
             raise _named(session, mapping, delete, fault) from fault
-        _write(session, mapping, delete, _insert(mapping, "REPLACE"))
+        else:
+            _write(session, mapping, [delete], _insert(mapping, "REPLACE"))
         over = True
     for kind in _STAGES:
         stage.drop_stage(session, mapping, kind)
@@ -120,23 +129,64 @@ def _digest_of(key: str) -> str:
     return hashlib.blake2b(key.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str) -> None:
+def _write(session: SqlSession, mapping: TableMapping, deletes: Iterable[str], insert: str) -> None:
     with stage.whole(session), evaluating(session, mapping):
-        session.execute(delete)
+        for delete in deletes:
+            session.execute(delete)
         session.execute(insert)
         judge_warnings(session, mapping)
 
 
+def _write_over_own(session: SqlSession, mapping: TableMapping, delete: str) -> None:
+    """Write over rows of the same source alone; DuplicateForUnique where another's is in the way.
+
+    A value of a unique key may be one that a row of the source gives up later.
+    """
+    rows, target = stage.stage_table(mapping, "rows"), mapping.target.quoted
+    olds = {pair.new.name.lower(): quote_identifier(pair.old.name) for pair in mapping.pairs}
+    deletes = [delete]
+    for index in other_keys(mapping):
+        named = [(quote_identifier(name), olds[name.lower()]) for name in index.columns]
+        on = " AND ".join(f"{target}.{new} = {rows}.{old}" for new, old in named)
+        deletes.append(
+            f"DELETE {target} FROM {_staged(mapping)} STRAIGHT_JOIN {target}"
+            f" ON {on}{own_rows(mapping)}"
+        )
+    try:
+        _write(session, mapping, deletes, _insert(mapping, "INSERT"))
+    except ServerFault as fault:
+        if fault.code != DUPLICATE_ENTRY:
+            raise
+        raise DuplicateForUnique(
+            f"a row of {mapping.source.full_name} on one source has a key of another source's row:"
+            f" {fault.text}",
+            hint="the sources' rows must differ in every unique key of the table: remove one of the"
+            " rows, then run the same command again: it resumes",
+        ) from fault
+
+
+def other_keys(mapping: TableMapping) -> list[Index]:
+    """Return the unique keys of the new table, but that by which a row is found."""
+    key = mapping.lookup.index
+    return [one for one in mapping.target.indexes if one.unique and one != key]
+
+
 def _insert(mapping: TableMapping, verb: str) -> str:
-    rows, keys = stage.stage_table(mapping, "rows"), stage.stage_table(mapping, "keys")
-    number = stage.number_column(mapping)
+    rows = stage.stage_table(mapping, "rows")
     carried = [f"{rows}.{quote_identifier(pair.old.name)}" for pair in mapping.pairs]
     values = [pair.value_from(name) for pair, name in zip(mapping.pairs, carried, strict=True)]
     return (
         f"{verb} INTO {mapping.target.quoted} ({identifier_list(mapping.insert_names)})"
         f" SELECT {', '.join([*values, *(fill.sql for fill in mapping.fills)])}"
-        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}{_kept(mapping)}"
+        f" FROM {_staged(mapping)}"
     )
+
+
+def _staged(mapping: TableMapping) -> str:
+    """Return where the staged rows come from: the latest of each key, if it is kept."""
+    rows, keys = stage.stage_table(mapping, "rows"), stage.stage_table(mapping, "keys")
+    number = stage.number_column(mapping)
+    return f"{keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}{_kept(mapping)}"
 
 
 def _kept(mapping: TableMapping) -> str:
@@ -166,14 +216,14 @@ def _named(
 
 
 def _left_over(mapping: TableMapping) -> str:
-    rows, keys = stage.stage_table(mapping, "rows"), stage.stage_table(mapping, "keys")
+    keys = stage.stage_table(mapping, "keys")
     converted, number = stage.stage_table(mapping, "row_keys"), stage.number_column(mapping)
     own = stage.stage_table(mapping, _with_keys(mapping))
     old = ", ".join(f"{own}.{quote_identifier(name)}" for name in mapping.key.columns)
     new = f"{mapping.target.quoted}.{quote_identifier(mapping.new_key_columns[0])}"
     return (
         f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
-        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}{_kept(mapping)}"
+        f" FROM {_staged(mapping)}"
         f" STRAIGHT_JOIN {converted} ON {converted}.{number} = {keys}.{number}"
         f" LEFT JOIN {mapping.target.quoted} ON {ordered.found(mapping, 'row_keys')}"
         f" WHERE {new} IS NULL) AS left_over"

@@ -92,7 +92,7 @@ class ComparisonPlan:
         if not (self.aligned and same and walk_directions(index)[: len(names)] == directions):
             return None
         key = replace(index, parts=index.parts[: len(names)])
-        return replace(mapping, source=mapping.target, key=key, keep=None)
+        return replace(mapping, source=mapping.target, key=key, keep=mapping.owned)
 
     def staged_column(self, pair: ColumnPair) -> str:
         """Name the staging table's column of a staged pair, qualified."""
@@ -161,11 +161,10 @@ class ComparisonPlan:
         return f"{stage_table(self.mapping, 'new')} AS {_STAGE} STRAIGHT_JOIN {table} ON {on}"
 
     def where(self, side: Side, rows: Selection) -> str:
-        """Render which rows of a table are meant; of the source only those that are kept."""
-        where, keep = self._of_range(side, rows), self.mapping.keep
-        if side == TARGET or keep is None:
-            return where
-        return f"({where}) AND {keep.condition(_ROW)}"
+        """Render which rows are meant: of the source those that are kept, of the target its own."""
+        where = self._of_range(side, rows)
+        judged = self.mapping.keep if side == SOURCE else self.mapping.owned
+        return where if judged is None else f"({where}) AND {judged.condition(_ROW)}"
 
     def _of_range(self, side: Side, rows: Selection) -> str:
         """Render a range of the key; the first chunk has rows with a NULL key."""

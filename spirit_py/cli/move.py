@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.cli.changes import settings
 from spirit_py.cli.checksum import target_connection
@@ -59,9 +59,15 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             hint="write for instance --tables shop.orders",
         )
     given = settings({**options, **_NOT_ASKED})
-    shards = _shards(options, given.connection)
+    shards = _shards("target", options, given.connection)
+    sources = _shards("source", options, given.connection)
+    if shards and sources:
+        raise UsageFault(
+            "--source and --target are both given",
+            hint="move to one server with --target-host, and from there to several",
+        )
     target = shards[0].connection if shards else target_connection(options, given.connection)
-    if target is None:
+    if target is None or target in {one.connection for one in sources}:
         raise UsageFault(
             "the target is not given, or is the source",
             hint="name another server with --target-host",
@@ -70,6 +76,7 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
     return MoveConfig(
         **alike
         | {
+            "connection": sources[0].connection if sources else given.connection,
             "target": target,
             "defer_indexes": "off",
             "patterns": options["tables"],
@@ -77,46 +84,56 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             "on_switch": options["on_switch"] or "",
             "switch_timeout": options["switch_timeout"],
             "shards": shards,
+            "sources": sources,
             "shard_by": options["shard_by"] or "",
         }
     )
 
 
-def _shards(options: dict[str, Any], source: ConnectionOptions) -> tuple[Shard, ...]:
-    """Return the targets of --target; none where there is one without a name."""
-    given = options["target"]
-    if given and (options["target_host"] or options["target_socket"]):
+def _shards(
+    kind: Literal["target", "source"], options: dict[str, Any], base: ConnectionOptions
+) -> tuple[Shard, ...]:
+    """Return the servers of --target, or of --source; none where there is one without a name."""
+    given, alone = options[kind], "target_" if kind == "target" else ""
+    if given and (options[f"{alone}host"] or options[f"{alone}socket"]):
+        option = f"{alone}host".replace("_", "-")
         raise UsageFault(
-            "--target and --target-host are both given", hint="name all targets with --target"
+            f"--{kind} and --{option} are both given", hint=f"name all {kind}s with --{kind}"
         )
+    # What the address of a source leaves out is as the options say that all sources have.
+    common = options if alone else {**options, **dict.fromkeys(_of_target(options))}
     found: list[Shard] = []
     for text in given:
         name, separator, address = text.partition("=")
         if not (separator and address and SHARD_NAME.fullmatch(name)):
             raise UsageFault(
-                f"--target {f'{name}=...'!r} is not NAME=HOST[:PORT]",
-                hint="write for instance --target eu=db2:3306",
+                f"--{kind} {f'{name}=...'!r} is not NAME=HOST[:PORT]",
+                hint=f"write for instance --{kind} eu=db2:3306",
             )
         # The server may find names equal that differ in their letters only.
         if name.lower() in {one.name.lower() for one in found}:
-            raise UsageFault(f"two targets are named {name}", hint="give each its own name")
-        connection = target_connection({**options, **_reached(name, address)}, source)
-        if connection is None:
+            raise UsageFault(f"two {kind}s are named {name}", hint="give each its own name")
+        connection = target_connection({**common, **_reached(kind, name, address)}, base)
+        if connection is None and alone:
             raise UsageFault(
                 f"the target {name} is the source", hint="name another server for each shard"
             )
-        found.append(Shard(name=name, connection=connection))
+        found.append(Shard(name=name, connection=connection or base))
     if len(found) > MOST_SHARDS:
-        raise UsageFault(f"{len(found)} targets are named", hint=f"name {MOST_SHARDS} at most")
+        raise UsageFault(f"{len(found)} {kind}s are named", hint=f"name {MOST_SHARDS} at most")
     return tuple(sorted(found, key=lambda one: one.name))
 
 
-def _reached(name: str, address: str) -> dict[str, Any]:
-    """Return the options of the target that an address stands for; errors never show it (R20)."""
+def _of_target(options: dict[str, Any]) -> list[str]:
+    return [name for name in options if name.startswith("target_")]
+
+
+def _reached(kind: str, name: str, address: str) -> dict[str, Any]:
+    """Return the options of the server that an address stands for; errors never show it (R20)."""
     if "://" not in address:
         if "@" in address or "/" in address:
             raise UsageFault(
-                f"the address of the target {name} is neither HOST[:PORT] nor a URL",
+                f"the address of the {kind} {name} is neither HOST[:PORT] nor a URL",
                 hint="write for instance db2:3306, or mysql://user@db2:3306",
             )
         return {"target_host": address}
@@ -125,7 +142,7 @@ def _reached(name: str, address: str) -> dict[str, Any]:
     read = read_dsn(address)
     if "database" in read:
         raise UsageFault(
-            "--target names a schema", hint="leave it out: tables keep their schemas in a move"
+            f"--{kind} names a schema", hint="leave it out: tables keep their schemas in a move"
         )
     given: dict[str, Any] = {
         f"target_{name.replace('-', '_')}": value for name, value in read.items()

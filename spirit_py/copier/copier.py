@@ -260,6 +260,8 @@ def last_key_sql(mapping: TableMapping, within: KeyRange) -> str:
         for column, descending in zip(new, directions, strict=True)
     )
     where = chunk_predicate(old, within, directions, mapping.new_key_columns)
+    if mapping.owned is not None:
+        where = f"({where}) AND {mapping.owned.condition()}"
     return (
         f"SELECT {', '.join(key_select_expressions(new))}"
         f" FROM {mapping.target.quoted}"

@@ -40,7 +40,7 @@ class Cutover:
         self._tries = Tries(
             turns=self._turns,
             gate=plan.gate,
-            source=plan.source,
+            sources=[plan.source],
             servers=[plan.connection],
             what="swap",
             intact="the source table is intact",

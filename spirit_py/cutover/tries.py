@@ -42,7 +42,7 @@ class Tries:
 
     turns: LockTurns
     gate: SwapGate
-    source: ChangeSource
+    sources: Sequence[ChangeSource]
     servers: Sequence[ConnectionOptions]
     what: Literal["swap", "switch"]
     intact: str
@@ -136,7 +136,8 @@ class Tries:
         self.turns.show("the change feed to catch up before the lock is requested")
         for _ in range(_DRAIN_ROUNDS):
             self.turns.stop.check()
-            self.source.block_wait()
-            self.source.flush()
-            if self.source.pending() <= _TRIVIAL_BACKLOG:
+            for source in self.sources:
+                source.block_wait()
+                source.flush()
+            if sum(source.pending() for source in self.sources) <= _TRIVIAL_BACKLOG:
                 return

@@ -130,13 +130,14 @@ class SwapIncomplete(Event):
 class MoveSwitching(Event):
     """Tables are renamed away on one server; ``back``: as they were before, by a revert.
 
-    ``shards`` are the addresses of several targets by their names.
+    ``shards`` are the addresses of several targets by their names, ``sources`` those of sources.
     """
 
     tables: list[str]
     source: str
     target: str
     shards: dict[str, str]
+    sources: dict[str, str]
     back: bool
 
 

@@ -71,6 +71,11 @@ class Checkpoints:
             self._writer.request()
 
     @property
+    def server(self) -> str:
+        """The address of the server that has the record."""
+        return self._run.config.connection.address
+
+    @property
     def deferred(self) -> bool:
         """Whether the sentinel was created, by this run or an earlier one."""
         return self._base.sentinel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.migration.state import State, apply
 from spirit_py.phases import PhaseLog
-from spirit_py.progress import RunTotals
+from spirit_py.progress import FeedStatistics, RunTotals
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from spirit_py.estimates import TableShares
     from spirit_py.events.event import Event
     from spirit_py.migration.facts import Fact
-    from spirit_py.progress import FeedStatistics
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
@@ -48,8 +47,8 @@ class Figures:
     def __init__(self, journal: Journal, *, paused: Callable[[], bool] = lambda: False) -> None:
         self.journal = journal
         self.paused = paused
-        #: The change feed, what holds the copy back, and the tables that are copied.
-        self.source: ChangeSource | None = None
+        #: The change feeds by their servers, what holds the copy back, and the copied tables.
+        self.feeds: dict[str, ChangeSource] = {}
         self.throttles: Throttles | None = None
         self.pairs: Sequence[WithShares] = ()
         #: Each table that was copied or compared, in this order; a comparison may be repeated.
@@ -68,9 +67,14 @@ class Figures:
         """The work on each table that comes after its copy, by the time of that."""
         return {pair.source_name: pair.shares() for pair in self.pairs}
 
-    def following(self, source: ChangeSource) -> None:
-        """Note the change feed."""
-        self.source = source
+    def following(self, source: ChangeSource, server: str) -> None:
+        """Note the change feed of a server, given by its address."""
+        self.feeds[server] = source
+
+    def received(self) -> FeedStatistics | None:
+        """Return what all change feeds have received so far; None before there is one."""
+        feeds = tuple(self.feeds.values())
+        return FeedStatistics.together([one.statistics() for one in feeds]) if feeds else None
 
     def sparing(self, throttles: Throttles) -> None:
         """Note what holds the copy back."""
@@ -115,8 +119,7 @@ class Figures:
         if self.throttles is not None and (shares := self.throttles.shares()) is not None:
             least, median = (round(one, 2) for one in shares)
             counted |= {"least_tasks": least, "median_tasks": median}
-        if self.source is not None:
-            seen = self.source.statistics()
+        if (seen := self.received()) is not None:
             counted |= {
                 "changes_received": seen.received,
                 "changes_applied": seen.applied,
@@ -161,7 +164,7 @@ class Figures:
 
 def totals_of(figures: Figures) -> RunTotals:
     """Return the totals; what a part that is not there yet would count is not known. No I/O."""
-    report, source = figures.state.report, figures.source
+    report, seen = figures.state.report, figures.received()
     counted: dict[str, Any] = {"tables": tuple(report.tables), "throttled": figures.waited()}
     copied = [copier.statistics() for _, copier in figures.copiers]
     before = list(figures.state.copied_before.values())
@@ -171,8 +174,7 @@ def totals_of(figures: Figures) -> RunTotals:
         counted["rows_copied_before"] = report.rows_copied_before
         counted["chunks"] = sum(one.chunks for one in copied)
         counted["chunks_replaced"] = sum(one.replaced_chunks for one in copied)
-    if source is not None:
-        seen = source.statistics()
+    if seen is not None:
         counted["backpressure_seconds"] = seen.backpressure_seconds
         counted["feed_reconnects"] = seen.reconnects
         counted["feed_bytes"] = seen.received_bytes

@@ -91,18 +91,18 @@ class Job:
 
         From now on every session must be on the server that answered first (R14), and evaluates
         expressions under that server's settings (R22): so do ``theirs``, the first ones on the
-        servers of the new tables, if these are others.
+        other servers, in the order of the configuration's.
         """
         label, settings = run_label(tables), evaluation_settings(facts)
         self._facts, config = facts, self.config
         known: dict[str, Any] = {"label": label, "settings": settings}
         connection = replace(config.connection, server_uuid=facts.uuid, **known)
-        targets = [
+        others = [
             replace(options, server_uuid=str(there.value("SELECT @@GLOBAL.server_uuid")), **known)
-            for there, options in zip(theirs, config.targets, strict=True)
+            for there, options in zip(theirs, config.others, strict=True)
         ]
-        self.config = config.reached_by(connection, targets)
-        for session, options in zip([first, *theirs], [connection, *targets], strict=True):
+        self.config = config.reached_by(connection, others)
+        for session, options in zip([first, *theirs], [connection, *others], strict=True):
             session.execute(f"SET {shown_run(label)}")
             claim(session.query, session.id, origin=options.origin, label=label)
             evaluate_with(session, settings)
@@ -111,7 +111,7 @@ class Job:
         """Hold each table's named lock until the end; Refusal where another run holds one."""
         # In one order in all runs, against deadlocks.
         config = self.config
-        servers = [config.connection, *config.targets]
+        servers = [config.connection, *config.others]
         for schema, table in sorted(tables):
             for options in servers:
                 lock = migration_lock(options, schema, table, stop=self.stop)

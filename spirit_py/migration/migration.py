@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
@@ -91,10 +93,14 @@ class OneServer:
         pairs: Sequence[CopiedPair],
         altered: Mapping[Name, AlterStatement],
         gate: SwapGate,
-        _checkpoints: Checkpoints,
+        _checkpoints: Sequence[Checkpoints],
     ) -> Callable[[], CutoverResult]:
         """Return what swaps the tables; it may be called again after :class:`HeldBack`."""
         return partial(swap_in_new_tables, run, plan_swap(run, pairs, altered, gate))
+
+    def fronts(self, run: Run) -> Sequence[Run]:
+        """Return the run as it faces each server that has old tables."""
+        return [run]
 
     def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
         """Return what lets the old tables follow."""
@@ -109,11 +115,20 @@ class OneServer:
 
 
 @dataclass(frozen=True)
+class ReadServer:
+    """A server whose tables are copied and followed: its run, and the record there."""
+
+    run: Run
+    record: CheckpointRecord
+
+
+@dataclass(frozen=True)
 class NewTables:
     """What is copied, once the new tables exist, and the ``way`` there.
 
     ``record`` has a position where an earlier run is resumed; ``traffic`` is what other sessions
-    did before the tables were made.
+    did before the tables were made. ``sources``: where there are several, each with its record, of
+    which the first is ``record``.
     """
 
     contexts: Contexts
@@ -123,6 +138,11 @@ class NewTables:
     traffic: SeenTraffic
     reverse: ReverseRecord | None
     way: OneServer = field(default_factory=OneServer)
+    sources: tuple[ReadServer, ...] = ()
+
+    def servers(self, run: Run) -> tuple[ReadServer, ...]:
+        """Return each server that is read."""
+        return self.sources or (ReadServer(run, self.record),)
 
 
 def run_migration(run: Run) -> None:
@@ -213,20 +233,21 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     run.note(IndexBuildPlanned(any(plan.left_out for plan in new.plans)))
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
     begin_throttling(run, CheckpointTable(*new.record.home), new.traffic)
-    pairs = _follow(run, new)
-    feed = pairs[0].feed
-    checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
+    servers = new.servers(run)
+    followed = [_follow(run, new, server) for server in servers]
+    pairs = list(chain.from_iterable(followed))
+    feeds = [own[0].feed for own in followed]
+    checkpoints = [
+        Checkpoints(server.run, server.record, own[0].feed, own)
+        for server, own in zip(servers, followed, strict=True)
+        if rehearsal is None
+    ]
     run.figures.migrating(pairs)
-    run.enter(Phase.COPY)
-    for pair in pairs:
-        with dropping_when_slow(run, pair, checkpoints):
-            pair.copy()
-    if any(pair.deferred for pair in pairs):
-        run.enter(Phase.INDEX)
-        build_indexes(run, pairs)
+    _copy(run, pairs, next(iter(checkpoints), None))
     run.enter(Phase.DRAIN)
-    feed.set_watermark_optimization(enabled=False)
-    feed.catch_up(run.show)
+    for feed in feeds:
+        feed.set_watermark_optimization(enabled=False)
+        feed.catch_up(run.show)
     run.enter(Phase.ANALYZE)
     for pair in pairs:
         await_turn(run.pace, Work.CHECKSUM, pause=run.stop.pause, show=run.show)
@@ -237,47 +258,61 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     run.engines.rest()
     if rehearsal is not None:
         _note_rehearsal(run, rehearsal, pairs, results)
-    if checkpoints is None:
+    if not checkpoints:
         return
-    with feed.flushed_often():
+    with contextlib.ExitStack() as often:
+        for feed in feeds:
+            often.enter_context(feed.flushed_often())
         swapped = _swap(run, pairs, checkpoints, new)
     relief.stop()
     end_throttling(run)
     names = list(dict.fromkeys(pair.source_name for pair in pairs))
-    note_swap(run, names)
+    for server in servers:
+        note_swap(server.run, names)
     run.note(PlainFact.TABLES_CHANGED)
     reverted, follows = False, run.config.keep_old_current > 0
     if follows:
         run.go_on_to(Phase.KEEP)
     if new.reverse is not None:
         record = begin_reverse(run, new.reverse, swapped)
-        checkpoints.note()
-    checkpoints.end()
-    feed.close()
+        checkpoints[0].note()
+    for checkpoint, feed in zip(checkpoints, feeds, strict=True):
+        checkpoint.end()
+        feed.close()
     if new.reverse is not None and follows:
         reverted = run_reverse(run, record, new.way.keeper)
     new.way.settle(run, names)
     if not reverted:
         archive_old_tables(run, names, new.record)
         back = partial(new.way.way_back, run, names[0])
-        settle_old_tables(run, names, back, new.way.direction)
+        settle_old_tables(run, names, back, new.way.direction, fronts=lambda: new.way.fronts(run))
 
 
-def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
-    feed, applier = open_feed(run, run.stop, run.stack, made_by=new.way.applier(run))
-    run.figures.following(feed)
-    record = new.record if new.record.position else None
-    pairs = [
-        follow(
-            new.way.facing(run, mapping),
-            mapping,
-            feed,
-            applier,
-            record=record,
-            plan=plan,
-            joins=new.way.joins(run),
-        )
+def _copy(run: Run, pairs: Sequence[CopiedPair], checkpoints: Checkpoints | None) -> None:
+    run.enter(Phase.COPY)
+    for pair in pairs:
+        with dropping_when_slow(run, pair, checkpoints):
+            pair.copy()
+    if any(pair.deferred for pair in pairs):
+        run.enter(Phase.INDEX)
+        build_indexes(run, pairs)
+
+
+def _follow(run: Run, new: NewTables, server: ReadServer) -> list[CopiedPair]:
+    """Follow the tables of one server; the first changes are applied from then on."""
+    facing = server.run
+    feed, applier = open_feed(facing, run.stop, run.stack, made_by=new.way.applier(facing))
+    run.figures.following(feed, facing.config.connection.address)
+    record = server.record if server.record.position else None
+    planned = [
+        (way, mapping, plan)
         for mapping, plan in zip(new.mappings, new.plans, strict=True)
+        if (way := new.way.facing(run, mapping)).config.connection == facing.config.connection
+    ]
+    joins = new.way.joins(facing)
+    pairs = [
+        follow(way, mapping, feed, applier, record=record, plan=plan, joins=joins)
+        for way, mapping, plan in planned
     ]
     for pair in pairs:
         pair.tables.begin(afresh=record is None)
@@ -289,10 +324,10 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
         )
         if feed.origin.started != record.origin.started:
             feed.distrust()
-    for mapping in new.mappings:
-        run.step("definition", partial(auxiliary.require_unchanged, source=mapping.source))
+    for _, mapping, _ in planned:
+        facing.step("definition", partial(auxiliary.require_unchanged, source=mapping.source))
         if may_be_null(mapping):
-            run.step("null keys", partial(refuse_null_keys, mapping=mapping))
+            facing.step("null keys", partial(refuse_null_keys, mapping=mapping))
     for pair in pairs:
         pair.tables.look()
     run.tell(FeedBegun(position=feed.position()))
@@ -324,13 +359,13 @@ def _note_rehearsal(
 
 
 def _swap(
-    run: Run, pairs: Sequence[CopiedPair], checkpoints: Checkpoints, new: NewTables
+    run: Run, pairs: Sequence[CopiedPair], checkpoints: Sequence[Checkpoints], new: NewTables
 ) -> CutoverResult:
     """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)
-    if run.config.defer_cutover and not (checkpoints.deferred or run.state.undeferred):
+    if run.config.defer_cutover and not (checkpoints[0].deferred or run.state.undeferred):
         deferral.create()
-        checkpoints.sentinel_created()
+        checkpoints[0].sentinel_created()
     altered = {(context.schema, context.table): context.statement for context in new.contexts}
     swap = new.way.swap(run, pairs, altered, deferral, checkpoints)
     while True:

@@ -137,7 +137,7 @@ class Run(Job):
         state = self.state
         if state.leaving or state.phase not in _PREPARING or not connection.label:
             return
-        for options in dict.fromkeys((connection, *self.config.targets)):
+        for options in dict.fromkeys((connection, *self.config.others)):
             quick = replace(options, connect_timeout=_HURRY_SECONDS)
             with (
                 contextlib.suppress(ServerFault),

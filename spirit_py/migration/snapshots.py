@@ -89,7 +89,7 @@ class Snapshots:
     def _away(self, now: float) -> dict[str, Any]:
         """Return the wait for a server that neither feed nor work reaches: tasks retry unseen."""
         figures = self._figures
-        seen = None if figures.source is None else figures.source.statistics()
+        seen = figures.received()
         done = (
             *(copier.statistics().rows for _, copier in figures.copiers),
             *(checker.progress.rows for _, checker in figures.checkers),
@@ -146,10 +146,9 @@ class Snapshots:
         return shown
 
     def _feed(self, now: float) -> dict[str, Any]:
-        source = self._figures.source
-        if source is None:
+        seen = self._figures.received()
+        if seen is None:
             return {}
-        seen = source.statistics()
         kept = seen.received - seen.deduplicated - seen.dropped_above_high_watermark
         self._backlog.note(now, wanted=kept, applied=seen.applied)
         return feed_figures(seen) | {
@@ -158,11 +157,10 @@ class Snapshots:
         }
 
     def _with_backlog(self, now: float, seconds: float | None) -> float | None:
-        source = self._figures.source
-        if seconds is None or source is None:
+        seen = self._figures.received()
+        if seconds is None or seen is None:
             return seconds
-        pending = source.statistics().pending
-        return estimates.together(seconds, self._backlog.seconds(now, pending, ahead=seconds))
+        return estimates.together(seconds, self._backlog.seconds(now, seen.pending, ahead=seconds))
 
     def _rest(self, now: float, shown: dict[str, Any]) -> dict[str, Any]:
         figures = self._figures

@@ -196,8 +196,7 @@ def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], Non
 
 
 def _statistics(run: Run) -> FeedStatistics:
-    source = run.figures.source
-    return FeedStatistics() if source is None else source.statistics()
+    return run.figures.received() or FeedStatistics()
 
 
 def _unknown_reads(run: Run) -> float:

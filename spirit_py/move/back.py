@@ -124,7 +124,7 @@ class SwitchBack(SwapBack):
             BACK,
             gate,
             check=lambda there: require_definitions(there, tables),
-            behind=lambda place: self._kept.write(position=place),
+            behind=lambda _, place: self._kept.write(position=place),
         )
         self._cutover = switch
         return switch.run

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.applier import stage
+from spirit_py.applier import stage, state
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, replace_rows
 from spirit_py.applier.workers import Workers, judge_warnings
@@ -28,9 +29,10 @@ from spirit_py.copier.task import ChunkWriter, JoinCopy
 from spirit_py.errors import ServerFault, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
+from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.sql import quote_identifier
-from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
+from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -181,8 +183,17 @@ class RowCarrier(ChunkWriter):
             except (ServerFault, ValueLost) as error:
                 if isinstance(error, ValueLost) or error.code in VALUE_ERRORS:
                     raise self._named(order, part, rows, error) from error
-                raise
+                if mapping.owned is None or error.code != DUPLICATE_ENTRY:
+                    raise
+                self._carry_over_own(piece)
         return len(rows), len(rows)
+
+    def _carry_over_own(self, piece: Chunk) -> None:
+        """Write a part of which rows are there already, over rows of the same source alone."""
+        mapping, bounds = self._judged, Bounds(_STATEMENT_ROWS, self._packet)
+        what, hint = source_range(mapping, piece), index_hint(mapping)
+        found = starmap(KeyedChange, read_rows(self._reader, mapping, what, hint))
+        state.write(self._own, mapping, [list(found)], bounds, complete=False)
 
     def _not_judged(self, piece: Chunk) -> str:
         """Return the key of a row for which the condition of the kept rows is an error."""
@@ -230,7 +241,10 @@ class RowCarrier(ChunkWriter):
         for number, row in enumerate(rows, 1):
             try:
                 self._carry(self._judged, [row])
-            except (ServerFault, ValueLost):
+            except (ServerFault, ValueLost) as found:
+                if getattr(found, "code", 0) == DUPLICATE_ENTRY:
+                    # It is there already.
+                    continue
                 text = _ROW.sub(f"at row {number}", text)
                 break
         return self._lost_value(order.chunk, part, code, text)

@@ -29,9 +29,10 @@ def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = Fal
     config = run.config
     told = MoveSwitching(
         tables=[".".join(name) for name in tables],
-        source=config.connection.address,
+        source=", ".join(one.address for one in config.origins),
         target=", ".join(one.address for one in config.targets),
         shards={one.name: one.connection.address for one in config.shards},
+        sources={one.name: one.connection.address for one in config.sources},
         back=back,
     )
     run.tell(told)

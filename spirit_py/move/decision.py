@@ -23,6 +23,9 @@ a position purged, or never executed here       afresh
 a definition that another session changed       refused
 anything else                                   resume
 ==============================================  ============================================
+
+Several sources are looked at one by one, and decided :func:`together`. The last RENAME decides: as
+long as one source has its tables, all are the tables.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from spirit_py.table.names import OfTable
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer, ReverseRecord
 
 Decision: TypeAlias = Afresh | Resume | Refuse
@@ -161,6 +166,50 @@ def decide(
             " drop what is left with spirit-py cleanup, on all servers",
         )
     return _before_the_switch(found, record, max_age, start_afresh=start_afresh)
+
+
+def rows_copied(found: MoveFound) -> int:
+    """Return how many rows a source's record says are copied."""
+    return found.record.rows_copied if isinstance(found.record, CheckpointRecord) else 0
+
+
+def finished(found: MoveFound) -> bool:
+    """Return whether all was done on a source: its tables are the operator's, or dropped."""
+    if found.record is None and not any(one.made or one.here for one in found.tables):
+        return True
+    return all(one.away and one.old_table and one.old_table.finished for one in found.tables)
+
+
+def moved(found: MoveFound, decision: Decision) -> bool:
+    """Return whether a source's tables are out of the way."""
+    return (isinstance(decision, Resume) and decision.cleanup) or finished(found)
+
+
+def together(found: Sequence[MoveFound], decisions: Sequence[Decision]) -> Decision:
+    """Return what to do with the tables of several sources, by what is so on each."""
+    first = decisions[0]
+    if len(decisions) == 1:
+        return first
+    out = [moved(one, decision) for one, decision in zip(found, decisions, strict=True)]
+    if all(out):
+        # What is left to do on the first is done last.
+        return first
+    if any(out):
+        return Refuse(
+            reason="the tables of some sources are moved, and those of others are in their places",
+            hint="see who renamed them, and where the rows are; then drop what is left with"
+            " spirit-py cleanup, on all servers",
+        )
+    for kind in (Refuse, Afresh):
+        # One that begins anew has all begin anew.
+        if chosen := [one for one in decisions if isinstance(one, kind)]:
+            return max(chosen, key=_weight)
+    return first
+
+
+def _weight(decision: Decision) -> tuple[bool, bool]:
+    """Return what counts first of decisions of one kind: dropped rows, then a reason."""
+    return isinstance(decision, Afresh) and decision.throws_away, bool(decision.reason)
 
 
 def _of_another_command(found: MoveFound, record: CheckpointRecord | Pointer) -> Decision:

@@ -28,6 +28,7 @@ from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
 from spirit_py.migration.migration import (
     NewTables,
     OneServer,
+    ReadServer,
     begin_engines,
     copy_and_swap,
     evaluated_at,
@@ -40,11 +41,12 @@ from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.back import KeeperApart, note_way_back, plan_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
 from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
-from spirit_py.move.opening import open_move, statement_of_move, told_targets
+from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
 from spirit_py.move.run import (
     MoveRun,
     create_there,
     drop_all,
+    fill_there,
     forget_there,
     put_back,
     take_over,
@@ -77,8 +79,9 @@ if TYPE_CHECKING:
     from spirit_py.migration.migration import Contexts
     from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.migration.run import Run
-    from spirit_py.migration.throttling import SeenTraffic
+    from spirit_py.move.opening import Opened
     from spirit_py.mysql.session import Session
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.spark.gang import GangEngine
     from spirit_py.statement import AlterStatement
     from spirit_py.status.report import MigrationReport
@@ -87,7 +90,7 @@ if TYPE_CHECKING:
 
 
 class Across(OneServer):
-    """The way to other servers; ``mappings`` are of the new tables on each, by its shard."""
+    """The way to other servers; ``mappings`` are of the new tables, by the shard of their way."""
 
     direction = MOVED
 
@@ -101,9 +104,9 @@ class Across(OneServer):
         self._ways: list[MoveRun] = []
 
     def facing(self, run: Run, mapping: TableMapping) -> Run:
-        """Return the run as it faces the target that a mapping is to."""
+        """Return the run as it faces the servers that a mapping is between."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        # One for all tables of a target, which are switched together.
+        # One for all tables of two servers, which are switched together.
         self._ways = self._ways or run.ways()
         return next(one for one in self._ways if mapping in self._mappings[one.config.shard])
 
@@ -125,7 +128,7 @@ class Across(OneServer):
         pairs: Sequence[CopiedPair],
         altered: Mapping[Name, AlterStatement],
         gate: SwapGate,
-        checkpoints: Checkpoints,
+        checkpoints: Sequence[Checkpoints],
     ) -> Callable[[], CutoverResult]:
         """Return what switches over to the target."""
         assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
@@ -135,6 +138,11 @@ class Across(OneServer):
         switch = _switch(run, pairs, altered, gate, checkpoints, way_back=way_back)
         run.swap_with(switch)
         return partial(_made, run, switch)
+
+    def fronts(self, run: Run) -> Sequence[Run]:
+        """Return the run as it faces each source."""
+        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
+        return run.fronts()
 
     def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
         """Return what lets the source's tables follow."""
@@ -155,7 +163,7 @@ def _switch(
     pairs: Sequence[CopiedPair],
     altered: Mapping[Name, AlterStatement],
     gate: SwapGate,
-    checkpoints: Checkpoints,
+    checkpoints: Sequence[Checkpoints],
     *,
     way_back: Callable[[Session, str], object] | None,
 ) -> Switch:
@@ -165,13 +173,14 @@ def _switch(
         for pair in pairs:
             pair.plan.deferred.require_whole(there)
 
+    places = {one.server: one.go_on_behind for one in checkpoints}
     return Switch(
         run,
         pairs,
         MOVED,
         gate,
         check=require_whole,
-        behind=checkpoints.go_on_behind,
+        behind=lambda address, place: places[address](place),
         counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
         way_back=way_back,
     )
@@ -190,7 +199,7 @@ def _made(run: MoveRun, switch: Switch) -> CutoverResult:
 
 def _note_not_begun(run: MoveRun, switch: Switch) -> None:
     """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
-    for way in run.ways():
+    for way in run.backs():
         with contextlib.suppress(ServerFault), way.session("cleanup", there=True) as there:
             for table in switch.tables:
                 if read_proofs(there, *table).swap_begun:
@@ -207,19 +216,21 @@ def run_move(run: MoveRun) -> None:
 
 def _run_phases(run: MoveRun) -> None:
     with contextlib.ExitStack() as stack:
-        session = stack.enter_context(run.first_session("driver"))
-        theirs = [stack.enter_context(_first_there(way)) for way in run.ways()]
-        contexts, decision = open_move(run, session, theirs)
-        tables = [(context.schema, context.table) for context in contexts]
+        sessions = [stack.enter_context(front.first_session("driver")) for front in run.fronts()]
+        theirs = [stack.enter_context(_first_there(way)) for way in run.backs()]
+        opened, decision = open_move(run, sessions, theirs)
         if isinstance(decision, Resume) and decision.cleanup:
             _finish(run, decision.record)
             return
-        if isinstance(decision, Resume):
-            new = _resume(run, session, theirs, contexts, decision.record)
-        else:
-            drop_all(run, tables)
-            new = _begin(run, session, theirs, contexts)
+        begun = [one.record for one in opened] if isinstance(decision, Resume) else []
+        if not begun:
+            drop_all(run, _names(opened[0].contexts))
+        new = _new_tables(run, opened, theirs, begun)
     copy_and_swap(run, new)
+
+
+def _names(contexts: Contexts) -> list[Name]:
+    return [(context.schema, context.table) for context in contexts]
 
 
 def _first_there(run: MoveRun) -> Session:
@@ -229,86 +240,135 @@ def _first_there(run: MoveRun) -> Session:
         raise connection_refusal(fault, run.config.there) from fault
 
 
-def _begin(
-    run: MoveRun, session: Session, theirs: Sequence[Session], contexts: Contexts
-) -> NewTables:
-    begin_engines(run, contexts)
-    run.enter(Phase.CREATE)
-    traffic = traffic_now(session)
-    sources = {(context.schema, context.table): context.source for context in contexts}
-    targets = told_targets(run.config, theirs)
-    statement = statement_of_move(targets, run.config, contexts)
-    record = first_record(session, statement, sources, contexts[0].facts.uuid, run.config)
-    record = with_shards(record, [way.config.shard for way in run.ways()])
-    run.stack.push(_leaving(run, list(sources), taken_over=False))
-    create_checkpoint_tables(session, record)
-    CheckpointTable(*record.home).write(session, MoveNote(target=targets))
-    begin_control(run, session, record)
-    contexts = evaluated_at(contexts, record.started_at)
-    mappings = {}
-    for way, there in zip(run.ways(), theirs, strict=True):
-        shard = way.config.shard
-        made = [create_there(way, there, one) for one in facing(contexts, way.config)]
-        _require_aligned(made)
-        mappings[shard] = made
-        new = {(one.source.schema, one.source.name): one.target for one in made}
-        record = with_new_tables(record, new, shard)
-    return _new_tables(run, contexts, mappings, record, traffic)
-
-
-def _resume(
+def _new_tables(
     run: MoveRun,
-    session: Session,
+    opened: Sequence[Opened],
     theirs: Sequence[Session],
-    contexts: Contexts,
-    record: CheckpointRecord,
+    begun: Sequence[CheckpointRecord],
 ) -> NewTables:
-    begin_engines(run, contexts)
-    traffic = traffic_now(session)
-    # What a switch that was taken back may have left: there is no way back from here.
-    CheckpointTable(*record.home).forget(session, ReverseRecord)
-    tables = [table.name for table in record.tables]
-    run.stack.push(_leaving(run, tables, taken_over=True))
+    """Make the new tables, or take them over from the run whose records ``begun`` are."""
+    home = opened[0]
+    begin_engines(run, home.contexts)
+    traffic = traffic_now(home.session)
+    tables = _names(home.contexts)
+    if not begun:
+        run.enter(Phase.CREATE)
+    run.stack.push(_leaving(run, tables, taken_over=bool(begun)))
+    if begun:
+        _resumed(run, opened)
+    records = list(begun) or _first_records(run, opened, theirs)
+    ways = [
+        (way, replace(one, contexts=_at(one, records[0], way)), there)
+        for way, one, there in _between(run, opened, theirs)
+    ]
+    mappings: dict[str, list[TableMapping]] = {}
+    for way, one, there in ways:
+        made = [
+            take_over(way, there, context) if begun else _made_there(way, there, context, mappings)
+            for context in one.contexts
+        ]
+        if not begun:
+            _require_aligned(made)
+        mappings[way.config.shard] = made
+    contexts = tuple(context for _, one, _ in ways for context in one.contexts)
+    mapped = tuple(mapping for made in mappings.values() for mapping in made)
+    if begun:
+        for record in records:
+            require_judged_alike(contexts, mapped, record.judged)
+    noted = [
+        _noted(run, one, record, mappings) for one, record in zip(opened, records, strict=True)
+    ]
+    records = [replace(record, judged=judged_by(contexts, mapped)) for record in noted]
+    plans = tuple(
+        IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in mapped
+    )
+    reverse = plan_back(run, contexts, mapped)
+    return NewTables(
+        contexts,
+        mapped,
+        records[0],
+        plans,
+        traffic,
+        reverse,
+        Across(mappings, reverse),
+        tuple(ReadServer(one.run, record) for one, record in zip(opened, records, strict=True)),
+    )
+
+
+def _between(
+    run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]
+) -> list[tuple[MoveRun, Opened, Session]]:
+    """Return each way, with the source and the session of the target that it is between."""
+    if run.config.sources:
+        return [(way, one, theirs[0]) for way, one in zip(run.ways(), opened, strict=True)]
+    return [(way, opened[0], there) for way, there in zip(run.ways(), theirs, strict=True)]
+
+
+def _at(one: Opened, home: CheckpointRecord, way: MoveRun) -> Contexts:
+    """Return the contexts of a way, whose moment is that of the first source's record."""
+    return facing(evaluated_at(one.contexts, home.started_at), way.config)
+
+
+def _first_records(
+    run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]
+) -> list[CheckpointRecord]:
+    """Write the records of a move that begins, the first source's first: it leads to the others."""
+    config, targets = run.config, told_targets(run.config, theirs)
+    sources = told_sources(config, [one.session for one in opened])
+    records: list[CheckpointRecord] = []
+    for one in opened:
+        statement = statement_of_move(targets, sources, config, one.contexts)
+        tables = dict(zip(_names(one.contexts), (c.source for c in one.contexts), strict=True))
+        uuid = one.contexts[0].facts.uuid
+        record = first_record(one.session, statement, tables, uuid, config)
+        names = [one.run.config.shard] if config.sources else [w.config.shard for w in run.ways()]
+        record = with_shards(record, names)
+        create_checkpoint_tables(one.session, record)
+        CheckpointTable(*record.home).write(one.session, MoveNote(target=targets))
+        records.append(record)
+    begin_control(run, opened[0].session, records[0])
+    return records
+
+
+def _resumed(run: MoveRun, opened: Sequence[Opened]) -> None:
+    for one in opened:
+        # What a switch that was taken back may have left: there is no way back from here.
+        CheckpointTable(*one.record.home).forget(one.session, ReverseRecord)
     run.note(PlainFact.RECORD_STAYS)
-    contexts = evaluated_at(contexts, record.started_at)
-    mappings = {
-        way.config.shard: [take_over(there, one) for one in facing(contexts, way.config)]
-        for way, there in zip(run.ways(), theirs, strict=True)
-    }
-    require_judged_alike(*_together(run, contexts, mappings), record.judged)
-    record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
-    return _new_tables(run, contexts, mappings, record, traffic)
+
+
+def _noted(
+    run: MoveRun,
+    one: Opened,
+    record: CheckpointRecord,
+    mappings: Mapping[str, Sequence[TableMapping]],
+) -> CheckpointRecord:
+    """Return the record of a source that a run goes on with, with what was made."""
+    if record.position:
+        return renewed(record, one.contexts[0].facts.uuid, run.config.swap_choices)
+    for shard, made in mappings.items():
+        new = {(each.source.schema, each.source.name): each.target for each in made}
+        if not run.config.sources or shard == one.run.config.shard:
+            record = with_new_tables(record, new, shard)
+    return record
+
+
+def _made_there(
+    way: MoveRun,
+    there: Session,
+    context: PreflightContext,
+    made: Mapping[str, Sequence[TableMapping]],
+) -> TableMapping:
+    """Create a new table, but where it was made with that of another source; see create_there."""
+    for mapping in next(iter(made.values()), ()) if way.config.sources else ():
+        if (mapping.source.schema, mapping.source.name) == (context.schema, context.table):
+            return fill_there(way, there, context, mapping.target)
+    return create_there(way, there, context)
 
 
 def _leaving(run: MoveRun, tables: Sequence[Name], *, taken_over: bool) -> Callable[..., None]:
     """Return what keeps, or drops, what a run has made, at its end."""
     return partial(auxiliary.leave, run, tables, taken_over=taken_over, drop=try_to_drop_all)
-
-
-def _together(
-    run: MoveRun, contexts: Contexts, mappings: Mapping[str, Sequence[TableMapping]]
-) -> tuple[Contexts, tuple[TableMapping, ...]]:
-    """Return the tables of all targets, in one order."""
-    return (
-        tuple(one for way in run.ways() for one in facing(contexts, way.config)),
-        tuple(one for way in run.ways() for one in mappings[way.config.shard]),
-    )
-
-
-def _new_tables(
-    run: MoveRun,
-    contexts: Contexts,
-    mappings: Mapping[str, Sequence[TableMapping]],
-    record: CheckpointRecord,
-    traffic: SeenTraffic,
-) -> NewTables:
-    contexts, made = _together(run, contexts, mappings)
-    plans = tuple(
-        IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in made
-    )
-    reverse = plan_back(run, contexts, made)
-    record = replace(record, judged=judged_by(contexts, made))
-    return NewTables(contexts, made, record, plans, traffic, reverse, Across(mappings, reverse))
 
 
 def _require_aligned(mappings: Iterable[TableMapping]) -> None:
@@ -335,18 +395,19 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
                 " to the target by hand, and run it without --on-switch",
             )
         run.step("move", partial(note_switched, tables=tables))
-    note_swap(run, tables)
+    for front in run.fronts():
+        note_swap(front, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0], Across().keeper)
     forget_there(run, tables)
     if not reverted:
-        settle_old_tables(run, tables, lambda: None, MOVED)
+        settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)
 
 
 def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
     """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
-    for way in run.ways():
+    for way in run.backs():
         with way.session("move", there=True) as there:
             if _put_right_there(session, there, tables):
                 # The place that was noted is before a RENAME which the feed cannot pass.

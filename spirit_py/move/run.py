@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py import errors
+from spirit_py.applier.state import other_keys
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
 from spirit_py.checkpoint.table import CheckpointTable
@@ -13,12 +14,14 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.move.shards import owned
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, create_apart
+from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.conversions import is_timestamp
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name, Swap
+    from spirit_py.table.schema import TableSchema
 
 
 _NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
@@ -49,13 +53,45 @@ class MoveRun(Run):
     config: MoveConfig
 
     def ways(self) -> list[Self]:
-        """Return the run as it faces each target by itself; see :meth:`facing`."""
-        shards = self.config.shards
-        return [self.facing(target=one.connection, shard=one.name) for one in shards] or [self]
+        """Return the run as it faces each pair of servers by itself; see :meth:`facing`."""
+        targets = [self.facing(target=one.connection, shard=one.name) for one in self.config.shards]
+        return targets or self.fronts()
+
+    def fronts(self) -> list[Self]:
+        """Return the run as it faces each source by itself, with all targets."""
+        sources = self.config.sources
+        return [self.facing(connection=one.connection, shard=one.name) for one in sources] or [self]
+
+    def backs(self) -> list[Self]:
+        """Return the run as it faces each target by itself, from the first source at least."""
+        return self.ways() if self.config.shards else self.ways()[:1]
 
 
 def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
     """Create a new table on a target, and what proves it (R24); Refusal with all findings."""
+    return fill_there(run, there, context, _created(run, there, context))
+
+
+def fill_there(
+    run: MoveRun, there: Session, context: PreflightContext, target: TableSchema
+) -> TableMapping:
+    """Return the mapping to a new table that was just made; Refusal with all findings."""
+    mapping, findings = check_after_create(replace(context, tell=run.tell), target)
+    run.warn_of(findings)
+    return _apart(run, there, context, mapping)
+
+
+def _apart(
+    run: MoveRun, there: Session, context: PreflightContext, mapping: TableMapping
+) -> TableMapping:
+    require_same_zone(context.session, there, mapping)
+    if run.config.sources:
+        mapping = replace(mapping, owned=read_kept(owned(context, run.config)))
+        require_told_apart(mapping)
+    return replace(mapping, apart=True)
+
+
+def _created(run: MoveRun, there: Session, context: PreflightContext) -> TableSchema:
     name = context.schema, context.table
     CheckpointTable(*name).make(there)
     building = begin_proofs(there, *name).building
@@ -67,7 +103,7 @@ def create_there(run: MoveRun, there: Session, context: PreflightContext) -> Tab
     checks = [str(row[0]) for row in context.session.query(OWN_CHECKS, name)]
     with run.session("alter", native=True, there=True) as native:
         try:
-            target = create_apart(
+            return create_apart(
                 there,
                 native,
                 context.source,
@@ -81,13 +117,9 @@ def create_there(run: MoveRun, there: Session, context: PreflightContext) -> Tab
             lost = [one.id for one in (there, native) if not one.alive()]
             end_sessions(run.config.there, lost)
             raise
-    mapping, findings = check_after_create(replace(context, tell=run.tell), target)
-    run.warn_of(findings)
-    require_same_zone(context.session, there, mapping)
-    return replace(mapping, apart=True)
 
 
-def take_over(there: Session, context: PreflightContext) -> TableMapping:
+def take_over(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
     """Return the mapping to a new table of an earlier run, once that has its auxiliary name."""
     put_back(there, [moving((context.schema, context.table))], MOVED)
     # The source is in its place: nobody was sent to the new table.
@@ -100,9 +132,7 @@ def take_over(there: Session, context: PreflightContext) -> TableMapping:
             " target",
             hint="start the move again: it starts from the beginning",
         )
-    mapping = mapping_of(context, target)
-    require_same_zone(context.session, there, mapping)
-    return replace(mapping, apart=True)
+    return _apart(run, there, context, mapping_of(context, target))
 
 
 def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapping) -> None:
@@ -127,6 +157,40 @@ def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapp
                 " it",
                 error_code=ErrorCode.SERVER_SETTINGS,
             )
+
+
+def require_told_apart(mapping: TableMapping) -> None:
+    """Refuse a definition under which the rows of several sources could not be told apart.
+
+    What judges a row must be the same on both sides, and each unique key must name its rows by
+    columns that are carried as they are.
+    """
+    alike = {
+        pair.old.name.lower()
+        for pair in mapping.pairs
+        if pair.old.name.lower() == pair.new.name.lower()
+        and pair.old.type_identity == pair.new.type_identity
+        and pair.old.collation == pair.new.collation
+    }
+    judged = mapping.owned.columns if mapping.owned is not None else ()
+    wrong = [column.name for column in judged if column.name.lower() not in alike]
+    if wrong:
+        names = ", ".join(wrong)
+        raise _not_told_apart(mapping, f"--shard-by reads {names}, which the ALTER changes")
+    for index in other_keys(mapping):
+        if not index.columns or not alike.issuperset(name.lower() for name in index.columns):
+            raise _not_told_apart(
+                mapping, f"the unique key {index.name} has a part that is no column of the source"
+            )
+    if mapping.merging:
+        raise _not_told_apart(mapping, "the ALTER adds a unique key, or makes keys equal")
+
+
+def _not_told_apart(mapping: TableMapping, why: str) -> errors.Refusal:
+    return errors.Refusal(
+        f"the rows of several sources could not be told apart in {mapping.source.full_name}: {why}",
+        hint="make that change on the target, after the move",
+    )
 
 
 def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -> None:
@@ -156,7 +220,8 @@ def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
 
     The source's tables are in their places. MigrationFailure where something is left.
     """
-    sides = [*((way, True) for way in run.ways()), (run, False)]
+    # The first source's record goes last: it leads to the others.
+    sides = [*((way, True) for way in run.backs()), *((way, False) for way in run.fronts()[::-1])]
     for way, there in sides:
         side = way.config.there.address if there else run.config.connection.address
         try:
@@ -192,7 +257,7 @@ def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
             if not is_one_of(there, table[0], undone, proof):
                 drop_checkpoint(there, table)
 
-    for way in run.ways():
+    for way in run.backs():
         try:
             way.step("cleanup", forget, there=True, passing=takes_no_writes)
         except errors.MigrationFailure as fault:

@@ -1,9 +1,12 @@
-"""Which rows go to which of several targets (pure).
+"""Which rows go to which of several targets, or come from which of several sources (pure).
 
 A target keeps the rows for which the expression of ``--shard-by`` is its name, judged by the server
 as ``--keep`` is: the copy and the comparison on the source, the applier among the staged images of
 the changed rows. A row that changes its shard is deleted on one target, and written on another. The
 expression of a row that gives no target's name is an error of the server, in each of these.
+
+Where there are several sources, the expression gives the name of the source that a row is on: the
+row of another one is an error. On the target it tells the sources' rows apart.
 """
 
 from __future__ import annotations
@@ -21,30 +24,54 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
 
 
-def condition(expression: str, name: str, names: Iterable[str]) -> str:
-    """Render which rows the target of that name gets; an error of the server for one of nobody.
+def condition(expression: str, name: str, names: Iterable[str], *, server: str = "target") -> str:
+    """Render which rows the server of that name gets; an error of MySQL for one of nobody.
 
     The error is 1411, whose text shows the value.
     """
     cases = " ".join(
         f"WHEN {string_literal(one)} THEN {'TRUE' if one == name else 'FALSE'}" for one in names
     )
-    nobody = f"CONCAT('no target is named ', IFNULL(({expression}), 'NULL'))"
+    return _judged(expression, cases, f"no {server} is named ")
+
+
+def of_source(expression: str, name: str) -> str:
+    """Render that a row is the source's of that name; an error of the server for any other."""
+    case = f"WHEN {string_literal(name)} THEN TRUE"
+    return _judged(expression, case, f"the source {name} has a row of ")
+
+
+def _judged(expression: str, cases: str, wrong: str) -> str:
+    said = f"CONCAT({string_literal(wrong)}, IFNULL(({expression}), 'NULL'))"
     # The server looks at ELSE only where no name is equal, and at no constant of it before.
-    return f"CASE ({expression}) {cases} ELSE UUID_TO_BIN({nobody}) IS NULL END"
+    return f"CASE ({expression}) {cases} ELSE UUID_TO_BIN({said}) IS NULL END"
 
 
 def facing(
     contexts: Sequence[PreflightContext], config: MoveConfig
 ) -> tuple[PreflightContext, ...]:
-    """Return the contexts of the tables as the target gets them that a configuration faces."""
+    """Return the contexts of the tables as they go between the servers that a config faces."""
     if not config.shard:
         return tuple(contexts)
-    keep = condition(config.shard_by, config.shard, [one.name for one in config.shards])
-    modes = replace(config.modes, keep=keep)
-    of_all = contexts[0].config
-    own = replace(of_all, target=config.target, shard=config.shard, modes=modes)
+    if config.sources:
+        keep = of_source(config.shard_by, config.shard)
+    else:
+        keep = condition(config.shard_by, config.shard, [one.name for one in config.shards])
+    own = replace(
+        contexts[0].config,
+        connection=config.connection,
+        target=config.target,
+        shard=config.shard,
+        modes=replace(config.modes, keep=keep),
+    )
     return tuple(replace(one, config=own) for one in contexts)
+
+
+def owned(context: PreflightContext, config: MoveConfig) -> PreflightContext:
+    """Return a table's context whose condition is that of its source's rows on the target."""
+    names = [one.name for one in config.sources]
+    keep = condition(config.shard_by, config.shard, names, server="source")
+    return replace(context, config=replace(context.config, modes=replace(config.modes, keep=keep)))
 
 
 def with_shards(record: CheckpointRecord, names: Sequence[str]) -> CheckpointRecord:

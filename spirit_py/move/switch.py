@@ -1,6 +1,7 @@
 """The switch: the target's tables get their names, the source's go out of the way (R15, R23).
 
-In one try, with a session on each server; where there are several targets, each step on each::
+In one try, with a session on each server; where there are several targets or sources, each step on
+each, and the locks of several sources at the same time::
 
     feed drained, applying paused
     target  LOCK TABLES _t_new WRITE         nobody else uses it
@@ -9,7 +10,7 @@ In one try, with a session on each server; where there are several targets, each
     target  flushed through its session      nothing is pending
     both    the noted tables, proven rows, counters, snapshot guard
     target  RENAME TABLE _t_new TO t         still locked: nobody can use it
-    source  RENAME TABLE t TO _t_moved       decides
+    source  RENAME TABLE t TO _t_moved       decides; of several sources the last one
     the operator's command                   bounded; its failure renames both back
     unlock all
 
@@ -31,7 +32,6 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.proofs import note_proofs
-from spirit_py.classes import dataclass
 from spirit_py.cutover.attempt import catch_up
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import CutoverResult, TryFailed
@@ -49,25 +49,25 @@ from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
 from spirit_py.move.run import MoveRun, put_back
+from spirit_py.move.sides import Incoming, Outgoing, Side, Sides, WatchedSide
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
-from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.swap.same_tables import Direction, SameTables
+    from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
-    from spirit_py.table.names import Name, Swap
+    from spirit_py.table.names import Name
 
 _HOLD_SECONDS: Final = 5.0
 _TARGET_WAIT: Final = 5
@@ -78,70 +78,14 @@ _LOOK_SECONDS: Final = 60.0
 _MORE_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Target:
-    """One server of the tables that come into place; ``run`` faces it."""
-
-    run: MoveRun
-    pairs: Sequence[Pair]
-    swaps: Sequence[Swap]
-    guard: SnapshotGuard
-
-    @property
-    def tables(self) -> list[SameTables]:
-        """The tables of its pairs, as noted."""
-        return [pair.tables for pair in self.pairs]
-
-    @property
-    def arrive(self) -> str:
-        """The RENAME that puts the tables in place."""
-        return _renaming((s.schema, s.new, s.table) for s in self.swaps)
-
-    @property
-    def leave(self) -> str:
-        """The RENAME that takes it back."""
-        return _renaming((s.schema, s.table, s.new) for s in self.swaps)
-
-
-@dataclass
-class _Side:
-    """The locking session of a server, its lock, and the named lock that shows its end."""
-
-    session: Session
-    lock: TableLock
-    fence: str
-
-
-@dataclass
-class _Sides:
-    """The source's side of a try, and each target's."""
-
-    here: _Side
-    theirs: list[tuple[_Target, _Side]]
-
-    @property
-    def all(self) -> list[_Side]:
-        """All of them, the targets first."""
-        return [*(side for _, side in self.theirs), self.here]
-
-    @contextlib.contextmanager
-    def kept_alive(self, longest: float, *, but: _Side | None = None) -> Iterator[None]:
-        """Keep the sessions alive, but that of a side that works: no warnings may be read."""
-        with contextlib.ExitStack() as stack:
-            for side in self.all:
-                if side is not but:
-                    stack.enter_context(side.session.kept_alive(longest))
-            yield
-
-
 class Switch:
     """Puts tables out of place on one server, and in place on another: :meth:`run`.
 
     It may be called again after :class:`HeldBack`. ``check`` is called with the session that locks
-    the incoming tables, and must be fast; ``behind`` with the place after a switch that was taken
-    back, where a feed goes on. ``counters`` are AUTO_INCREMENT values that statements give.
-    ``way_back`` notes, in a session of the source, the place from which the tables out of place
-    follow, before the operator's command; empty: there is none any more.
+    the incoming tables, and must be fast; ``behind`` with the address of a source, and the place
+    after a switch that was taken back, where its feed goes on. ``counters`` are AUTO_INCREMENT
+    values that statements give. ``way_back`` notes, in a session of the source, the place from
+    which the tables out of place follow, before the operator's command; empty: there is none.
     """
 
     def __init__(
@@ -152,7 +96,7 @@ class Switch:
         gate: SwapGate,
         *,
         check: Callable[[SqlSession], object],
-        behind: Callable[[str], object],
+        behind: Callable[[str, str], object],
         counters: Mapping[Name, str] | None = None,
         way_back: Callable[[Session, str], object] | None = None,
     ) -> None:
@@ -160,14 +104,16 @@ class Switch:
         self._direction, self._further_check, self._behind = direction, check, behind
         self._counters = counters or {}
         self._way_back = way_back
-        self._feed = pairs[0].feed
         self._swaps = list(dict.fromkeys(swaps_of(pairs, direction)))
         self.tables = [swap.name for swap in self._swaps]
         self._policy = LockPolicy.of(run.config)
-        self._targets = [self._target(way) for way in dict.fromkeys(map(_facing, pairs))]
-        self._front = Front(LockRequest(tables=self.tables, defines=True), self._policy.kills)
+        ways = list(map(_facing, pairs))
+        # One way of those that lead to a target, or away from a source, faces it.
+        self._targets = [*map(self._target, {way.config.there: way for way in ways}.values())]
+        self._origins = [*map(self._origin, {way.config.connection: way for way in ways}.values())]
+        self._feeds = [origin.feed for origin in self._origins]
         self._turns = LockTurns(
-            [(run.config.connection, self._front)],
+            [(origin.run.config.connection, origin.front) for origin in self._origins],
             self._policy,
             run.stop,
             what="the lock of the switch",
@@ -179,8 +125,8 @@ class Switch:
         self._tries = Tries(
             turns=self._turns,
             gate=gate,
-            source=self._feed,
-            servers=[run.config.connection, *run.config.targets],
+            sources=self._feeds,
+            servers=[run.config.connection, *run.config.others],
             what="switch",
             intact="the source's tables are intact",
         )
@@ -197,15 +143,20 @@ class Switch:
         """
         return self._tries.run(self._try)
 
-    def _target(self, way: MoveRun) -> _Target:
-        own = [pair for pair in self._pairs if pair.job is way]
-        swaps = swaps_of(own, self._direction)
-        guard = SnapshotGuard(way.config.snapshot_guard, swaps, way.tell)
-        return _Target(run=way, pairs=own, swaps=swaps, guard=guard)
+    def _target(self, way: MoveRun) -> Incoming:
+        own = [pair for pair in self._pairs if pair.job.config.there == way.config.there]
+        guard = SnapshotGuard(way.config.snapshot_guard, self._swaps, way.tell)
+        return Incoming(run=way, pairs=own, swaps=self._swaps, guard=guard)
+
+    def _origin(self, way: MoveRun) -> Outgoing:
+        own = [pair for pair in self._pairs if pair.job.config.connection == way.config.connection]
+        front = Front(LockRequest(tables=self.tables, defines=True), self._policy.kills)
+        return Outgoing(run=way, pairs=own, swaps=self._swaps, front=front)
 
     def _try(self) -> CutoverResult:
         self._tries.await_turn()
-        catch_up(self._feed, self._run.stop)
+        for feed in self._feeds:
+            catch_up(feed, self._run.stop)
         with contextlib.ExitStack() as stack:
             return self._attempt(stack)
 
@@ -214,75 +165,88 @@ class Switch:
     def _attempt(self, stack: contextlib.ExitStack) -> CutoverResult:
         points.reach("switch.begin")
         config, wait = self._run.config, self._policy.wait
-        watcher = stack.enter_context(
-            connect(config.connection, role="cutover-watch", read_timeout=10)
-        )
-        self._prepare(watcher)
-        stack.enter_context(self._feed.applies_paused())
-        sides = self._sides(stack)
-        self._turns.require_free([watcher])
+        watchers = [
+            stack.enter_context(
+                connect(origin.run.config.connection, role="cutover-watch", read_timeout=10)
+            )
+            for origin in self._origins
+        ]
+        self._prepare(watchers)
+        for feed in self._feeds:
+            stack.enter_context(feed.applies_paused())
+        sides = self._sides(stack, watchers)
+        self._turns.require_free(watchers)
         # If this process is frozen or cut off, each server soon ends its session and lock (R23).
         for side in sides.all:
             let_go_when_silent(side.session)
-        watch = LockWatch(
-            watcher,
-            sides.here.session.id,
-            wait=wait,
-            hold=_HOLD_SECONDS,
-            front=self._front,
-            stop=self._run.stop,
-        )
         if what := self._gate.too_old():
             raise HeldBack.by(what)
         stack.enter_context(quick_turns())
         for _, side in sides.theirs:
-            with sides.kept_alive(_TARGET_WAIT + 1, but=side):
+            with sides.kept_alive(_TARGET_WAIT + 1, but=[side]):
                 side.lock.acquire()
         longest = wait + _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
-        with watch:
-            with sides.kept_alive(wait + 1, but=sides.here):
-                self._lock(sides, watch)
-            began = time.monotonic()
+        with contextlib.ExitStack() as watches:
+            for here in sides.here:
+                watches.enter_context(here.watch)
             try:
-                self._prove(sides, watch)
+                with sides.kept_alive(wait + 1, but=sides.here):
+                    self._lock(sides)
+                self._prove(sides)
                 with sides.kept_alive(longest):
-                    self._rename(sides, watcher, watch)
+                    self._rename(sides)
             finally:
                 self._release(sides)
-                self._held = (time.monotonic() - began) * 1000
+                if locked := [here.locked_at for here in sides.here if here.locked_at]:
+                    self._held = (time.monotonic() - min(locked)) * 1000
         points.reach("switch.unlocked")
         for target in self._targets:
             target.guard.report(target.run.config.there)
         return self._result()
 
-    def _sides(self, stack: contextlib.ExitStack) -> _Sides:
-        """Open the locking sessions; their ends are waited for before the feed applies again."""
-        config = self._run.config
-        hold = _HOLD_SECONDS + config.switch_timeout + _MORE_SECONDS
+    def _sides(self, stack: contextlib.ExitStack, watchers: Sequence[Session]) -> Sides:
+        """Open the locking sessions; their ends are waited for before the feeds apply again."""
+        hold = _HOLD_SECONDS + self._run.config.switch_timeout + _MORE_SECONDS
 
-        def side(options: ConnectionOptions, tables: Sequence[Name], wait: int) -> _Side:
+        def side(options: ConnectionOptions, tables: Sequence[Name], wait: int) -> Side:
             session = open_lock_session(options, role="cutover", wait=wait, hold=hold)
             fence = lock_name("cutover", secrets.token_hex(8))
             stack.callback(end_session, options, session, fence)
             take_named_lock(session, fence)
-            return _Side(session, TableLock(session, tables), fence)
+            return Side(session, TableLock(session, tables), fence)
+
+        def watched(origin: Outgoing, watcher: Session) -> WatchedSide:
+            wait = self._policy.wait
+            own = side(origin.run.config.connection, self.tables, math.ceil(wait))
+            watch = LockWatch(
+                watcher,
+                own.session.id,
+                wait=wait,
+                hold=_HOLD_SECONDS,
+                front=origin.front,
+                stop=self._run.stop,
+            )
+            return WatchedSide(own.session, own.lock, own.fence, watcher, watch)
 
         new = [(swap.schema, swap.new) for swap in self._swaps]
         theirs = [(one, side(one.run.config.there, new, _TARGET_WAIT)) for one in self._targets]
-        here = side(config.connection, self.tables, math.ceil(self._policy.wait))
-        return _Sides(here, theirs)
+        ours = [(o, watched(o, w)) for o, w in zip(self._origins, watchers, strict=True)]
+        return Sides(ours, theirs)
 
-    def _prepare(self, watcher: Session) -> None:
+    def _prepare(self, watchers: Sequence[Session]) -> None:
         """Look at all servers, and note that a switch is begun; without a lock."""
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
                 put_back(there, target.swaps, self._direction)
-                require_same(watcher, target.tables, [(there, target.tables)])
+                for origin, watcher in zip(self._origins, watchers, strict=True):
+                    own = [pair for pair in target.pairs if pair.feed is origin.feed]
+                    tables = [pair.tables for pair in own]
+                    require_same(watcher, tables, [(there, tables)])
+                    for pair in own:
+                        self._align(pair, watcher, there)
                 target.guard.prepare(there, target.run.config.there)
-                for pair in target.pairs:
-                    self._align(pair, watcher, there)
-                    if self._direction is MOVED:
-                        note_proofs(there, *pair.source_name, swap_begun=True)
+                for name in self.tables if self._direction is MOVED else ():
+                    note_proofs(there, *name, swap_begun=True)
 
     def _align(self, pair: Pair, here: Session, there: Session) -> None:
         if given := self._counters.get(pair.source_name):
@@ -290,126 +254,135 @@ class Switch:
         else:
             align_auto_increment(here, pair.mapping, there)
 
-    def _lock(self, sides: _Sides, watch: LockWatch) -> None:
+    def _lock(self, sides: Sides) -> None:
+        """Lock the sources' tables, all at the same time."""
         points.reach("switch.lock")
         limit = human_seconds(self._policy.wait)
         self._run.show(
             f"the lock of the switch (request {self._tries.number}, for {limit} at most)"
         )
         try:
-            sides.here.lock.acquire()
-        except ServerFault as fault:
-            self._run.stop.check()
-            if connection_lost(fault) or not watch.blockers:
-                raise
-            who = self._front.described()
-            raise TryFailed(f"{watch.verdict or fault.text}; blocked by {who}") from fault
+            _at_once([partial(self._lock_one, origin, side) for origin, side in sides.ours])
         finally:
-            self._tries.waited_ms = sides.here.lock.waited_ms
-        watch.holding()
+            self._tries.waited_ms = max(side.lock.waited_ms for side in sides.here)
         self._run.show("")
         points.reach("switch.locked")
         # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.
         for side in sides.all:
             side.session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT}")
 
-    def _prove(self, sides: _Sides, watch: LockWatch) -> None:
+    def _lock_one(self, origin: Outgoing, side: WatchedSide) -> None:
+        watch = side.watch
+        try:
+            side.lock.acquire()
+        except ServerFault as fault:
+            self._run.stop.check()
+            if connection_lost(fault) or not watch.blockers:
+                raise
+            who = origin.front.described()
+            raise TryFailed(f"{watch.verdict or fault.text}; blocked by {who}") from fault
+        side.locked_at = time.monotonic()
+        watch.holding()
+
+    def _prove(self, sides: Sides) -> None:
         """Raise unless RENAME may be sent: all is received and applied, and all locks are held."""
         try:
             with self._step("receive"), sides.kept_alive(_HOLD_SECONDS):
-                self._feed.block_wait(timeout=_HOLD_SECONDS, session=sides.here.session)
+                for origin, side in sides.ours:
+                    origin.feed.block_wait(timeout=_HOLD_SECONDS, session=side.session)
             with self._step("flush"):
                 self._flush(sides)
-            if not self._feed.all_changes_flushed():
-                raise TryFailed(f"{self._feed.pending()} changes were pending under the lock")
+            for feed in self._feeds:
+                if not feed.all_changes_flushed():
+                    raise TryFailed(f"{feed.pending()} changes were pending under the lock")
             with self._step("checks"):
                 self._check(sides)
             with self._step("guard"):
                 self._guard(sides)
-            for side in sides.all:
-                side.lock.verify()
+            for each in sides.all:
+                each.lock.verify()
         except SpiritError as error:
             self._run.stop.check()
-            if watch.verdict:
-                raise TryFailed(f"the table lock was released: {watch.verdict}") from error
+            if sides.verdict:
+                raise TryFailed(f"the table lock was released: {sides.verdict}") from error
             lost = not all(side.session.alive() for side in sides.all)
             if error.resumable and lost:
                 raise TryFailed(f"a locking session was lost: {error.message}") from error
             raise
         self._run.stop.check()
 
-    def _flush(self, sides: _Sides) -> None:
+    def _flush(self, sides: Sides) -> None:
         for target, side in sides.theirs:
-            with sides.kept_alive(_HOLD_SECONDS, but=side):
+            with sides.kept_alive(_HOLD_SECONDS, but=[side]):
                 for pair in target.pairs:
-                    self._feed.flush_under_table_lock(side.session, pair.mapping)
+                    pair.feed.flush_under_table_lock(side.session, pair.mapping)
 
-    def _guard(self, sides: _Sides) -> None:
+    def _guard(self, sides: Sides) -> None:
         """Apply the guards, at the same time: two statements of DDL for each table."""
-        first, *others = [partial(t.guard.apply, side.session) for t, side in sides.theirs]
-        if not others:
-            first()
-            return
-        with ThreadPoolExecutor(len(others), thread_name_prefix="spirit-py-guard") as pool:
-            applied = [pool.submit(one) for one in others]
-            first()
-            for one in applied:
-                one.result()
+        _at_once([partial(t.guard.apply, side.session) for t, side in sides.theirs])
 
-    def _check(self, sides: _Sides) -> None:
-        here = sides.here.session
-        for _, side in sides.theirs:
-            self._further_check(side.session)
-        theirs = [(side.session, target.tables) for target, side in sides.theirs]
-        require_same(here, (pair.tables for pair in self._pairs), theirs)
-        for pair in self._pairs:
-            pair.require_proven()
-        require_settled((pair.doubts for pair in self._pairs), here)
-        for target, side in sides.theirs:
-            for pair in target.pairs:
-                self._align(pair, here, side.session)
+    def _check(self, sides: Sides) -> None:
+        for _, there in sides.theirs:
+            self._further_check(there.session)
+        for origin, here in sides.ours:
+            tables = [pair.tables for pair in origin.pairs]
+            require_same(here.session, tables, sides.tables(origin))
+            for pair in origin.pairs:
+                pair.require_proven()
+            require_settled((pair.doubts for pair in origin.pairs), here.session)
+            for target, side in sides.theirs:
+                for pair in target.pairs:
+                    if pair.feed is origin.feed:
+                        self._align(pair, here.session, side.session)
 
     # -- the RENAMEs
 
-    @property
-    def _away(self) -> str:
-        return _renaming((s.schema, s.table, s.old) for s in self._swaps)
+    def _rename(self, sides: Sides) -> None:
+        """Rename on the targets, then on the sources, then run the operator's command.
 
-    def _rename(self, sides: _Sides, watcher: Session, watch: LockWatch) -> None:
-        """Rename on the targets, then on the source, then run the operator's command.
-
-        After a stop request nothing is sent but if :attr:`renaming` was set before it. The watch
-        ends the source's lock where a target does not answer in time (R23).
+        After a stop request nothing is sent but if :attr:`renaming` was set before it. A source's
+        watch ends its lock where a target does not answer in time (R23).
         """
         self.renaming, arrived = True, False
+        gone: list[tuple[Outgoing, WatchedSide]] = []
         try:
             self._run.stop.check()
             if what := self._gate.last_word():
                 raise HeldBack.by(what)
             with self._step("rename"):
                 arrived = True
-                for target, side in sides.theirs:
-                    side.session.execute(target.arrive)
+                for target, there in sides.theirs:
+                    there.session.execute(target.arrive)
                     points.reach("switch.arrived")
-                if not watch.finish():
-                    raise TryFailed(f"the table lock was released: {watch.verdict}")
-                self._feed.expect_own_ddl(sides.here.session.id, self._away)
-                self._send_away(sides.here)
+                for origin, side in sides.ours:
+                    if not side.watch.finish():
+                        raise TryFailed(f"the table lock was released: {sides.verdict}")
+                    origin.feed.expect_own_ddl(side.session.id, origin.away)
+                    self._send_away(origin, side)
+                    gone.append((origin, side))
+                    points.reach("switch.away")
         except OutcomeUnknown:
-            self._feed.stop()
+            self._stop_feeds()
             raise
-        except (SpiritError, TryFailed):
-            # The source's tables have kept their names, and nobody was sent anywhere: its clients
+        except (SpiritError, TryFailed) as error:
+            # Some sources may be out of the way: their clients wait for nothing but this.
+            ended = self._bring_back(gone, error)
+            # The others' tables have kept their names, and nobody was sent anywhere: their clients
             # need not wait for a target that does not answer.
-            with contextlib.suppress(ServerFault):
-                sides.here.lock.release()
+            for side in sides.here:
+                with contextlib.suppress(ServerFault):
+                    side.lock.release()
             if arrived:
                 self._take_names_back(sides)
-            self._feed.forget_own_ddl()
+            for feed in self._feeds:
+                feed.forget_own_ddl()
             self.renaming = False
+            if ended is not None:
+                raise ended from error
             raise
         points.reach("switch.renamed")
-        self._feed.stop()
+        self._stop_feeds()
+        watcher = sides.here[0].watcher
         if self._way_back is not None:
             # Whoever is killed in the operator's command leaves the way back.
             with contextlib.suppress(SpiritError), self._step("position"):
@@ -419,6 +392,10 @@ class Switch:
             self._switch_over(sides, watcher)
         self.swapped = True
 
+    def _stop_feeds(self) -> None:
+        for feed in self._feeds:
+            feed.stop()
+
     def _place_there(self, there: Session) -> str:
         """Return the place in the target's binlog from which its tables are followed."""
         config = self._run.config
@@ -426,7 +403,39 @@ class Switch:
         with contextlib.closing(source):
             return source.position_here(there)
 
-    def _take_names_back(self, sides: _Sides) -> None:
+    def _bring_back(
+        self, gone: Sequence[tuple[Outgoing, WatchedSide]], error: Exception
+    ) -> CutoverFailure | None:
+        """Rename tables back that are out of the way where others stay; return what ends the run.
+
+        Their feeds have met both RENAMEs: another run goes on behind them. OutcomeUnknown where
+        some are left out of the way.
+        """
+        if not gone:
+            return None
+        said = f"the switch was made on {len(gone)} of {len(self._origins)} sources: {error}"
+        self._stop_feeds()
+        try:
+            for origin, side in gone:
+                side.session.execute(origin.back)
+                self._note_behind(origin, side)
+        except SpiritError as fault:
+            names = ", ".join(origin.moved_names for origin, _ in gone)
+            raise OutcomeUnknown(
+                f"{said}; whether {names} got their names back is not known: {fault.message}",
+                hint="run the same command at once: it gives them their names back",
+            ) from fault
+        return CutoverFailure(
+            f"{said}; all tables are in their places again",
+            hint="run the same command again: it resumes",
+        )
+
+    def _note_behind(self, origin: Outgoing, side: Side) -> None:
+        """Have a feed that goes on begin after both RENAMEs, which would end it."""
+        place = origin.feed.position_here(side.session)
+        self._behind(origin.run.config.connection.address, place)
+
+    def _take_names_back(self, sides: Sides) -> None:
         """Rename the incoming tables to their auxiliary names, before anybody can use them."""
         for target, side in sides.theirs:
             try:
@@ -438,21 +447,21 @@ class Switch:
                     again = partial(put_back, swaps=target.swaps, direction=self._direction)
                     target.run.step("cutover", again, there=True)
 
-    def _send_away(self, here: _Side) -> None:
+    def _send_away(self, origin: Outgoing, side: Side) -> None:
         try:
-            here.session.execute(self._away)
+            side.session.execute(origin.away)
         except ServerFault as fault:
             if disposition(fault, committing=True) is not Disposition.UNKNOWN:
                 raise
             self._run.tell(RenameUnanswered(reason=fault.message))
-            here.session.close()
-            if not self._is_away(here.fence):
+            side.session.close()
+            if not self._is_away(origin, side.fence):
                 said = f"the connection was lost before RENAME took effect: {fault.message}"
                 raise TryFailed(said) from fault
 
-    def _is_away(self, fence: str) -> bool:
+    def _is_away(self, origin: Outgoing, fence: str) -> bool:
         """Look whether the RENAME was made, once its session has ended; or OutcomeUnknown."""
-        noted = {pair.source_name: pair.tables.noted[pair.source_name] for pair in self._pairs}
+        noted = {pair.source_name: pair.tables.noted[pair.source_name] for pair in origin.pairs}
 
         def all_are(session: Session, name: str) -> bool:
             return all(
@@ -461,7 +470,7 @@ class Switch:
 
         deadline = time.monotonic() + _LOOK_SECONDS
         while time.monotonic() < deadline:
-            with contextlib.suppress(ServerFault), self._run.session("look") as session:
+            with contextlib.suppress(ServerFault), origin.run.session("look") as session:
                 if (holder := named_lock_holder(session, fence)) is not None:
                     kill_session(session, holder)
                 elif all_are(session, "old"):
@@ -469,14 +478,13 @@ class Switch:
                 elif all_are(session, "table"):
                     return False
             self._run.stop.wait(_LOOK_PAUSE)
-        away = ", ".join(quote_table(s.schema, s.old) for s in self._swaps)
         raise OutcomeUnknown(
             "the answer to RENAME was lost, and whether it was done could not be seen",
-            hint=f"look at the source: the tables are moved if {away} exists; the same command"
-            " goes on in both cases",
+            hint=f"look at the source: the tables are moved if {origin.moved_names} exists; the"
+            " same command goes on in both cases",
         )
 
-    def _switch_over(self, sides: _Sides, watcher: Session) -> None:
+    def _switch_over(self, sides: Sides, watcher: Session) -> None:
         """Run the operator's command, under the locks; its failure renames the tables back."""
         if self._run.config.on_switch:
             why = run_switch_command(self._run, self.tables, back=self._direction is BACK)
@@ -488,13 +496,13 @@ class Switch:
             with contextlib.suppress(ServerFault):
                 note_switched(watcher, self.tables)
 
-    def _undo(self, sides: _Sides, watcher: Session, why: str) -> None:
+    def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""
         try:
-            for _, side in sides.theirs:
-                side.lock.verify()
-            for target, side in sides.theirs:
-                side.session.execute(target.leave)
+            for _, there in sides.theirs:
+                there.lock.verify()
+            for target, there in sides.theirs:
+                there.session.execute(target.leave)
         except (CutoverFailure, ServerFault) as lost:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and the lock on the server to which it"
@@ -503,12 +511,11 @@ class Switch:
                 " again: it runs --on-switch once more",
             ) from lost
         points.reach("switch.undoing")
-        back = _renaming((s.schema, s.old, s.table) for s in self._swaps)
         try:
-            sides.here.session.execute(back)
-            points.reach("switch.undone")
-            # A feed that goes on begins after both RENAMEs, which would end it.
-            self._behind(self._feed.position_here(sides.here.session))
+            for origin, side in sides.ours:
+                side.session.execute(origin.back)
+                points.reach("switch.undone")
+                self._note_behind(origin, side)
             if self._way_back is not None:
                 # Where it stays, a run that resumes forgets it.
                 with contextlib.suppress(SpiritError):
@@ -517,7 +524,7 @@ class Switch:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and it is not known whether the tables"
                 f" were renamed back: {fault.message}",
-                hint="the same command looks at both servers, and goes on from what it finds",
+                hint="the same command looks at all servers, and goes on from what it finds",
             ) from fault
         self.renaming = False
         raise SwitchFailed(
@@ -526,7 +533,7 @@ class Switch:
             hint="see why it failed, and run the same command again: it resumes",
         )
 
-    def _release(self, sides: _Sides) -> None:
+    def _release(self, sides: Sides) -> None:
         """Release all locks, after success and failure alike; safe to call again."""
         for side in sides.all:
             # Where the session is lost or closed, the lock is gone with it.
@@ -555,8 +562,8 @@ class Switch:
             attempts=self._tries.number,
             lock_wait_ms=self._tries.waited_ms,
             lock_held_ms=self._held,
-            position=self._feed.position(),
-            killed=tuple(self._front.killed),
+            position=self._feeds[0].position(),
+            killed=tuple(one for origin in self._origins for one in origin.front.killed),
             steps_ms=self._steps,
             failures=tuple(self._tries.failures),
             guard="; ".join(dict.fromkeys(target.guard.outcome for target in self._targets)),
@@ -570,7 +577,12 @@ def _facing(pair: Pair) -> MoveRun:
     return pair.job
 
 
-def _renaming(names: Iterable[tuple[str, str, str]]) -> str:
-    """Render the RENAME of tables, each given by its schema, its name, and the new one."""
-    pairs = (f"{quote_table(schema, a)} TO {quote_table(schema, b)}" for schema, a, b in names)
-    return f"RENAME TABLE {', '.join(pairs)}"
+def _at_once(work: Sequence[Callable[[], object]]) -> None:
+    """Do work of several servers at the same time; raise the first failure, when all has ended."""
+    if len(work) == 1:
+        work[0]()
+        return
+    with ThreadPoolExecutor(len(work), thread_name_prefix="spirit-py-switch") as pool:
+        done = [pool.submit(one) for one in work]
+    for one in done:
+        one.result()

@@ -336,9 +336,16 @@ class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
     ]
     shard_by: Annotated[
         str,
-        TARGET(metavar="EXPRESSION", needs=("target",), common=True),
-        "What gives the name of the target that a row goes to, judged by the server; rows may"
-        " change theirs while they move. [default: all rows go to --target-host]",
+        TARGET(metavar="EXPRESSION", needs=("target", "source"), common=True),
+        "What gives the name of the target that a row goes to, or of the source that it is on,"
+        " judged by the server; rows may change their target while they move. [default: all rows go"
+        " from --host to --target-host]",
+    ]
+    source: Annotated[
+        Names,
+        BEGIN(metavar="NAME=HOST[:PORT]", needs=("shard_by",)),
+        "One of several sources whose rows come together in the tables of --target-host, and what"
+        " --shard-by calls it; instead of --host, repeatable. A URL may stand for the address.",
     ]
     on_switch: Annotated[
         str,

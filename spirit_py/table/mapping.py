@@ -175,6 +175,7 @@ class TableMapping:
         fills: new columns that every write must name a constant for.
         kept: columns of the target that no write may change (:mod:`spirit_py.table.build`).
         keep: which rows of the source the target has; None for all.
+        owned: which rows of the target are this source's; None for all. No write touches others.
         apart: the target is on another server, where the source cannot be named.
     """
 
@@ -189,6 +190,7 @@ class TableMapping:
     fills: tuple[Fill, ...] = ()
     kept: tuple[Column, ...] = ()
     keep: RowExpression | None = None
+    owned: RowExpression | None = None
     apart: bool = False
 
     @cached_property

@@ -157,6 +157,18 @@ MORE_OF_SHARDS = (
     ("switch.commanded", 1),
     ("cleanup.checkpoint", 1),
 )
+#: Between the RENAMEs of several sources, and on the way there.
+FEW_OF_SOURCES = (("switch.away", 1), ("switch.renamed", 1))
+MORE_OF_SOURCES = (
+    ("move.built", 1),
+    ("chunk.committed", 12),
+    ("checksum.chunk", 2),
+    ("switch.locked", 1),
+    ("switch.arrived", 1),
+    ("switch.away", 2),
+    ("switch.commanded", 1),
+    ("cleanup.checkpoint", 1),
+)
 #: While a switch is taken back.
 FEW_OF_A_MOVE_UNDONE = (("switch.undoing", 1),)
 MORE_OF_A_MOVE_UNDONE = (("switch.undone", 1),)
@@ -184,6 +196,8 @@ STRUCK = set(OF_A_REVISION) | {
         *MORE_OF_A_FLEET,
         *FEW_OF_A_MOVE,
         *MORE_OF_A_MOVE,
+        *FEW_OF_SOURCES,
+        *MORE_OF_SOURCES,
         *FEW_OF_A_MOVE_UNDONE,
         *MORE_OF_A_MOVE_UNDONE,
         *FEW_OF_A_WHOLE_REVISION,

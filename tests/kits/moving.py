@@ -77,18 +77,22 @@ class TwoServers:
         return f"echo there > {self.where}; echo x >> {self.switched}"
 
     @property
+    def reached(self) -> list[str]:
+        """Return the words that name the source."""
+        return ["--host", self.ways[0], "--user", self.here.server.user]
+
+    @property
     def targets(self) -> list[str]:
         """Return the words that name the target."""
         return ["--target-host", self.ways[1], "--target-user", self.there.server.user]
 
     def words(self, *more: str, hooks: str = "small-chunks") -> list[str]:
         """Return the words of a move of the table ``t``."""
-        server = self.here.server
         tables = () if "--tables" in more else ("--tables", f"{self.here.name}.t")
         program = ("tests.faults.hooks", hooks) if hooks else ("spirit_py",)
         return [
             *(sys.executable, "-m", *program, "move", "--log-format", "json"),
-            *("--host", self.ways[0], "--user", server.user),
+            *self.reached,
             *self.targets,
             *("--report-json", str(self.report), "--threads", "2", "--no-repair", *tables, *more),
         ]
@@ -205,6 +209,29 @@ class Shards(TwoServers):
             for (name, db), way in zip(self.theirs.items(), self.ways[1:], strict=True)
         )
         return ["--shard-by", "region", *(word for one in named for word in ("--target", one))]
+
+
+class Sources(TwoServers):
+    """Several sources, each with the rows whose ``region`` is its name, and a target."""
+
+    def __init__(self, ours: dict[str, Database], there: Database, folder: Path) -> None:
+        super().__init__(next(iter(ours.values())), there, folder)
+        self.ours = ours
+        self.ways = tuple(f"{db.server.host}:{db.server.port}" for db in (*ours.values(), there))
+
+    @property
+    def reached(self) -> list[str]:
+        """Return the words that name the sources."""
+        named = (
+            f"{name}=mysql://{db.server.user}:{db.server.password}@{way}"
+            for (name, db), way in zip(self.ours.items(), self.ways, strict=False)
+        )
+        return ["--shard-by", "region", *(word for one in named for word in ("--source", one))]
+
+    @property
+    def targets(self) -> list[str]:
+        """Return the words that name the target."""
+        return ["--target-host", self.ways[-1], "--target-user", self.there.server.user]
 
 
 class Application:
@@ -338,3 +365,33 @@ class ShardedApplication(Application):
             (self.region_of(text), key): text for key, text in expected.items() if text is not None
         }
         assert found == wanted, sorted(found.items() ^ wanted.items())[:5]
+
+
+class MergingApplication(Application):
+    """Clients of rows that are on several sources, and then on one target."""
+
+    def __init__(self, two: Sources, *, clients: int = 3, seed: int = 1) -> None:
+        super().__init__(two, clients=clients, seed=seed)
+        self._ours = two.ours
+        self._names = list(two.ours)
+
+    def _session(self, where: str) -> Any:
+        if where == "here":
+            return {name: connect(db.server, db=db.name) for name, db in self._ours.items()}
+        return dict.fromkeys(self._names, super()._session(where))
+
+    def _write(self, session: Any, key: int, value: str | None) -> None:
+        region = self.region_of(key)
+        with session[region].cursor() as cursor:
+            if value is None:
+                cursor.execute("DELETE FROM t WHERE id = %s", (key,))
+            else:
+                cursor.execute(
+                    "INSERT INTO t (id, a, b, region) VALUES (%s, 1, %s, %s)"
+                    " ON DUPLICATE KEY UPDATE b = %s",
+                    (key, value, region, value),
+                )
+
+    def region_of(self, key: int) -> str:
+        """Return the region of a row, which is the name of its source."""
+        return self._names[key % len(self._names)]

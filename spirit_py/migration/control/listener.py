@@ -69,7 +69,8 @@ class PositionReach:
 
     def look(self, session: SqlSession) -> None:
         """Look at the position; warn once when half of its time is over. May raise ServerFault."""
-        feed, now = self._run.figures.source, self._clock()
+        run, now = self._run, self._clock()
+        feed = run.figures.feeds.get(run.config.connection.address)
         position = feed.position() if feed is not None else ""
         if not position or self._run.state.phase in AFTER_SWAP:
             self.left = None

@@ -235,12 +235,19 @@ def settle_old_tables(
     tables: Sequence[Name],
     way_back: Callable[[], SwapsBackToo | None],
     direction: Direction = FORWARD,
+    *,
+    fronts: Callable[[], Sequence[Run]] | None = None,
 ) -> None:
     """Drop old tables and their checkpoints after the grace; on errors the change is done.
 
-    ``direction`` is that of the swap.
+    ``direction`` is that of the swap. ``fronts`` returns the run as it faces each server that has
+    old tables, where there are several; the first one's swap counts, and its checkpoint goes last.
     """
     for_good = math.isinf(run.config.drop_old_after)
+
+    def last_first() -> Sequence[Run]:
+        return [run] if fronts is None else [*fronts()][::-1]
+
     if run.config.drop_old_after:
         _step(run, partial(_end_reverse, tables=tables))
     if run.config.drop_old_after and not for_good and _wait(run, tables, way_back, direction):
@@ -249,20 +256,33 @@ def settle_old_tables(
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
         # What is half emptied leads nowhere.
         _step(run, partial(_end_reverse, tables=tables, noted=True))
-    left = _names(tables, direction) if for_good else _drop(run, tables, direction)
+    left = _names(tables, direction)
+    if not for_good:
+        left = list(dict.fromkeys(_drop(run, tables, direction, last_first)))
     run.note(OldTablesLeft(left))
-    kept = bool(left) and _step(run, partial(leave_to_operator, tables=tables))
-    if kept:
+    leave = partial(leave_to_operator, tables=tables)
+    kept = [bool(left) and _step(one, leave) for one in last_first()]
+    if any(kept):
         run.tell(OldTableKept(tables=left))
-        drop_sentinels(run, tables)
-        return
-    drop_checkpoints(run, tables)
+    for one, stays in zip(last_first(), kept, strict=True):
+        if stays:
+            drop_sentinels(one, tables)
+        else:
+            drop_checkpoints(one, tables)
 
 
-def _drop(run: Run, tables: Sequence[Name], direction: Direction) -> list[str]:
+def _drop(
+    run: Run,
+    tables: Sequence[Name],
+    direction: Direction,
+    runs: Callable[[], Sequence[Run]],
+) -> list[str]:
     with after_change(", as cleanup does"), throttled(run, Work.DROP):
-        if left := drop_swapped_out(run, tables, direction):
-            run.stop.check()
+        left = []
+        for one in runs():
+            if kept := drop_swapped_out(one, tables, direction):
+                run.stop.check()
+            left += kept
         return left
 
 

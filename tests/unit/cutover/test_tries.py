@@ -80,7 +80,9 @@ def tries(turns: Any, gate: Gate, monkeypatch) -> Tries:
     both: Any = ["here", "there"]
     source: Any = SimpleNamespace(block_wait=lambda: None, flush=lambda: None, pending=lambda: 0)
     intact = "the source's tables are intact"
-    return Tries(turns=turns, gate=gate, source=source, servers=both, what="switch", intact=intact)
+    return Tries(
+        turns=turns, gate=gate, sources=[source], servers=both, what="switch", intact=intact
+    )
 
 
 def test_a_try_that_failed_before_the_swap_was_held_back_counts(tries, turns, gate):

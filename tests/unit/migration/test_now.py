@@ -98,7 +98,7 @@ def test_a_server_that_is_lost_is_waited_for_and_leaves_no_speed_and_no_end() ->
     copying = Copying()
     feed = FeedStatistics()
     source: Any = SimpleNamespace(statistics=lambda: feed)
-    copying.figures.following(source)
+    copying.figures.following(source, "db1:3306")
     assert copying.snapshots.take().waiting_for == ""
     feed = FeedStatistics(trouble="Lost connection")
     copying.time = 2.0

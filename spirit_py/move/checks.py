@@ -1,0 +1,318 @@
+"""What refuses a move before anything is written, or should be known, of all its servers."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.checkpoint.proofs import read_proofs, shape_digest
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+from spirit_py.estimates import likely_sizes
+from spirit_py.move.shards import facing
+from spirit_py.mysql.capabilities import version_numbers
+from spirit_py.mysql.facts import named, relaxed
+from spirit_py.mysql.grants import read_grants, scope_of
+from spirit_py.mysql.replication import channels
+from spirit_py.mysql.tables.definition import existing_tables
+from spirit_py.mysql.tables.identity import NOTHING, is_one_of
+from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
+from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.checks.kept_rows import share_written
+from spirit_py.preflight.checks.server_settings import server_settings
+from spirit_py.preflight.clauses import made_by_server
+from spirit_py.preflight.preflight import check_before_create
+from spirit_py.units import counted, human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.config import MoveConfig, Shard
+    from spirit_py.contracts import SqlSession
+    from spirit_py.move.opening import Opened
+    from spirit_py.move.run import MoveRun
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.preflight.check import Finding, PreflightContext
+
+
+_Each = TypeVar("_Each")
+_ON_TARGET: Final = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX")
+_ON_SCHEMA: Final = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
+_TO_FOLLOW: Final = ("REPLICATION SLAVE", "REPLICATION CLIENT")
+_READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
+_SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
+#: What is the same for both servers, or names and values mean something else.
+_ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
+
+
+def check_servers(
+    run: MoveRun,
+    opened: Sequence[Opened],
+    theirs: Sequence[Session],
+    facts: Sequence[ServerFacts],
+) -> None:
+    """Check all servers before anything is written; Refusal with all findings."""
+    config, home = run.config, opened[0]
+    found_wrong = [*_alike(config, opened), *_between(config, opened, theirs, facts)]
+    for one in opened:
+        found_wrong += _findings(one.contexts, one.session, config)
+    faced = [facing(one.contexts, one.run.config) for one in opened]
+    for way, there, seen in zip(run.backs(), theirs, facts, strict=True):
+        if config.shards:
+            faced = [facing(home.contexts, way.config)]
+        size = sum(map(_size, chain.from_iterable(faced)))
+        named = f"{way.config.shard}: " if config.shards else ""
+        for contexts in faced:
+            for finding in _about_target(contexts, there, seen, size):
+                found_wrong.append(replace(finding, cause=f"{named}{finding.cause}"))
+    # What is so of the target is found with each source.
+    found_wrong = list(dict.fromkeys(found_wrong))
+    refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
+    for one in opened:
+        # What they are parted by is read as the rows of the first are.
+        contexts = facing(one.contexts, one.run.config if config.sources else run.ways()[0].config)
+        further = partial(tuple, refused if one is home else ())
+        try:
+            run.warn_of(check_before_create(contexts, further))
+        except Refusal as refusal:
+            if one is not home:
+                refusal.message = f"on {one.run.config.shard}: {refusal.message}"
+            raise
+    if refused:
+        raise refusal_of(refused, "the move")
+    run.warn_of(tuple(found_wrong))
+
+
+def _alike(config: MoveConfig, opened: Sequence[Opened]) -> Iterator[Finding]:
+    """Yield which tables are not the same on all sources."""
+    home = opened[0]
+    for shard, one in zip(config.sources[1:], opened[1:], strict=bool(config.sources)):
+        for first, other in zip(home.contexts, one.contexts, strict=True):
+            if first.found is None or other.found is None:
+                continue
+            if shape_digest(first.found) != shape_digest(other.found):
+                yield refuse(
+                    f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
+                    f" another one on {shard.name}",
+                    "give it the same on all sources; SHOW CREATE TABLE shows both",
+                )
+
+
+def _findings(
+    contexts: Sequence[PreflightContext], session: SqlSession, config: MoveConfig
+) -> Iterator[Finding]:
+    """Yield what refuses a move, or should be known, of the source."""
+    drawn = False
+    for context in contexts:
+        if (clause := made_by_server([context])) is not None:
+            yield refuse(
+                f"{clause.text!r} is no change that a copy makes",
+                "make it on the target, after the move",
+            )
+        if context.found is not None:
+            yield from _about_source(context, session)
+            drawn |= any(column.auto_increment for column in context.found.columns)
+    yield warn("users, grants, views, events and routines are not moved")
+    if drawn and config.shards:
+        yield warn(
+            "AUTO_INCREMENT goes on from the same number on each target, which then gives out the"
+            " same ones as the others",
+            "set auto_increment_increment and auto_increment_offset on the targets before the"
+            " switch, if keys are to stay apart",
+        )
+
+
+def _about_source(context: PreflightContext, session: SqlSession) -> Iterator[Finding]:
+    schema, table, names = context.schema, context.table, context.names
+    if keys := keys_around(session, schema, table):
+        yield refuse(
+            f"{context.source.full_name} has {counted(len(keys), 'foreign key')} around it, and"
+            " none reaches from one server to another",
+            "drop them for the move, and add them on the target after it",
+            [str(key) for key in keys],
+            code=ErrorCode.FOREIGN_KEY,
+        )
+    for trigger in list_triggers(session, schema, table):
+        yield refuse(
+            f"{trigger.label} is not moved",
+            "drop it for the move, and create it on the target after it",
+            code=ErrorCode.TRIGGER_NOT_KEPT,
+        )
+    source = read_proofs(session, schema, table).source
+    yield from _taken(schema, session, (names.moved,), source)
+
+
+def twice(config: MoveConfig, facts: Sequence[ServerFacts]) -> Iterator[Finding]:
+    """Yield which of the sources, or targets, are one server; ``facts`` are of all."""
+    names: dict[str, str] = {}
+    for kind, shard, one in _kinds(config, facts):
+        if (other := names.setdefault(one.uuid, shard.name)) != shard.name:
+            yield refuse(
+                f"the {kind}s {other} and {shard.name} are one server",
+                "name another server for each: the tables have the same names on all of them",
+            )
+
+
+def _kinds(config: MoveConfig, each: Sequence[_Each]) -> Iterator[tuple[str, Shard, _Each]]:
+    """Yield what belongs to each of several sources, or targets; ``each`` has it for all."""
+    for kind, shards, own in (
+        ("source", config.sources, each[: len(config.sources)]),
+        ("target", config.shards, each[len(each) - len(config.shards) :]),
+    ):
+        for shard, one in zip(shards, own, strict=True):
+            yield kind, shard, one
+
+
+def _between(
+    config: MoveConfig,
+    opened: Sequence[Opened],
+    theirs: Sequence[SqlSession],
+    facts: Sequence[ServerFacts],
+) -> Iterator[Finding]:
+    """Yield which servers of a kind replicate from others: a table would reach them twice."""
+    uuids = [*(one.contexts[0].facts.uuid for one in opened), *(one.uuid for one in facts)]
+    names = {uuid: shard.name for _, shard, uuid in _kinds(config, uuids)}
+    for kind, shard, there in _kinds(config, [*(one.session for one in opened), *theirs]):
+        for channel in channels(there):
+            if channel.source_uuid in names:
+                yield refuse(
+                    f"the {kind} {shard.name} is a replica of the {kind}"
+                    f" {names[channel.source_uuid]}: its tables would reach it by replication",
+                    "name servers that do not replicate from each other",
+                )
+
+
+def _size(context: PreflightContext) -> int:
+    """Return about how many bytes of a table are written; 0 where it is not known."""
+    return int(sum(likely_sizes(context.found)) * share_written(context)) if context.found else 0
+
+
+def _about_target(
+    contexts: Sequence[PreflightContext], there: SqlSession, facts: ServerFacts, size: int
+) -> Iterator[Finding]:
+    """Yield what refuses a target, or should be known of it; ``size``: bytes written there."""
+    own, session = contexts[0].facts, contexts[0].session
+    if facts.uuid == own.uuid:
+        yield refuse(
+            "the target is the source's own server",
+            "RENAME TABLE moves a table between schemas; spirit-py migrate changes it",
+        )
+        return
+    for name in _READ_ONLY:
+        if facts.is_on(name):
+            yield refuse(
+                f"the target takes no writes ({name}=ON)", "name a server that takes writes"
+            )
+            break
+    for name in _ALIKE:
+        if facts.text(name) != own.text(name):
+            yield refuse(
+                f"{name} is {facts.text(name)} on the target, and {own.text(name)} on the source",
+                "name a server with the same setting",
+            )
+    if int(facts.text("max_allowed_packet") or 0) < int(own.text("max_allowed_packet") or 0):
+        yield refuse(
+            "max_allowed_packet is smaller on the target: a row that the source has may not be"
+            " written there",
+            f"SET PERSIST max_allowed_packet = {own.text('max_allowed_packet')} on the target",
+            code=ErrorCode.PACKET_TOO_SMALL,
+        )
+    if lost := relaxed(facts.variables):
+        yield warn(
+            f"a crash of the target may lose commits ({named(lost)}): if it restarts while the move"
+            " runs, all rows are compared once more"
+        )
+    if version_numbers(facts.version) < version_numbers(own.version):
+        yield warn(
+            f"the target has an older version ({facts.version}) than the source ({own.version})"
+        )
+    yield from _about_replication(session, there, (own.uuid, facts.uuid))
+    room = free_bytes(facts)
+    if room is not None and room < size:
+        yield refuse(
+            f"the target has {human_bytes(room)} free where about {human_bytes(size)} are needed",
+            "free disk space",
+            code=ErrorCode.NO_DISK_SPACE,
+        )
+    if contexts[0].config.keep_old_current:
+        target = replace(contexts[0], session=there, facts=facts, grants=read_grants(there))
+        yield from _about_following(target)
+    for context in contexts:
+        if context.found is not None:
+            yield from _about_table(context, there)
+
+
+def _about_replication(
+    session: SqlSession, there: SqlSession, uuids: tuple[str, str]
+) -> Iterator[Finding]:
+    for one, other, which in ((session, uuids[1], "source"), (there, uuids[0], "target")):
+        if other in {channel.source_uuid for channel in channels(one)}:
+            yield refuse(
+                f"the {which} is a replica of the other server: a table that is made or renamed on"
+                " one would reach the other by replication",
+                "name servers that do not replicate from each other",
+            )
+
+
+def _about_following(target: PreflightContext) -> Iterator[Finding]:
+    """Yield why the target's tables could not be followed, for --keep-old-current."""
+    for finding in server_settings(target):
+        yield replace(finding, cause=f"on the target, {finding.cause}")
+    if missing := target.grants.missing(_TO_FOLLOW):
+        yield refuse(
+            f"account {target.grants.account} lacks {', '.join(missing)} on the target, which"
+            " --keep-old-current needs",
+            target.grants.grant(missing),
+            code=ErrorCode.MISSING_PRIVILEGES,
+        )
+
+
+def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Finding]:
+    schema, table, names = context.schema, context.table, context.names
+    if not there.query(_SCHEMA, (schema,)):
+        yield refuse(
+            f"the target has no schema {schema}, or the account may not see it",
+            f"CREATE DATABASE `{schema}` there, with the options that it has on the source",
+            code=ErrorCode.NO_SUCH_TABLE,
+        )
+        return
+    grants = read_grants(there)
+    wanted = (table, names.new, names.checkpoint)
+    missing = [*grants.missing(_ON_TARGET, schema, wanted), *grants.missing(_ON_SCHEMA, schema)]
+    for privileges, where in ((missing, schema), (grants.missing(("PROCESS",)), "")):
+        if privileges:
+            yield refuse(
+                f"account {grants.account} lacks {', '.join(privileges)} on {scope_of(where)} of"
+                " the target",
+                grants.grant(privileges, where),
+                code=ErrorCode.MISSING_PRIVILEGES,
+            )
+    yield from _taken(schema, there, (table, names.new), read_proofs(there, schema, table).new)
+    if context.config.keep_old_current:
+        yield from _taken(schema, there, (names.undone,), NOTHING)
+    checkpoint = CheckpointTable(schema, table)
+    if checkpoint.exists(there) and not checkpoint.is_ours(there):
+        yield refuse(
+            f"{checkpoint} on the target is no table of this program",
+            "see who made it; drop or rename it",
+            code=ErrorCode.NAME_TAKEN,
+        )
+
+
+def _taken(
+    schema: str, session: SqlSession, names: Sequence[str], proof: Identity
+) -> Iterator[Finding]:
+    for name in sorted(existing_tables(session, schema, names)):
+        if not is_one_of(session, schema, name, proof):
+            yield refuse(
+                f"there is a table {schema}.{name} already, that no move has made",
+                f"see what it holds; drop or rename {name}",
+                code=ErrorCode.NAME_TAKEN,
+            )

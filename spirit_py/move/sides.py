@@ -1,0 +1,135 @@
+"""The servers of a switch: what each has to do with it, and the sessions of one try."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from spirit_py.classes import dataclass
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from spirit_py.cutover.guard import SnapshotGuard
+    from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.locks.table import LockWatch, TableLock
+    from spirit_py.locks.turns import Front
+    from spirit_py.migration.pair import Pair
+    from spirit_py.migration.swap.same_tables import SameTables
+    from spirit_py.move.run import MoveRun
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Swap
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Incoming:
+    """One server of the tables that come into place; ``run`` faces it."""
+
+    run: MoveRun
+    pairs: Sequence[Pair]
+    swaps: Sequence[Swap]
+    guard: SnapshotGuard
+
+    @property
+    def arrive(self) -> str:
+        """The RENAME that puts the tables in place."""
+        return _renaming((s.schema, s.new, s.table) for s in self.swaps)
+
+    @property
+    def leave(self) -> str:
+        """The RENAME that takes it back."""
+        return _renaming((s.schema, s.table, s.new) for s in self.swaps)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Outgoing:
+    """One server of the tables that go out of place; ``run`` faces it."""
+
+    run: MoveRun
+    pairs: Sequence[Pair]
+    swaps: Sequence[Swap]
+    front: Front
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """What follows its tables."""
+        return self.pairs[0].feed
+
+    @property
+    def away(self) -> str:
+        """The RENAME that puts the tables out of place."""
+        return _renaming((s.schema, s.table, s.old) for s in self.swaps)
+
+    @property
+    def back(self) -> str:
+        """The RENAME that takes it back."""
+        return _renaming((s.schema, s.old, s.table) for s in self.swaps)
+
+    @property
+    def moved_names(self) -> str:
+        """The names that the tables have out of place, for messages."""
+        return ", ".join(quote_table(s.schema, s.old) for s in self.swaps)
+
+
+@dataclass(eq=False)
+class Side:
+    """The locking session of a server, its lock, and the named lock that shows its end."""
+
+    session: Session
+    lock: TableLock
+    fence: str
+
+
+@dataclass(eq=False)
+class WatchedSide(Side):
+    """A source's, with what watches over it; ``locked_at`` is of the monotonic clock."""
+
+    watcher: Session
+    watch: LockWatch
+    locked_at: float = 0.0
+
+
+@dataclass
+class Sides:
+    """Each source's side of a try, and each target's."""
+
+    ours: list[tuple[Outgoing, WatchedSide]]
+    theirs: list[tuple[Incoming, Side]]
+
+    @property
+    def all(self) -> list[Side]:
+        """All of them, the targets first."""
+        return [*(side for _, side in self.theirs), *self.here]
+
+    @property
+    def here(self) -> list[WatchedSide]:
+        """Those of the sources."""
+        return [side for _, side in self.ours]
+
+    @property
+    def verdict(self) -> str:
+        """Why a watch has ended a lock, or its request; empty where none has."""
+        return next((side.watch.verdict for side in self.here if side.watch.verdict), "")
+
+    def tables(self, origin: Outgoing) -> list[tuple[Session, list[SameTables]]]:
+        """Return each target's session with the tables that go there from one source."""
+        return [
+            (side.session, [pair.tables for pair in target.pairs if pair.feed is origin.feed])
+            for target, side in self.theirs
+        ]
+
+    @contextlib.contextmanager
+    def kept_alive(self, longest: float, *, but: Collection[Side] = ()) -> Iterator[None]:
+        """Keep the sessions alive, but those of sides that work: no warnings may be read."""
+        with contextlib.ExitStack() as stack:
+            for side in self.all:
+                if side not in but:
+                    stack.enter_context(side.session.kept_alive(longest))
+            yield
+
+
+def _renaming(names: Iterable[tuple[str, str, str]]) -> str:
+    """Render the RENAME of tables, each given by its schema, its name, and the new one."""
+    pairs = (f"{quote_table(schema, a)} TO {quote_table(schema, b)}" for schema, a, b in names)
+    return f"RENAME TABLE {', '.join(pairs)}"

@@ -1,0 +1,220 @@
+"""``spirit-py move`` from several servers to one, where their rows come together."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from mysql_server import ServerOptions, running
+from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits import kills
+from tests.kits.moving import (
+    ALTER,
+    ROWS,
+    MergingApplication,
+    Sources,
+    await_held,
+    fill,
+    part,
+)
+from tests.kits.point_listener import PointListener
+
+NAMES = ("eu", "us")
+
+
+@pytest.fixture(scope="module")
+def others(request):
+    """Return two more servers: a second source, and the target."""
+    options = ServerOptions(durable=False, buffer_pool="64M")
+    with contextlib.ExitStack() as stack:
+        provider = request.config.stash[PROVIDER]
+        yield [stack.enter_context(running(options, provider=provider)) for _ in range(2)]
+
+
+@pytest.fixture
+def sources(db, others, tmp_path):
+    """Three servers with a schema of the same name; each source has its rows of the table ``t``."""
+    us, there = (Database(made, db.name) for made in others)
+    ours = dict(zip(NAMES, (db, us), strict=True))
+    try:
+        for name, one in ours.items():
+            fill(one)
+            part(one, NAMES)
+            one.execute(f"DELETE FROM t WHERE region <> '{name}'")
+        yield Sources(ours, there, tmp_path)
+    finally:
+        left = [one.close() for one in (us, there)]
+    assert not any(left), left
+
+
+@pytest.fixture
+def listener(tmp_path):
+    """Listen to the points of a command."""
+    with PointListener(tmp_path / "points") as found:
+        yield found
+
+
+def assert_moved(sources):
+    """The rows are together on the target, the tables are out of the way, and nothing is left."""
+    assert sources.tables(sources.there) == ["t"]
+    for db in sources.ours.values():
+        assert sources.tables(db) == ["_t_chkpnt", "_t_moved"]
+
+
+def test_rows_of_two_servers_come_together(sources):
+    """All rows are on the target, as their clients wrote them last."""
+    with MergingApplication(sources) as clients:
+        clients.wait_for(100)
+        report, events = sources.move("--alter", ALTER)
+        clients.wait_for(50)
+    assert report["outcome"] == "done", report
+    clients.assert_kept(sources.there)
+    assert (report["chunks_repaired"], report["differences_found"]) == (0, 0)
+    assert report["rows_copied"] >= ROWS - 100
+    assert sources.times_switched() == 1
+    begun = [one["table"] for one in events if one["event"] == "copy.begun"]
+    assert begun == [f"{sources.here.name}.t (eu)", f"{sources.here.name}.t (us)"]
+    assert_moved(sources)
+
+
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_SOURCES, kills.MORE_OF_SOURCES), ids=str
+)
+def test_killed_it_goes_on(sources, listener, point, nth):
+    """Killed anywhere, also between the RENAMEs of two sources, the same command ends it."""
+    with MergingApplication(sources, seed=nth) as clients:
+        clients.wait_for(20)
+        hold = listener.hold(point, nth)
+        process = sources.start("--alter", ALTER, "--on-switch", sources.switch, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+        report, _ = sources.move("--alter", ALTER)
+        assert report["outcome"] == "done", report
+        clients.wait_for(20)
+    clients.assert_kept(sources.there)
+    assert (report["chunks_repaired"], report["differences_found"]) == (0, 0)
+    assert_moved(sources)
+
+
+def test_a_failed_command_takes_all_sources_back(sources):
+    """Its failure renames the tables back on each; the same command copies nothing twice."""
+    with MergingApplication(sources) as clients:
+        report, _ = sources.move("--on-switch", "exit 3")
+        assert report["error_code"] == "switch-failed", report
+        assert sources.tables(sources.there) == ["_t_chkpnt", "_t_new"]
+        for db in sources.ours.values():
+            assert sources.tables(db) == ["_t_chkpnt", "t"]
+        clients.wait_for(30)
+        report, events = sources.move()
+        assert report["outcome"] == "done", report
+        clients.wait_for(30)
+    assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
+    assert report["rows_copied"] == report["rows_copied_before"] > 0
+    clients.assert_kept(sources.there)
+    assert_moved(sources)
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("key", ["primary", "unique"])
+def test_keys_that_meet_are_refused(sources, listener, key, when):
+    """Nobody's row is written over: the move ends, names the key, and resumes once they differ."""
+    eu, us = sources.ours.values()
+    for db in (eu, us):
+        db.execute("ALTER TABLE t ADD COLUMN code VARCHAR(20), ADD UNIQUE KEY by_code (code)")
+        db.execute("UPDATE t SET code = CONCAT(region, id)")
+    if key == "primary":
+        ((own,),) = eu.query("SELECT MIN(id) FROM t WHERE id > 700")
+        meet = f"INSERT INTO t (id, a, b, region) VALUES ({own}, 1, 'us', 'us')"
+        part_ways = f"DELETE FROM t WHERE id = {own}"
+    else:
+        ((own,),) = us.query("SELECT MIN(id) FROM t WHERE id > 700")
+        meet = f"UPDATE t SET code = 'EU2' WHERE id = {own}"
+        part_ways = f"UPDATE t SET code = 'none' WHERE id = {own}"
+    if when == "before":
+        us.execute(meet)
+        report, _ = sources.move()
+    else:
+        hold = listener.hold("drain.begun")
+        process = sources.start("--on-switch", sources.switch, listener=listener)
+        await_held(process, hold)
+        us.execute(meet)
+        hold.release()
+        report, _ = sources.end(process)
+    assert report["error_code"] == "duplicates-for-unique-key", report
+    assert "a key of another source's row" in report["error"], report
+    assert sources.times_switched() == 0
+    us.execute(part_ways)
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    together = sources.there.query("SELECT id, a, b, region, code FROM t ORDER BY id")
+    ours = "SELECT id, a, b, region, code FROM _t_moved"
+    assert list(together) == sorted([*eu.query(ours), *us.query(ours)])
+    assert_moved(sources)
+
+
+def test_a_value_of_a_unique_key_goes_from_row_to_row(sources, listener):
+    """It is given up by one row, and taken by another of the same source, in any order."""
+    eu = sources.here
+    for db in sources.ours.values():
+        db.execute("ALTER TABLE t ADD COLUMN code VARCHAR(20), ADD UNIQUE KEY by_code (code)")
+        db.execute("UPDATE t SET code = CONCAT(region, id)")
+    hold = listener.hold("drain.begun")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    for row in range(2, 400, 2):
+        eu.execute(f"UPDATE t SET code = NULL WHERE id = {row}")
+        eu.execute(f"UPDATE t SET code = 'eu{row}' WHERE id = {row + 2}")
+    hold.release()
+    report, _ = sources.end(process)
+    assert report["outcome"] == "done", report
+    there = sources.there.query("SELECT id, code FROM t WHERE region = 'eu' ORDER BY id")
+    assert list(there) == list(eu.query("SELECT id, code FROM _t_moved ORDER BY id"))
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_row_of_another_source_is_named(sources, listener, when):
+    """The expression says that it is not this source's: the move ends, and names it."""
+    us = sources.ours["us"]
+    wrong = "UPDATE t SET region = 'eu' WHERE id = 1235"
+    if when == "before":
+        us.execute(wrong)
+        report, _ = sources.move()
+    else:
+        hold = listener.hold("drain.begun")
+        process = sources.start("--on-switch", sources.switch, listener=listener)
+        await_held(process, hold)
+        us.execute(wrong)
+        hold.release()
+        report, _ = sources.end(process)
+    assert report["error_code"] == "value-lost", report
+    assert "the source us has a row of eu" in report["error"], report
+    assert sources.times_switched() == 0
+    us.execute("UPDATE t SET region = 'us' WHERE id = 1235")
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    assert_moved(sources)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "UPDATE _t_new SET b = CONCAT(b, '!') WHERE id = 77",
+        "DELETE FROM _t_new WHERE id = 77",
+        "INSERT INTO _t_new (id, a, b, region) VALUES (100001, 1, 'x', 'us')",
+    ],
+    ids=["byte", "lost", "more"],
+)
+def test_what_one_source_lacks_on_the_target_is_found(sources, listener, wrong):
+    """Each source is compared with its own rows of the target."""
+    hold = listener.hold("drain.begun")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    sources.there.execute(wrong)
+    hold.release()
+    report, _ = sources.end(process)
+    assert report["outcome"] == "failed", report
+    assert report["differences_found"] == 1
+    assert sources.times_switched() == 0
