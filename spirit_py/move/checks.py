@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MoveConfig, Shard
     from spirit_py.contracts import SqlSession
-    from spirit_py.move.opening import Opened
-    from spirit_py.move.run import MoveRun
+    from spirit_py.move.run import MoveRun, Opened
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Identity

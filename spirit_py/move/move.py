@@ -44,6 +44,7 @@ from spirit_py.move.command import SwitchFailed, note_switched, run_switch_comma
 from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
 from spirit_py.move.run import (
     MoveRun,
+    Opened,
     create_there,
     drop_all,
     fill_there,
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.migration import Contexts
     from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.migration.run import Run
-    from spirit_py.move.opening import Opened
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.spark.gang import GangEngine

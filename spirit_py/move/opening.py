@@ -21,7 +21,7 @@ from spirit_py.checkpoint.record import (
     home_of,
 )
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
-from spirit_py.classes import dataclass, replace
+from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UnfinishedWork
 from spirit_py.events.run import AlgorithmChosen, ResumeDecided
@@ -38,6 +38,7 @@ from spirit_py.move.decision import (
     rows_copied,
     together,
 )
+from spirit_py.move.run import Opened
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.tables.identity import doubtful, is_one_of, looked_at
@@ -108,25 +109,6 @@ def _fits(pattern: TablePattern, name: Name) -> bool:
         return part.text == text if part.exact else bool(re.fullmatch(like_regex(part.text), text))
 
     return alike(pattern.schema, name[0]) and alike(pattern.table, name[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opened:
-    """A source of a move: the run that faces it, a session, each table, and what was found there.
-
-    ``record``: that of an earlier run, which this one resumes; None for none.
-    """
-
-    run: MoveRun
-    session: Session
-    contexts: tuple[PreflightContext, ...]
-    found: MoveFound = MoveFound()
-
-    @property
-    def record(self) -> CheckpointRecord:
-        """The record of the earlier run that is resumed."""
-        assert isinstance(self.found.record, CheckpointRecord)  # noqa: S101 - for the type checker
-        return self.found.record
 
 
 def open_move(
@@ -238,7 +220,7 @@ def _decision(one: Opened, of_sources: str) -> Decision:
 
 
 def _brought_home(one: Opened, tables: Sequence[Name]) -> Opened:
-    """Give a source's tables their names back, where others' have kept theirs.
+    """Rename a source's tables back, where others' have kept their names.
 
     A run ended between the RENAMEs of two sources: nobody was sent to the target, and all that the
     tables had is there. The feed goes on behind the RENAMEs.

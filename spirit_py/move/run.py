@@ -9,11 +9,13 @@ from spirit_py import errors
 from spirit_py.applier.state import other_keys
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.classes import replace
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.move.decision import MoveFound
 from spirit_py.move.shards import owned
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
@@ -65,6 +67,25 @@ class MoveRun(Run):
     def backs(self) -> list[Self]:
         """Return the run as it faces each target by itself, from the first source at least."""
         return self.ways() if self.config.shards else self.ways()[:1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A source of a move: the run that faces it, a session, each table, and what was found there.
+
+    ``record``: that of an earlier run, which this one resumes; None for none.
+    """
+
+    run: MoveRun
+    session: Session
+    contexts: tuple[PreflightContext, ...]
+    found: MoveFound = MoveFound()
+
+    @property
+    def record(self) -> CheckpointRecord:
+        """The record of the earlier run that is resumed."""
+        assert isinstance(self.found.record, CheckpointRecord)  # noqa: S101 - for the type checker
+        return self.found.record
 
 
 def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:

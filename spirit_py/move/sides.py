@@ -73,7 +73,7 @@ class Outgoing:
 
 
 @dataclass(eq=False)
-class Side:
+class LockSide:
     """The locking session of a server, its lock, and the named lock that shows its end."""
 
     session: Session
@@ -82,7 +82,7 @@ class Side:
 
 
 @dataclass(eq=False)
-class WatchedSide(Side):
+class WatchedSide(LockSide):
     """A source's, with what watches over it; ``locked_at`` is of the monotonic clock."""
 
     watcher: Session
@@ -95,10 +95,10 @@ class Sides:
     """Each source's side of a try, and each target's."""
 
     ours: list[tuple[Outgoing, WatchedSide]]
-    theirs: list[tuple[Incoming, Side]]
+    theirs: list[tuple[Incoming, LockSide]]
 
     @property
-    def all(self) -> list[Side]:
+    def all(self) -> list[LockSide]:
         """All of them, the targets first."""
         return [*(side for _, side in self.theirs), *self.here]
 
@@ -120,7 +120,7 @@ class Sides:
         ]
 
     @contextlib.contextmanager
-    def kept_alive(self, longest: float, *, but: Collection[Side] = ()) -> Iterator[None]:
+    def kept_alive(self, longest: float, *, but: Collection[LockSide] = ()) -> Iterator[None]:
         """Keep the sessions alive, but those of sides that work: no warnings may be read."""
         with contextlib.ExitStack() as stack:
             for side in self.all:

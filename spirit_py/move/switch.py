@@ -49,7 +49,7 @@ from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
 from spirit_py.move.run import MoveRun, put_back
-from spirit_py.move.sides import Incoming, Outgoing, Side, Sides, WatchedSide
+from spirit_py.move.sides import Incoming, LockSide, Outgoing, Sides, WatchedSide
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.kill import kill_session
@@ -208,12 +208,12 @@ class Switch:
         """Open the locking sessions; their ends are waited for before the feeds apply again."""
         hold = _HOLD_SECONDS + self._run.config.switch_timeout + _MORE_SECONDS
 
-        def side(options: ConnectionOptions, tables: Sequence[Name], wait: int) -> Side:
+        def side(options: ConnectionOptions, tables: Sequence[Name], wait: int) -> LockSide:
             session = open_lock_session(options, role="cutover", wait=wait, hold=hold)
             fence = lock_name("cutover", secrets.token_hex(8))
             stack.callback(end_session, options, session, fence)
             take_named_lock(session, fence)
-            return Side(session, TableLock(session, tables), fence)
+            return LockSide(session, TableLock(session, tables), fence)
 
         def watched(origin: Outgoing, watcher: Session) -> WatchedSide:
             wait = self._policy.wait
@@ -430,7 +430,7 @@ class Switch:
             hint="run the same command again: it resumes",
         )
 
-    def _note_behind(self, origin: Outgoing, side: Side) -> None:
+    def _note_behind(self, origin: Outgoing, side: LockSide) -> None:
         """Have a feed that goes on begin after both RENAMEs, which would end it."""
         place = origin.feed.position_here(side.session)
         self._behind(origin.run.config.connection.address, place)
@@ -447,7 +447,7 @@ class Switch:
                     again = partial(put_back, swaps=target.swaps, direction=self._direction)
                     target.run.step("cutover", again, there=True)
 
-    def _send_away(self, origin: Outgoing, side: Side) -> None:
+    def _send_away(self, origin: Outgoing, side: LockSide) -> None:
         try:
             side.session.execute(origin.away)
         except ServerFault as fault:

@@ -198,6 +198,37 @@ def test_a_row_of_another_source_is_named(sources, listener, when):
     assert_moved(sources)
 
 
+def test_a_source_that_does_not_take_part_brings_all_back(sources, listener):
+    """Its session is gone right before its RENAME: the first source has its table again at once."""
+    eu, us = sources.ours.values()
+    hold = listener.hold("switch.away")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    assert "t" not in sources.tables(eu)
+    locking = (
+        "SELECT OWNER_THREAD_ID FROM performance_schema.metadata_locks WHERE OBJECT_NAME = 't'"
+        f" AND OBJECT_SCHEMA = '{us.name}' AND LOCK_TYPE = 'SHARED_NO_READ_WRITE'"
+    )
+    of = f"SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE THREAD_ID IN ({locking})"
+    for (number,) in us.query(of):
+        us.execute(f"KILL {number}")
+    hold.release()
+    report, _ = sources.end(process)
+    assert report["outcome"] == "failed", report
+    assert "1 of 2 sources" in report["error"], report
+    assert sources.tables(eu) == ["_t_chkpnt", "t"]
+    assert sources.tables(us) == ["_t_chkpnt", "t"]
+    assert sources.tables(sources.there) == ["_t_chkpnt", "_t_new"]
+    assert sources.times_switched() == 0
+    for number, one in enumerate((eu, us)):
+        one.execute(f"UPDATE t SET b = 'after' WHERE id % 10 = {number}")
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    assert report["rows_copied"] == report["rows_copied_before"] > 0
+    assert sources.there.query("SELECT COUNT(*) FROM t WHERE b = 'after'") == [(400,)]
+    assert_moved(sources)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -44,7 +44,8 @@ class Reach:
         self.now, self.position, self.warned = 0.0, "a", list[str]()
         feed = SimpleNamespace(position=lambda: self.position)
         run: Any = SimpleNamespace(
-            figures=SimpleNamespace(source=feed),
+            figures=SimpleNamespace(feeds={"db1:3306": feed}),
+            config=SimpleNamespace(connection=SimpleNamespace(address="db1:3306")),
             state=SimpleNamespace(phase=Phase.COPY),
             tell=lines_to(self.warned.append),
         )

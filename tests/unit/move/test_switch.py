@@ -23,10 +23,11 @@ def test_a_request_in_vain_counts_with_what_it_waited():
     switch: Any = object.__new__(Switch)
     switch._policy = SimpleNamespace(wait=2.5)
     switch._run = SimpleNamespace(show=str, stop=SimpleNamespace(check=lambda: None))
-    switch._front = SimpleNamespace(described=lambda: "session 7")
     switch._tries = SimpleNamespace(number=1, waited_ms=0.0)
-    sides: Any = SimpleNamespace(here=SimpleNamespace(lock=lock))
+    origin: Any = SimpleNamespace(front=SimpleNamespace(described=lambda: "session 7"))
     watch: Any = SimpleNamespace(blockers=["session 7"], verdict="")
+    side: Any = SimpleNamespace(lock=lock, watch=watch)
+    sides: Any = SimpleNamespace(here=[side], ours=[(origin, side)])
     with pytest.raises(TryFailed, match="blocked by session 7"):
-        switch._lock(sides, watch)
+        switch._lock(sides)
     assert switch._tries.waited_ms == 2500.0
