@@ -52,9 +52,10 @@ def _summary(verdicts: Sequence[Verdict], seconds: float, *, of: int) -> int:
         print(f"  {struck[fault]:4}  {fault}")
     reverted = sum(each.drawn.reverts for each in verdicts)
     sharded = sum(each.drawn.sharded for each in verdicts)
+    merging = sum(each.drawn.merging for each in verdicts)
     print(
         f"{len(verdicts)} of {of} moves in {seconds:.0f} s, {reverted} of them reverted,"
-        f" {sharded} to two targets, {struck.total()} struck,"
+        f" {sharded} to two targets, {merging} from two sources, {struck.total()} struck,"
         f" {sum(each.writes for each in verdicts)} writes: {len(wrong)} went wrong"
     )
     for each in wrong:

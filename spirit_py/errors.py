@@ -7,7 +7,7 @@ Every error names the object, the cause and the next step (``hint``). Exit codes
 from __future__ import annotations
 
 import signal
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from spirit_py.codes import ErrorCode
 
@@ -127,6 +127,17 @@ class PacketTooSmall(MigrationFailure, code=ErrorCode.PACKET_TOO_SMALL):
 
 class DuplicateForUnique(MigrationFailure, code=ErrorCode.DUPLICATES_FOR_UNIQUE_KEY):
     """Rows that a UNIQUE key of the new table cannot hold together (R11); the copy stays."""
+
+
+class RowsMeet(DuplicateForUnique):
+    """A row of one source has a key that a row of another source has, for now at least.
+
+    It is tried again for :data:`MEETING_SECONDS`, after pauses of :data:`MEETING_PAUSE`.
+    """
+
+
+MEETING_SECONDS: Final = 60.0
+MEETING_PAUSE: Final = 0.1
 
 
 class FeedFailure(MigrationFailure, code=ErrorCode.FEED_FAILED):

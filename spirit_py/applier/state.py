@@ -8,7 +8,9 @@ before: what the new table has there is another row.
 
 Where several sources share the new table (``mapping.owned``), nothing but a source's own rows is
 ever deleted, and no verb writes over others: a row that cannot be inserted then has a key of
-another source's row, whatever unique key that is (R15).
+another source's row, whatever unique key that is (R15). That one may be about to go: rows may
+change their source, and each source is followed by itself. So RowsMeet is for now; what the
+source's own changes delete is deleted at once, for the others.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.applier import ordered, stage
 from spirit_py.applier.batch import own_rows
 from spirit_py.applier.workers import judge_warnings
-from spirit_py.errors import DuplicateForUnique, ServerFault
+from spirit_py.errors import DuplicateForUnique, RowsMeet, ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.sql import identifier_list, quote_identifier
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Index
     from spirit_py.table.values import KeyedChange
-
 _EXAMPLES: Final = 10
 _STAGES: Final = ("keys", "rows", "spellings", "new_keys")
 _DIGEST_BYTES: Final = 16
@@ -138,7 +139,7 @@ def _write(session: SqlSession, mapping: TableMapping, deletes: Iterable[str], i
 
 
 def _write_over_own(session: SqlSession, mapping: TableMapping, delete: str) -> None:
-    """Write over rows of the same source alone; DuplicateForUnique where another's is in the way.
+    """Write over rows of the same source alone; RowsMeet where another's is in the way.
 
     A value of a unique key may be one that a row of the source gives up later.
     """
@@ -157,7 +158,11 @@ def _write_over_own(session: SqlSession, mapping: TableMapping, delete: str) -> 
     except ServerFault as fault:
         if fault.code != DUPLICATE_ENTRY:
             raise
-        raise DuplicateForUnique(
+        # Two sources may each wait for a row that the other has deleted.
+        with stage.whole(session), evaluating(session, mapping):
+            for statement in deletes:
+                session.execute(statement)
+        raise RowsMeet(
             f"a row of {mapping.source.full_name} on one source has a key of another source's row:"
             f" {fault.text}",
             hint="the sources' rows must differ in every unique key of the table: remove one of the"

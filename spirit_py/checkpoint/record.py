@@ -199,10 +199,14 @@ class Proofs:
 
 @dataclass(frozen=True, kw_only=True)
 class MoveNote:
-    """Where tables are moved to, by the server's uuid; ``switched``: the operator's command ran."""
+    """Where tables are moved to, by the server's uuid; ``switched``: the operator's command ran.
+
+    ``away``: of several sources all are out of the way, and the command may run.
+    """
 
     target: str
     switched: bool = False
+    away: bool = False
     program: str = ""
 
 

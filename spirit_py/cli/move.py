@@ -67,6 +67,9 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             hint="move to one server with --target-host, and from there to several",
         )
     target = shards[0].connection if shards else target_connection(options, given.connection)
+    if sources and (options["target_host"] or options["target_socket"]):
+        # Without --host the options for the source name no server.
+        target = target or given.connection
     if target is None or target in {one.connection for one in sources}:
         raise UsageFault(
             "the target is not given, or is the source",
@@ -106,8 +109,10 @@ def _shards(
     for text in given:
         name, separator, address = text.partition("=")
         if not (separator and address and SHARD_NAME.fullmatch(name)):
+            # Without a name all of it may be an address with a password (R20).
+            shown = repr(f"{name}=...") if separator and "://" not in name else "..."
             raise UsageFault(
-                f"--{kind} {f'{name}=...'!r} is not NAME=HOST[:PORT]",
+                f"--{kind} {shown} is not NAME=HOST[:PORT]",
                 hint=f"write for instance --{kind} eu=db2:3306",
             )
         # The server may find names equal that differ in their letters only.
@@ -139,7 +144,11 @@ def _reached(kind: str, name: str, address: str) -> dict[str, Any]:
         return {"target_host": address}
     from spirit_py.mysql.option_files import read_dsn
 
-    read = read_dsn(address)
+    try:
+        read = read_dsn(address)
+    except UsageFault as fault:
+        fault.message = fault.message.replace("--dsn", f"the address of the {kind} {name}")
+        raise
     if "database" in read:
         raise UsageFault(
             f"--{kind} names a schema", hint="leave it out: tables keep their schemas in a move"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.classes import KW_ONLY, dataclass
-from spirit_py.errors import ChangesNotFlushed, ValueLost
+from spirit_py.errors import (
+    MEETING_PAUSE,
+    MEETING_SECONDS,
+    ChangesNotFlushed,
+    RowsMeet,
+    ValueLost,
+)
 from spirit_py.feed.buffer import Manner
 
 if TYPE_CHECKING:
@@ -68,6 +75,8 @@ class Flusher:
         self._asked_for: list[float] = []
         self._rounds = 0
         self._requests: list[_Request] = []
+        #: When rows of two sources first met, and last, by what was said.
+        self._meetings: dict[str, tuple[float, float]] = {}
 
     def flush_once(self) -> int:
         """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
@@ -156,8 +165,29 @@ class Flusher:
                     self._work.wait()
             try:
                 self._apply(*found, None)
+            except RowsMeet as met:
+                self._met(met)
             except Exception as error:
                 self._failed(error)
+
+    def _met(self, met: RowsMeet) -> None:
+        """Let others go on; their feeds may delete the row in the way, and this one's may go too.
+
+        The text names the key: the feed fails where one is in the way for too long.
+        """
+        now = time.monotonic()
+        with self._lock:
+            first, last = self._meetings.get(met.message, (now, now))
+            first = first if now - last < MEETING_SECONDS / 2 else now
+            self._meetings = {
+                text: (began, seen)
+                for text, (began, seen) in self._meetings.items()
+                if now - seen < MEETING_SECONDS
+            } | {met.message: (first, now)}
+        if now - first > MEETING_SECONDS:
+            self._failed(met)
+        else:
+            self.shared.ended.wait(MEETING_PAUSE)
 
     def _next(self) -> tuple[TableSubscription, Partition] | None:
         if self.holding or self.shared.over:

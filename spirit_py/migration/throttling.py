@@ -99,7 +99,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     # First, because the application's changes go before everything of ours.
     throttles.add(backlog_throttler(lambda: _statistics(run)))
     throttles.add(server.load_throttler(connection, run.settings, run.stop))
-    for throttler in _of_targets(run):
+    for throttler in _of_others(run):
         throttles.add(throttler)
     throttles.add(
         CommitLatency(
@@ -125,13 +125,13 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     run.figures.sparing(throttles)
 
 
-def _of_targets(run: Run) -> Iterator[Throttler]:
-    """Return what spares the servers that the new tables are on, if these are others."""
+def _of_others(run: Run) -> Iterator[Throttler]:
+    """Return what spares the servers beside the first: those of new tables, other sources."""
     config = run.config
-    for target in config.targets:
-        yield server.load_throttler(target, run.settings, run.stop)
+    for other in config.others:
+        yield server.load_throttler(other, run.settings, run.stop)
         if watches_replicas(config):
-            replicas = Replicas(target)
+            replicas = Replicas(other)
             strict = is_strict(config)
             yield LagThrottler(
                 replicas, run.settings, strict=strict, warn=run.warn, told=run.lag_warnings

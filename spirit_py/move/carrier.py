@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,13 +27,21 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.compare.copyback import document_sql, read_rows, rows_of_keys
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.copier.task import ChunkWriter, JoinCopy
-from spirit_py.errors import ServerFault, UnreadableChange, ValueLost
+from spirit_py.errors import (
+    MEETING_PAUSE,
+    MEETING_SECONDS,
+    RowsMeet,
+    ServerFault,
+    UnreadableChange,
+    ValueLost,
+)
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.sql import quote_identifier
 from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressions, row_key_sql
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -192,8 +201,20 @@ class RowCarrier(ChunkWriter):
         """Write a part of which rows are there already, over rows of the same source alone."""
         mapping, bounds = self._judged, Bounds(_STATEMENT_ROWS, self._packet)
         what, hint = source_range(mapping, piece), index_hint(mapping)
-        found = starmap(KeyedChange, read_rows(self._reader, mapping, what, hint))
-        state.write(self._own, mapping, [list(found)], bounds, complete=False)
+
+        def write() -> None:
+            found = starmap(KeyedChange, read_rows(self._reader, mapping, what, hint))
+            state.write(self._own, mapping, [list(found)], bounds, complete=False)
+
+        pause, until = StopSwitch(), time.monotonic() + MEETING_SECONDS
+        while True:
+            try:
+                return write()
+            except RowsMeet:
+                # A row that has come from another source is about to be deleted for that.
+                if time.monotonic() > until:
+                    raise
+                pause.wait(MEETING_PAUSE)
 
     def _not_judged(self, piece: Chunk) -> str:
         """Return the key of a row for which the condition of the kept rows is an error."""

@@ -79,14 +79,20 @@ def check_servers(
         contexts = facing(one.contexts, one.run.config if config.sources else run.ways()[0].config)
         further = partial(tuple, refused if one is home else ())
         try:
-            run.warn_of(check_before_create(contexts, further))
+            found = check_before_create(contexts, further)
+            run.warn_of(tuple(replace(each, cause=_on(one, each.cause)) for each in found))
         except Refusal as refusal:
             if one is not home:
-                refusal.message = f"on {one.run.config.shard}: {refusal.message}"
+                refusal.message = _on(one, refusal.message)
             raise
     if refused:
         raise refusal_of(refused, "the move")
     run.warn_of(tuple(found_wrong))
+
+
+def _on(one: Opened, text: str) -> str:
+    """Return a text with the name of the source that it is about, where there are several."""
+    return f"on {one.run.config.shard}: {text}" if one.run.config.shard else text
 
 
 def _alike(config: MoveConfig, opened: Sequence[Opened]) -> Iterator[Finding]:
@@ -101,6 +107,15 @@ def _alike(config: MoveConfig, opened: Sequence[Opened]) -> Iterator[Finding]:
                     f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
                     f" another one on {shard.name}",
                     "give it the same on all sources; SHOW CREATE TABLE shows both",
+                )
+    for first in home.contexts if config.sources and home.contexts[0].found else ():
+        for index in first.source.indexes:
+            if index.unique and not index.columns:
+                yield refuse(
+                    f"the unique key {index.name} of {first.source.full_name} has a part of a"
+                    " column, or an expression: whether rows of two sources meet there cannot be"
+                    " seen",
+                    "drop it for the move, and add it on the target after it",
                 )
 
 

@@ -42,6 +42,14 @@ def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = Fal
     return ": ".join([result.why, *result.lines[:1]]) if result.trouble else ""
 
 
+def note_away(session: SqlSession, tables: Sequence[Name], *, away: bool) -> None:
+    """Note whether the tables of all sources are out of the way; ServerFault if impossible."""
+    home = CheckpointTable(*home_of(tables))
+    note = home.read(session, MoveNote)
+    if note is not None:
+        home.write(session, replace(note, away=away))
+
+
 def note_switched(session: SqlSession, tables: Sequence[Name]) -> None:
     """Note that the operator's command has run."""
     home = CheckpointTable(*home_of(tables))

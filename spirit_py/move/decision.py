@@ -60,12 +60,14 @@ class TableSeen(OfTable):
     """What the two servers show of a table.
 
     Of the source: its table under its own name (``here``) or out of the way (``away``), as noted;
+    ``exists``: some table has its name;
     of the target: the new table under its auxiliary name (``new``), its own (``arrived``), or that
     which a revert gives it (``undone``).
     ``changed``: which definition is not the noted one; empty for none.
     """
 
     here: bool = False
+    exists: bool = False
     away: bool = False
     new: bool = False
     arrived: bool = False
@@ -114,7 +116,25 @@ class MoveFound:
 def decide(
     found: MoveFound, *, statement: str, max_age: float, start_afresh: bool = False
 ) -> Decision:
-    """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch."""
+    """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch.
+
+    A move does not begin anew where the application may use the target's table: that would go.
+    """
+    decision = _decide(found, statement=statement, max_age=max_age, start_afresh=start_afresh)
+    sent = found.note is not None and (found.note.switched or found.note.away)
+    in_use = [one for one in found.tables if one.arrived and (sent or not one.here)]
+    if not (isinstance(decision, Afresh) and in_use):
+        return decision
+    names = ", ".join(f"{one.schema}.{one.table}" for one in in_use)
+    return Refuse(
+        reason=f"the target has {names}, which a move has put there, and nothing on the source says"
+        " that it is not in use",
+        hint="see which table the application uses; drop or rename the other one, then what is left"
+        " with spirit-py cleanup, on all servers",
+    )
+
+
+def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: bool) -> Decision:
     record = found.record
     if found.unreadable and not any(one.made for one in found.tables):
         # Such as a checkpoint table whose first row was not written.
@@ -175,7 +195,7 @@ def rows_copied(found: MoveFound) -> int:
 
 def finished(found: MoveFound) -> bool:
     """Return whether all was done on a source: its tables are the operator's, or dropped."""
-    if found.record is None and not any(one.made or one.here for one in found.tables):
+    if found.record is None and not any(one.exists or one.away for one in found.tables):
         return True
     return all(one.away and one.old_table and one.old_table.finished for one in found.tables)
 
@@ -195,6 +215,7 @@ def together(found: Sequence[MoveFound], decisions: Sequence[Decision]) -> Decis
         # What is left to do on the first is done last.
         return first
     if any(out):
+        # One that was left half-way is taken back before.
         return Refuse(
             reason="the tables of some sources are moved, and those of others are in their places",
             hint="see who renamed them, and where the rows are; then drop what is left with"

@@ -40,7 +40,7 @@ from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.back import KeeperApart, note_way_back, plan_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
-from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
+from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
 from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
 from spirit_py.move.run import (
     MoveRun,
@@ -386,6 +386,7 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
     """Do what is left to do after the switch of an earlier run."""
     tables = [table.name for table in record.tables]
     run.step("move", partial(_put_right, run=run, tables=tables))
+    run.step("move", partial(note_away, tables=tables, away=True))
     note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
     if run.config.on_switch and not (note and note.switched):
         if why := run_switch_command(run, tables):

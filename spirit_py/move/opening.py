@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.changes import matching, read_pattern
 from spirit_py.binlog.resumption import why_unreachable
@@ -25,6 +25,7 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UnfinishedWork
 from spirit_py.events.run import AlgorithmChosen, ResumeDecided
+from spirit_py.locks.table import TableLock, open_lock_session
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run
 from spirit_py.migration.swap.same_tables import MOVED
@@ -33,14 +34,13 @@ from spirit_py.move.decision import (
     MoveFound,
     TableSeen,
     decide,
-    finished,
-    moved,
     rows_copied,
     together,
 )
 from spirit_py.move.run import Opened
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import doubtful, is_one_of, looked_at
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.check import refusal_of
@@ -60,6 +60,10 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
+
+#: Seconds for the lock under which a source gets its tables back, and for the work under it.
+_WAIT: Final = 5
+_HOLD: Final = 30.0
 
 
 def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) -> list[Name]:
@@ -179,10 +183,11 @@ def _tables_of_all(sessions: Sequence[SqlSession], config: MoveConfig) -> list[N
         tables_of(session, config, late=place > 0) for place, session in enumerate(sessions)
     )
     for shard, found in zip(config.sources[1:], others, strict=bool(config.sources)):
-        if found and found != names:
-            wrong = ", ".join(".".join(name) for name in sorted({*names} ^ {*found}))
+        # What another source lacks is refused with its other findings.
+        if more := sorted({*found} - {*names}):
+            wrong = ", ".join(".".join(name) for name in more)
             raise Refusal(
-                f"the sources {config.sources[0].name} and {shard.name} do not both have {wrong}",
+                f"the source {shard.name} has {wrong}, and {config.sources[0].name} has not",
                 hint="name tables that all sources have",
                 error_code=ErrorCode.NO_SUCH_TABLE,
             )
@@ -201,8 +206,12 @@ def _decided(
         return [(one, _decision(one, of_sources)) for one in seen]
 
     looked = look_again()
-    half = [one for one, decision in looked if moved(one.found, decision)]
-    if half and len(half) < len(looked) and not any(finished(one.found) for one in half):
+    half = [one for one, decision in looked if isinstance(decision, Resume) and decision.cleanup]
+    others = [decision for one, decision in looked if one not in half]
+    notes = [one.found.note for one, _ in looked if one.found.note is not None]
+    made = any(note.away or note.switched for note in notes)
+    # Each of the others has its own record of this move, and its tables are those that it has.
+    if half and others and all(isinstance(one, Resume) for one in others) and not made:
         opened = [_brought_home(one, tables) if one in half else one for one, _ in looked]
         looked = look_again()
     founds = [one.found for one, _ in looked]
@@ -223,19 +232,24 @@ def _brought_home(one: Opened, tables: Sequence[Name]) -> Opened:
     """Rename a source's tables back, where others' have kept their names.
 
     A run ended between the RENAMEs of two sources: nobody was sent to the target, and all that the
-    tables had is there. The feed goes on behind the RENAMEs.
+    tables had is there. The feed goes on behind the RENAME: clients wait until that is noted.
     """
-    back = [replace(moving(name), new=moving(name).old) for name in tables]
-    for swap in back:
-        proof = noted_proof(one.session, swap.name, MOVED.outgoing)
-        if is_one_of(one.session, swap.schema, swap.new, proof):
-            both = quote_table(swap.schema, swap.new), quote_table(*swap.name)
-            one.session.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
-    config = one.run.config
+    swaps, config = [moving(name) for name in tables], one.run.config
+    proofs = [noted_proof(one.session, swap.name, MOVED.outgoing) for swap in swaps]
+    old = [(swap.schema, swap.old) for swap in swaps]
+    renaming = ", ".join(f"{quote_table(s.schema, s.old)} TO {quote_table(*s.name)}" for s in swaps)
     source = BinlogSource(config.connection, config.feed, tell=one.run.tell)
-    with contextlib.closing(source):
-        place = source.position_here(one.session)
-    CheckpointTable(*one.record.home).write(one.session, replace(one.record, position=place))
+    with (
+        contextlib.closing(source),
+        open_lock_session(config.connection, role="move", wait=_WAIT, hold=_HOLD) as session,
+    ):
+        lock = TableLock(session, old)
+        lock.acquire()
+        if all(is_one_of(session, *name, p) for name, p in zip(old, proofs, strict=True)):
+            session.execute(f"RENAME TABLE {renaming}")
+        place = source.position_here(session)
+        CheckpointTable(*one.record.home).write(one.session, replace(one.record, position=place))
+        lock.release()
     return replace(one, contexts=prepare(one.session, one.contexts[0].config))
 
 
@@ -358,6 +372,7 @@ def _seen(
         schema=schema,
         table=table,
         here=is_one_of(session, schema, table, source),
+        exists=bool(existing_tables(session, schema, (table,))),
         away=is_one_of(session, schema, names.moved, source),
         # Of several targets all have it, some perhaps under its own name.
         new=bool(made) and len(made | arrived) == len(theirs),

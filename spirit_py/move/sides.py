@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from spirit_py.classes import dataclass
+from spirit_py.errors import RowsMeet
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.feed.feed import ChangeFeed
@@ -127,6 +129,37 @@ class Sides:
                 if side not in but:
                     stack.enter_context(side.session.kept_alive(longest))
             yield
+
+
+def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:
+    """Apply what is pending, in a session that has the lock; RowsMeet where rows stay in the way.
+
+    A row that has changed its source may wait for what another pair has to delete.
+    """
+    waiting, stood = list(pairs), 0
+    while waiting:
+        pending = sum(pair.feed.pending() for pair in waiting)
+        for pair in tuple(waiting):
+            try:
+                pair.feed.flush_under_table_lock(session, pair.mapping)
+            except RowsMeet:
+                # The first time, each deletes what the others may wait for.
+                if stood > 1:
+                    raise
+            else:
+                waiting.remove(pair)
+        stood = stood + 1 if sum(pair.feed.pending() for pair in waiting) == pending else 0
+
+
+def at_once(work: Sequence[Callable[[], object]]) -> None:
+    """Do work of several servers at the same time; raise the first failure, when all has ended."""
+    if len(work) == 1:
+        work[0]()
+        return
+    with ThreadPoolExecutor(len(work), thread_name_prefix="spirit-py-switch") as pool:
+        done = [pool.submit(one) for one in work]
+    for one in done:
+        one.result()
 
 
 def _renaming(names: Iterable[tuple[str, str, str]]) -> str:

@@ -25,7 +25,6 @@ import contextlib
 import math
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -47,9 +46,17 @@ from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
-from spirit_py.move.command import SwitchFailed, note_switched, run_switch_command
+from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
 from spirit_py.move.run import MoveRun, put_back
-from spirit_py.move.sides import Incoming, LockSide, Outgoing, Sides, WatchedSide
+from spirit_py.move.sides import (
+    Incoming,
+    LockSide,
+    Outgoing,
+    Sides,
+    WatchedSide,
+    at_once,
+    flush_in_turns,
+)
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.kill import kill_session
@@ -133,7 +140,7 @@ class Switch:
         self._steps: dict[str, float] = {}
         self._held = 0.0
         self._after = ""
-        self.swapped = False
+        self._noted = self.swapped = False
         self.renaming = False
 
     def run(self) -> CutoverResult:
@@ -262,7 +269,7 @@ class Switch:
             f"the lock of the switch (request {self._tries.number}, for {limit} at most)"
         )
         try:
-            _at_once([partial(self._lock_one, origin, side) for origin, side in sides.ours])
+            at_once([partial(self._lock_one, origin, side) for origin, side in sides.ours])
         finally:
             self._tries.waited_ms = max(side.lock.waited_ms for side in sides.here)
         self._run.show("")
@@ -314,12 +321,11 @@ class Switch:
     def _flush(self, sides: Sides) -> None:
         for target, side in sides.theirs:
             with sides.kept_alive(_HOLD_SECONDS, but=[side]):
-                for pair in target.pairs:
-                    pair.feed.flush_under_table_lock(side.session, pair.mapping)
+                flush_in_turns(target.pairs, side.session)
 
     def _guard(self, sides: Sides) -> None:
         """Apply the guards, at the same time: two statements of DDL for each table."""
-        _at_once([partial(t.guard.apply, side.session) for t, side in sides.theirs])
+        at_once([partial(t.guard.apply, side.session) for t, side in sides.theirs])
 
     def _check(self, sides: Sides) -> None:
         for _, there in sides.theirs:
@@ -358,7 +364,7 @@ class Switch:
                     if not side.watch.finish():
                         raise TryFailed(f"the table lock was released: {sides.verdict}")
                     origin.feed.expect_own_ddl(side.session.id, origin.away)
-                    self._send_away(origin, side)
+                    self._send_away(origin, side, alone=not gone)
                     gone.append((origin, side))
                     points.reach("switch.away")
         except OutcomeUnknown:
@@ -383,6 +389,8 @@ class Switch:
         points.reach("switch.renamed")
         self._stop_feeds()
         watcher = sides.here[0].watcher
+        if len(sides.here) > 1:
+            self._note_away(sides, watcher)
         if self._way_back is not None:
             # Whoever is killed in the operator's command leaves the way back.
             with contextlib.suppress(SpiritError), self._step("position"):
@@ -395,6 +403,14 @@ class Switch:
     def _stop_feeds(self) -> None:
         for feed in self._feeds:
             feed.stop()
+
+    def _note_away(self, sides: Sides, watcher: Session) -> None:
+        """Note that this switch was made on all sources, and is not one that ended half-way."""
+        try:
+            note_away(watcher, self.tables, away=True)
+            self._noted = True
+        except SpiritError as fault:
+            self._undo(sides, watcher, f"it was not called: {fault.message}")
 
     def _place_there(self, there: Session) -> str:
         """Return the place in the target's binlog from which its tables are followed."""
@@ -426,8 +442,8 @@ class Switch:
                 hint="run the same command at once: it gives them their names back",
             ) from fault
         return CutoverFailure(
-            f"{said}; all tables are in their places again",
-            hint="run the same command again: it resumes",
+            f"{said}; the tables of those are in their places again",
+            hint="run the same command again: it looks at all sources, and resumes",
         )
 
     def _note_behind(self, origin: Outgoing, side: LockSide) -> None:
@@ -447,7 +463,8 @@ class Switch:
                     again = partial(put_back, swaps=target.swaps, direction=self._direction)
                     target.run.step("cutover", again, there=True)
 
-    def _send_away(self, origin: Outgoing, side: LockSide) -> None:
+    def _send_away(self, origin: Outgoing, side: LockSide, *, alone: bool) -> None:
+        """Send the RENAME; where others are away already, they do not wait until it is seen."""
         try:
             side.session.execute(origin.away)
         except ServerFault as fault:
@@ -455,6 +472,9 @@ class Switch:
                 raise
             self._run.tell(RenameUnanswered(reason=fault.message))
             side.session.close()
+            if not alone:
+                where = origin.run.config.connection.address
+                raise TryFailed(f"the answer of {where} to RENAME was lost") from fault
             if not self._is_away(origin, side.fence):
                 said = f"the connection was lost before RENAME took effect: {fault.message}"
                 raise TryFailed(said) from fault
@@ -480,8 +500,8 @@ class Switch:
             self._run.stop.wait(_LOOK_PAUSE)
         raise OutcomeUnknown(
             "the answer to RENAME was lost, and whether it was done could not be seen",
-            hint=f"look at the source: the tables are moved if {origin.moved_names} exists; the"
-            " same command goes on in both cases",
+            hint=f"look at {origin.run.config.connection.address}: the tables are moved if"
+            f" {origin.moved_names} exists; the same command goes on in both cases",
         )
 
     def _switch_over(self, sides: Sides, watcher: Session) -> None:
@@ -512,6 +532,8 @@ class Switch:
             ) from lost
         points.reach("switch.undoing")
         try:
+            if self._noted:
+                note_away(watcher, self.tables, away=False)
             for origin, side in sides.ours:
                 side.session.execute(origin.back)
                 points.reach("switch.undone")
@@ -575,14 +597,3 @@ def _facing(pair: Pair) -> MoveRun:
     """Return the run that faces the server of a pair's target."""
     assert isinstance(pair.job, MoveRun)  # noqa: S101 - for the type checker
     return pair.job
-
-
-def _at_once(work: Sequence[Callable[[], object]]) -> None:
-    """Do work of several servers at the same time; raise the first failure, when all has ended."""
-    if len(work) == 1:
-        work[0]()
-        return
-    with ThreadPoolExecutor(len(work), thread_name_prefix="spirit-py-switch") as pool:
-        done = [pool.submit(one) for one in work]
-    for one in done:
-        one.result()

@@ -1,8 +1,9 @@
 """Seeded moves between servers, each with a fault at a named point; half are reverted.
 
 A run has servers, each behind a proxy of its own, an application that writes on the server that its
-file names, and ``spirit-py move``. Of the moves that are not reverted, half go to two targets. A
-fault strikes on the way there, or in the revert. After it the same command is run until it is done.
+file names, and ``spirit-py move``. Of the moves that are not reverted, half go to two targets, and
+a third come from two sources. A fault strikes on the way there, or in the revert. After it the same
+command is run until it is done.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from tests.kits import kills
 from tests.kits.moving import (
     ALTER,
     Application,
+    MergingApplication,
     ShardedApplication,
     Shards,
+    Sources,
     TwoServers,
     fill,
     part,
@@ -50,7 +53,9 @@ _MOST_ATTEMPTS: Final = 8
 _POINTS: Final = (*kills.FEW_OF_A_MOVE, *kills.MORE_OF_A_MOVE)
 _POINTS_BACK: Final = (*kills.FEW_OF_A_MOVE_BACK, *kills.MORE_OF_A_MOVE_BACK)
 _POINTS_OF_SHARDS: Final = (*kills.FEW_OF_SHARDS, *kills.MORE_OF_SHARDS)
+_POINTS_OF_SOURCES: Final = (*kills.FEW_OF_SOURCES, *kills.MORE_OF_SOURCES)
 _SIDES: Final = ("source", "target", "other target")
+_SIDES_OF_SOURCES: Final = ("source", "other source", "target")
 _SHARDS: Final = ("eu", "us")
 
 
@@ -96,12 +101,15 @@ class Draw:
     reverts: bool
     strikes_back: bool
     sharded: bool
+    merging: bool = False
 
     def __str__(self) -> str:
         """Return it in some words."""
-        where = self.fault.replace("SIDE", _SIDES[self.side])
+        sides = _SIDES_OF_SOURCES if self.merging else _SIDES
+        where = self.fault.replace("SIDE", sides[self.side])
         way = "in the revert" if self.strikes_back else "on the way there"
         more = ", reverted" * self.reverts + ", to two targets" * self.sharded
+        more += ", from two sources" * self.merging
         return f"{where} {way} at {self.point} #{self.nth}{more}"
 
 
@@ -111,7 +119,10 @@ def draw(seed: int) -> Draw:
     reverts = seed % 2 == 1
     drawn = dice.random() < 0.5
     strikes_back, sharded = reverts and drawn, not reverts and drawn
-    points = _POINTS_BACK if strikes_back else _POINTS_OF_SHARDS if sharded else _POINTS
+    merging = not (reverts or sharded) and random.Random(f"sources of {seed}").random() < 2 / 3
+    points = list(_POINTS_BACK if strikes_back else _POINTS_OF_SHARDS if sharded else _POINTS)
+    if merging:
+        points = list(_POINTS_OF_SOURCES)
     point, nth = dice.choice(points)
     if point.startswith("chunk."):
         nth = dice.randint(1, 6)
@@ -119,12 +130,13 @@ def draw(seed: int) -> Draw:
     return Draw(
         seed=seed,
         fault=fault,
-        side=dice.randrange(3 if sharded else 2),
+        side=dice.randrange(3 if sharded or merging else 2),
         point=point,
         nth=nth,
         reverts=reverts,
         strikes_back=strikes_back,
         sharded=sharded,
+        merging=merging,
     )
 
 
@@ -157,7 +169,7 @@ class Scene:
 
     def __init__(self, drawn: Draw, sides: tuple[Side, ...], folder: Path) -> None:
         self.drawn, self.folder = drawn, folder
-        self.sides = sides if drawn.sharded else sides[:2]
+        self.sides = sides if drawn.sharded or drawn.merging else sides[:2]
         self.dice = random.Random(f"strike {drawn.seed}")
         self.databases = [Database(side.server, f"move_{drawn.seed}") for side in self.sides]
         here, *theirs = self.databases
@@ -168,6 +180,14 @@ class Scene:
             part(here, _SHARDS)
             shards = Shards(here, dict(zip(_SHARDS, theirs, strict=True)), folder)
             self.two, self.clients = shards, ShardedApplication(shards, seed=drawn.seed)
+        if drawn.merging:
+            ours = dict(zip(_SHARDS, self.databases, strict=False))
+            fill(theirs[0])
+            for name, db in ours.items():
+                part(db, _SHARDS)
+                db.execute(f"DELETE FROM t WHERE region <> '{name}'")
+            sources = Sources(ours, theirs[-1], folder)
+            self.two, self.clients = sources, MergingApplication(sources, seed=drawn.seed)
         self.two.ways = tuple(f"{side.proxy.host}:{side.proxy.port}" for side in self.sides)
         self.process: subprocess.Popen[str] | None = None
         self.outcomes: list[str] = []
@@ -343,11 +363,12 @@ def _through(scene: Scene, verdict: Verdict) -> None:
     if isinstance(clients, ShardedApplication):
         clients.assert_all_kept()
     else:
-        clients.assert_kept(here if scene.reverted else theirs[0])
+        clients.assert_kept(here if scene.reverted else theirs[-1])
     left = [two.tables(here), *map(two.tables, theirs)]
-    expected = (
-        [["t"], []] if scene.reverted else [["_t_chkpnt", "_t_moved"], *[["t"]] * len(theirs)]
-    )
+    out, moved = ["_t_chkpnt", "_t_moved"], ["t"]
+    expected = [["t"], []] if scene.reverted else [out, *[moved] * len(theirs)]
+    if drawn.merging:
+        expected = [out, out, moved]
     assert left == expected, left
     assert scene.differences == 0, "the comparison has found differences"
 

@@ -117,6 +117,65 @@ def test_a_failed_command_takes_all_sources_back(sources):
     assert_moved(sources)
 
 
+@pytest.mark.parametrize("point", ["drain.begun", "switch.locked"])
+def test_rows_may_change_their_source(sources, listener, point):
+    """What comes from another source waits for its delete there; also in a circle, at the end."""
+    eu, us = sources.ours.values()
+    hold = listener.hold(point)
+    if point == "switch.locked":
+        # What is written in the last moment is applied under the locks.
+        hold = listener.hold("switch.lock")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    for number in range(1, 60):
+        odd, even = 2 * number + 1, 2 * number
+        us.execute(f"DELETE FROM t WHERE id = {odd}")
+        eu.execute(f"DELETE FROM t WHERE id = {even}")
+        eu.execute(f"INSERT INTO t (id, a, b, region) VALUES ({odd}, 7, 'from us', 'eu')")
+        us.execute(f"INSERT INTO t (id, a, b, region) VALUES ({even}, 7, 'from eu', 'us')")
+    hold.release()
+    report, _ = sources.end(process)
+    assert report["outcome"] == "done", report
+    rows = "SELECT id, a, b, region FROM {} ORDER BY id"
+    ours = [*eu.query(rows.format("_t_moved")), *us.query(rows.format("_t_moved"))]
+    assert list(sources.there.query(rows.format("t"))) == sorted(ours)
+    assert sources.there.query("SELECT COUNT(*) FROM t WHERE b LIKE 'from%'") == [(118,)]
+    assert_moved(sources)
+
+
+def in_place(sources):
+    """Return the sources whose table has its name."""
+    return [name for name, db in sources.ours.items() if "t" in sources.tables(db)]
+
+
+@pytest.mark.parametrize("who", NAMES)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "RENAME TABLE _t_moved TO t",
+        "DELETE FROM _t_chkpnt",
+        "DROP TABLE _t_moved, _t_chkpnt; CREATE TABLE t (id INT PRIMARY KEY, a INT)",
+        "CREATE TABLE t LIKE _t_moved; DROP TABLE _t_moved, _t_chkpnt",
+    ],
+    ids=["renamed", "forgotten", "another", "alike"],
+)
+def test_what_is_done_to_one_source_behind_the_switch_harms_nobody(sources, listener, damage, who):
+    """The application uses the target: no table goes there, and no other source's comes back."""
+    hold = listener.hold("switch.commanded")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    process.kill()
+    process.communicate()
+    hold.release()
+    sources.there.execute("INSERT INTO t (id, a, b, region) VALUES (100002, 1, 'new', 'eu')")
+    sources.ours[who].execute(damage)
+    before = in_place(sources)
+    report, _ = sources.move()
+    assert report["outcome"] == "refused", report
+    assert in_place(sources) == before
+    assert sources.there.query("SELECT COUNT(*) FROM t") == [(ROWS + 1,)]
+
+
 @pytest.mark.parametrize("when", ["before", "while"])
 @pytest.mark.parametrize("key", ["primary", "unique"])
 def test_keys_that_meet_are_refused(sources, listener, key, when):

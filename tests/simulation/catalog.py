@@ -19,6 +19,7 @@ from tests.simulation.statements import (
     _predicate,
     _replace,
     _selected,
+    delete_of,
     statement,
 )
 
@@ -515,24 +516,22 @@ def _convert_keys(session: Session, found: re.Match[str], _: Sequence[Any]) -> i
     return len(rows)
 
 
-@statement(rf"DELETE {_ID} FROM {_STAGED} STRAIGHT_JOIN {_ID} ON .*")
+@statement(rf"DELETE {_ID} FROM {_STAGED} STRAIGHT_JOIN {_ID} ON \S+ = \S+(?: AND (.*))?")
 def _delete_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     keys = list(session.temporary[found[3], found[4]].rows)
-    number = session.server.write(
-        session, (found[1], found[2]), lambda rows: ((key, None) for key in keys if key in rows)
-    )
+    number = delete_of(session, (found[1], found[2]), keys, found[7])
     session.server.end_statement(session)
     return number
 
 
 @statement(
     rf"INSERT INTO {_ID} \((`[^()]*)\) SELECT [^()]* FROM {_STAGED}"
-    rf" STRAIGHT_JOIN {_STAGED} ON \S+ = \S+ AND (.*)"
+    rf" STRAIGHT_JOIN {_STAGED} ON \S+ = \S+(?: AND (.*))?"
 )
 def _insert_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     latest = {number for number, _ in session.temporary[found[4], found[5]].rows.values()}
     names = re.findall(r"`(\w+)`", found[3])
-    holds = _predicate(found[8], tuple(names))
+    holds = _predicate(found[8] or "TRUE", tuple(names))
     staged = session.temporary[found[6], found[7]].rows.values()
     rows = [row[1:] for row in staged if row[0] in latest and holds(row[1:])]
     number = _replace(session, (found[1], found[2]), names, rows)

@@ -437,15 +437,20 @@ def _autocommit(session: Session, found: re.Match[str], _: Sequence[Any]) -> Non
     session.open = found[1] == "0"
 
 
-@statement(rf"DELETE FROM {_ID} WHERE \(`(\w+)`\) IN \((.*)\)")
+@statement(rf"DELETE FROM {_ID} WHERE \(`(\w+)`\) IN \(((?:\(-?\d+\)(?:, )?)+)\)(?: AND (.*))?")
 def _delete(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     keys = [row[0] for row in _tuples(found[4])]
-    name = (found[1], found[2])
-    number = session.server.write(
-        session, name, lambda rows: ((key, None) for key in keys if key in rows)
-    )
+    number = delete_of(session, (found[1], found[2]), keys, found[5])
     session.server.end_statement(session)
     return number
+
+
+def delete_of(session: Session, name: Name, keys: Iterable[Any], where: str | None) -> int:
+    """Delete the rows of keys, of one source where a condition says so."""
+    own = _predicate(where or "TRUE", session.server.table(name).columns)
+    return session.server.write(
+        session, name, lambda rows: ((key, None) for key in keys if key in rows and own(rows[key]))
+    )
 
 
 @statement(

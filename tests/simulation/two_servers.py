@@ -1,4 +1,4 @@
-"""One process that runs ``spirit-py move`` itself, from one model server to others."""
+"""One process that runs ``spirit-py move`` itself, from model servers to others."""
 
 from __future__ import annotations
 
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
 class WholeMove(WholeRun):
     """One process with the command; see :class:`tests.simulation.program.Run`."""
 
-    def __init__(self, server: Server, theirs: Sequence[Server], *, rolling: bool = False) -> None:
-        super().__init__(server, repairs=False, rolling=rolling)
-        self.theirs = theirs
-        program.serve(server, *theirs)
+    def __init__(
+        self,
+        ours: Sequence[Server],
+        theirs: Sequence[Server],
+        *,
+        rolling: bool = False,
+    ) -> None:
+        super().__init__(ours[0], repairs=False, rolling=rolling)
+        self.ours, self.theirs = ours, theirs
+        program.serve(ours[0], *theirs, *ours[1:])
 
     def main(self) -> None:
         """Run the command to its end."""
@@ -40,15 +46,18 @@ class WholeMove(WholeRun):
         targets = [
             replace(source, host=program.there(number)) for number, _ in enumerate(self.theirs, 1)
         ]
-        several = len(targets) > 1
+        first = len(targets) + 1
+        sources = [
+            source,
+            *(replace(source, host=program.there(first + n)) for n, _ in enumerate(self.ours[1:])),
+        ]
+        by = f"`v` % {len(targets)}" if len(targets) > 1 else ""
         config = MoveConfig(
             connection=source,
             target=targets[0],
-            shards=tuple(
-                Shard(name=str(number), connection=one)
-                for number, one in enumerate(targets if several else ())
-            ),
-            shard_by=f"`v` % {len(targets)}" if several else "",
+            shards=_named(targets),
+            sources=_named(sources),
+            shard_by=f"`id` % {len(sources)}" if len(sources) > 1 else by,
             patterns=("s.t",),
             database="s",
             alter="ADD COLUMN n INT",
@@ -70,3 +79,10 @@ class WholeMove(WholeRun):
             self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
         else:
             self.done = True
+
+
+def _named(several: Sequence[ConnectionOptions]) -> tuple[Shard, ...]:
+    """Name several servers by their numbers; one has no name."""
+    if len(several) == 1:
+        return ()
+    return tuple(Shard(name=str(n), connection=one) for n, one in enumerate(several))

@@ -39,6 +39,8 @@ _MOVING: Final = 0.3
 _DAMAGED: Final = 0.5
 #: Of whole runs: a move to another server.
 _MOVES: Final = 0.1
+#: The share of moves to one server whose rows come from two.
+_MERGES: Final = 0.5
 #: Of worlds whose comparison has short snapshots.
 _ROLLING: Final = 0.6
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
@@ -74,6 +76,7 @@ class Plan:
         tasks: how many copy at a time, in turns; empty for two.
         rolling: the comparison has a snapshot for each piece, and no lock.
         moves: the table goes to so many other servers; 0: it stays.
+        merges: its rows come from so many servers, to one.
     """
 
     rows: int = 6
@@ -93,6 +96,7 @@ class Plan:
     tasks: tuple[int, ...] = ()
     rolling: bool = False
     moves: int = 0
+    merges: int = 1
 
     @property
     def faults(self) -> int:
@@ -135,6 +139,8 @@ def drawn(seed: int, *, moves: bool = False) -> Plan:
         several = random.Random(f"targets of {seed}").choice((1, 2))
         plan = replace(plan, moves=several, whole=True, tasks=())
         plan = replace(plan, troubles=(), readers=0, xa=0.0, unique=False)
+        if several == 1 and random.Random(f"sources of {seed}").random() < _MERGES:
+            plan = replace(plan, merges=2)
     return plan
 
 
@@ -399,7 +405,7 @@ class World:
                 if several:
                     execute(session, "BEGIN", ())
                 for _ in range(2 if several else 1):
-                    key = self.random.randrange(1, keys)
+                    key = self._key(number, self.random.randrange(1, keys))
                     kind = self.random.choice((*_KINDS, "move") if self.plan.unique else _KINDS)
                     values = f"{key}" if kind == "delete" else f"{key},{100 * number + turn + 1}"
                     if kind == "move":
@@ -418,6 +424,10 @@ class World:
             if session.killed and not session.disturbed:
                 self.strangers.append(session.number)
         session.server.end(session)
+
+    def _key(self, _client: int, key: int) -> int:
+        """Return the key of a row that a client may write, for one that was drawn."""
+        return key
 
     def _followed(self, session: Session) -> Session:
         """Return the session, or a new one where it has ended."""
@@ -528,48 +538,65 @@ _MOVED: Final = "the tables are moved already"
 
 
 class MoveWorld(World):
-    """Several servers: the table goes from one to the others, and its clients follow it.
+    """Several servers: the table goes from some to others, and its clients follow it.
 
-    With several targets a row goes to that of its ``v``, and may change it.
+    With several targets a row goes to that of its ``v``, and may change it. With several sources a
+    row is on that of its ``id``, and a client writes the rows of one.
     """
 
     theirs: list[Server]
+    ours: list[Server]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.theirs = []
-        for number in range(self.plan.moves):
-            there = Server(self.scheduler, uuid=f"{2 + number}{UUID[1:]}")
-            there.stall, there.latency = self._stall, self._latency
-            there.session_by_statements = self.plan.statements
-            self.theirs.append(there)
+        self.theirs = [self._another(number) for number in range(self.plan.moves)]
+        more = range(self.plan.moves, self.plan.moves + self.plan.merges - 1)
+        self.ours = [self.server, *map(self._another, more)]
+        if len(self.ours) == 1:
+            return
+        for number, one in enumerate(self.ours):
+            table = self.server.tables[T] if one is self.server else one.create(T, COLUMNS)
+            table.rows = {
+                key: row for key, row in self._first.items() if key % len(self.ours) == number
+            }
+
+    def _another(self, number: int) -> Server:
+        made = Server(self.scheduler, uuid=f"{2 + number}{UUID[1:]}")
+        made.stall, made.latency = self._stall, self._latency
+        made.session_by_statements = self.plan.statements
+        return made
 
     @property
     def servers(self) -> list[Server]:
-        """The source and the targets."""
-        return [self.server, *self.theirs]
+        """The sources and the targets."""
+        return [*self.ours, *self.theirs]
 
     @property
     def _moved(self) -> bool:
-        return T not in self.server.tables
+        return not any(T in one.tables for one in self.ours)
 
-    @property
-    def _home(self) -> Server:
-        """Where clients find the table: on the source, for as long as it is there."""
-        return self.theirs[0] if self._moved else self.server
+    def _home(self, client: str) -> Server:
+        """Return where a client finds its rows: on the source, until all sources are left."""
+        if self._moved:
+            return self.theirs[0]
+        return self.ours[int(client[-1]) % len(self.ours)] if self.plan.merges > 1 else self.server
+
+    def _key(self, client: int, key: int) -> int:
+        several = len(self.ours)
+        return key + (client - key) % several
 
     def _command(self) -> WholeMove:
-        return WholeMove(self.server, self.theirs, rolling=self.plan.rolling)
+        return WholeMove(self.ours, self.theirs, rolling=self.plan.rolling)
 
     def _connected(self, name: str) -> Session:
-        while not self._home.up:
-            self._home.await_start()
-        session = self._home.connect(name)
+        while not self._home(name).up:
+            self._home(name).await_start()
+        session = self._home(name).connect(name)
         session.row_wait, session.lock_wait = 5.0, 60.0
         return session
 
     def _followed(self, session: Session) -> Session:
-        if session.alive and session.server is not self._home:
+        if session.alive and session.server is not self._home(session.client):
             session.server.end(session)
         return super()._followed(session)
 
@@ -577,7 +604,7 @@ class MoveWorld(World):
         """Compare the table where it is now with what became visible of it on all servers."""
         moved, run = self._moved, self.last
         outcome = Outcome(swapped=moved, error=run.error)
-        homes = self.theirs if moved else [self.server]
+        homes = self.theirs if moved else self.ours
         tables = [one.tables.get(T) for one in homes]
         outcome.wrong = (
             next(filter(None, map(self._wrong_in, range(len(tables)), tables)), "")
@@ -590,7 +617,11 @@ class MoveWorld(World):
     def _wrong_in(self, number: int, table: Table | None) -> str:
         if table is None:
             return f"the table is gone: {[sorted(one.tables) for one in self.servers]}"
-        truth = visible(self._first, self.server)
+        truth = self._first
+        for one in self.ours:
+            truth = visible(truth, one)
+        if not self._moved and len(self.ours) > 1:
+            truth = {key: row for key, row in truth.items() if key % len(self.ours) == number}
         if self._moved and len(self.theirs) > 1:
             truth = {key: row for key, row in truth.items() if row[1] % len(self.theirs) == number}
         if self._moved:
@@ -613,7 +644,8 @@ class MoveWorld(World):
         # Killed, or without its server, behind its end it leaves its requests to spirit-py cleanup.
         late = _MOVED in run.error or self.plan.crashes
         kept = {"_t_moved", "_t_chkpnt", *(["_t_ctl"] if late else [])}
-        expected = [{("s", name) for name in kept}, *({T} for _ in self.theirs)]
+        out = {("s", name) for name in kept}
+        expected = [*(out for _ in self.ours), *({T} for _ in self.theirs)]
         ended = not run.error or _MOVED in run.error
         for server, tables in zip(self.servers, expected, strict=True):
             if found := left_on(server):

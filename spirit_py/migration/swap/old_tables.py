@@ -250,7 +250,8 @@ def settle_old_tables(
 
     if run.config.drop_old_after:
         _step(run, partial(_end_reverse, tables=tables))
-    if run.config.drop_old_after and not for_good and _wait(run, tables, way_back, direction):
+    waits = run.config.drop_old_after and not for_good
+    if waits and _wait(run, tables, way_back, direction, last_first):
         return
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
@@ -310,8 +311,12 @@ def _wait(
     tables: Sequence[Name],
     way_back: Callable[[], SwapsBackToo | None],
     direction: Direction,
+    fronts: Callable[[], Sequence[Run]],
 ) -> bool:
-    """Wait until the grace is over, or the old tables are gone; True after a revert."""
+    """Wait until the grace is over, or the old tables are gone; True after a revert.
+
+    Of several servers' old tables the last one's grace counts.
+    """
     with after_change(" when it is due"):
         back = way_back()
     # From now on a revert is answered, or refused.
@@ -319,7 +324,8 @@ def _wait(
     names, kept, grace = ", ".join(_names(tables, direction)), "", run.config.drop_old_after
     due = 0.0
     while back is None or not back.taken():
-        left, until = _step(run, partial(_seconds_left, tables=tables, grace=grace))
+        look = partial(_seconds_left, tables=tables, grace=grace)
+        left, until = max(_step(one, look) for one in fronts())
         if until and kept:
             # The server's clock may be set forward meanwhile; ours counts the seconds as well.
             left = max(left, due - time.monotonic())
