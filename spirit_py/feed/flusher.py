@@ -277,8 +277,12 @@ class Flusher:
                 hint="see whether the server opens new connections; run the same command again",
             )
         with contextlib.nullcontext() if self.holding else self._quiet():
-            for subscription in subscriptions:
-                self._flush_here(subscription, session)
+            try:
+                for subscription in subscriptions:
+                    self._flush_here(subscription, session)
+            except RowsMeet as met:
+                # Not here, where others wait for the lock.
+                raise ChangesNotFlushed(met.message, hint=met.hint) from met
 
     def _flush_here(self, subscription: TableSubscription, session: SqlSession) -> None:
         self._prove(subscription)

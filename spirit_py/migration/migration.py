@@ -237,6 +237,9 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     followed = [_follow(run, new, server) for server in servers]
     pairs = list(chain.from_iterable(followed))
     feeds = [own[0].feed for own in followed]
+    for feed in feeds if len(feeds) > 1 else ():
+        # A row that has changed its source waits until the other one's feed has deleted it.
+        run.stack.enter_context(feed.flushed_often())
     checkpoints = [
         Checkpoints(server.run, server.record, own[0].feed, own)
         for server, own in zip(servers, followed, strict=True)

@@ -195,7 +195,8 @@ def rows_copied(found: MoveFound) -> int:
 
 def finished(found: MoveFound) -> bool:
     """Return whether all was done on a source: its tables are the operator's, or dropped."""
-    if found.record is None and not any(one.exists or one.away for one in found.tables):
+    known = found.record is not None or bool(found.unreadable)
+    if not (known or any(one.exists or one.away for one in found.tables)):
         return True
     return all(one.away and one.old_table and one.old_table.finished for one in found.tables)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import matching, read_pattern
 from spirit_py.binlog.resumption import why_unreachable
-from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
-from spirit_py.checkpoint.proofs import noted_proof, read_proofs, shape_here
+from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import (
     MOVE,
     CheckpointRecord,
@@ -25,7 +23,6 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UnfinishedWork
 from spirit_py.events.run import AlgorithmChosen, ResumeDecided
-from spirit_py.locks.table import TableLock, open_lock_session
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run
 from spirit_py.migration.swap.same_tables import MOVED
@@ -37,7 +34,7 @@ from spirit_py.move.decision import (
     rows_copied,
     together,
 )
-from spirit_py.move.run import Opened
+from spirit_py.move.run import Opened, bring_home
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.tables.definition import existing_tables
@@ -60,10 +57,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
-
-#: Seconds for the lock under which a source gets its tables back, and for the work under it.
-_WAIT: Final = 5
-_HOLD: Final = 30.0
 
 
 def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) -> list[Name]:
@@ -211,11 +204,19 @@ def _decided(
     notes = [one.found.note for one, _ in looked if one.found.note is not None]
     made = any(note.away or note.switched for note in notes)
     # Each of the others has its own record of this move, and its tables are those that it has.
-    if half and others and all(isinstance(one, Resume) for one in others) and not made:
+    here = bool(others) and all(isinstance(one, Resume) for one in others)
+    if half and here and not (made or run.config.dry_run):
         opened = [_brought_home(one, tables) if one in half else one for one, _ in looked]
         looked = look_again()
-    founds = [one.found for one, _ in looked]
-    return [one for one, _ in looked], together(founds, [decision for _, decision in looked])
+    decisions = [_of_source(one, decision) for one, decision in looked]
+    return [one for one, _ in looked], together([one.found for one, _ in looked], decisions)
+
+
+def _of_source(one: Opened, decision: Decision) -> Decision:
+    """Return a decision whose reason names the source that it is about, if there are several."""
+    if not (one.run.config.shard and decision.reason):
+        return decision
+    return replace(decision, reason=f"on {one.run.config.shard}: {decision.reason}")
 
 
 def _decision(one: Opened, of_sources: str) -> Decision:
@@ -231,25 +232,15 @@ def _decision(one: Opened, of_sources: str) -> Decision:
 def _brought_home(one: Opened, tables: Sequence[Name]) -> Opened:
     """Rename a source's tables back, where others' have kept their names.
 
-    A run ended between the RENAMEs of two sources: nobody was sent to the target, and all that the
-    tables had is there. The feed goes on behind the RENAME: clients wait until that is noted.
+    A run ended between the RENAMEs of two sources: all that the tables had is on the target.
     """
-    swaps, config = [moving(name) for name in tables], one.run.config
-    proofs = [noted_proof(one.session, swap.name, MOVED.outgoing) for swap in swaps]
-    old = [(swap.schema, swap.old) for swap in swaps]
-    renaming = ", ".join(f"{quote_table(s.schema, s.old)} TO {quote_table(*s.name)}" for s in swaps)
-    source = BinlogSource(config.connection, config.feed, tell=one.run.tell)
-    with (
-        contextlib.closing(source),
-        open_lock_session(config.connection, role="move", wait=_WAIT, hold=_HOLD) as session,
-    ):
-        lock = TableLock(session, old)
-        lock.acquire()
-        if all(is_one_of(session, *name, p) for name, p in zip(old, proofs, strict=True)):
-            session.execute(f"RENAME TABLE {renaming}")
-        place = source.position_here(session)
-        CheckpointTable(*one.record.home).write(one.session, replace(one.record, position=place))
-        lock.release()
+    home = CheckpointTable(*one.record.home)
+    bring_home(
+        one.run,
+        [moving(name) for name in tables],
+        MOVED,
+        lambda place: home.write(one.session, replace(one.record, position=place)),
+    )
     return replace(one, contexts=prepare(one.session, one.contexts[0].config))
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py import errors
 from spirit_py.applier.state import other_keys
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
+from spirit_py.locks.table import TableLock, open_lock_session
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.move.decision import MoveFound
@@ -30,7 +33,7 @@ from spirit_py.table.conversions import is_timestamp
 from spirit_py.table.names import AuxiliaryNames, moving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.config import MoveConfig
     from spirit_py.contracts import SqlSession
@@ -197,7 +200,8 @@ def require_told_apart(mapping: TableMapping) -> None:
     wrong = [column.name for column in judged if column.name.lower() not in alike]
     if wrong:
         names = ", ".join(wrong)
-        raise _not_told_apart(mapping, f"--shard-by reads {names}, which the ALTER changes")
+        why = f"--shard-by reads {names}, which is generated, or which the ALTER changes"
+        raise _not_told_apart(mapping, why)
     for index in other_keys(mapping):
         if not index.columns or not alike.issuperset(name.lower() for name in index.columns):
             raise _not_told_apart(
@@ -226,6 +230,47 @@ def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -
             session.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
 
 
+def place_there(run: MoveRun, there: Session) -> str:
+    """Return the place in the target's binlog from which its tables are followed."""
+    source = BinlogSource(run.config.there, run.config.feed, tell=run.tell)
+    with contextlib.closing(source):
+        return source.position_here(there)
+
+
+#: Seconds for the lock under which a source gets its tables back, and for the work under it.
+_WAIT: Final = 5
+_HOLD: Final = 30.0
+
+
+def bring_home(
+    run: MoveRun, swaps: Sequence[Swap], direction: Direction, note: Callable[[str], object]
+) -> None:
+    """Rename a source's tables back to their names, where they are out of the way.
+
+    Nobody was sent to the target. ``note`` is called with the place behind the RENAME, from which
+    the feed can go on: clients wait until that has returned.
+    """
+    config, old = run.config, [(swap.schema, swap.old) for swap in swaps]
+    renaming = ", ".join(f"{quote_table(s.schema, s.old)} TO {quote_table(*s.name)}" for s in swaps)
+    source = BinlogSource(config.connection, config.feed, tell=run.tell)
+    with (
+        contextlib.closing(source),
+        open_lock_session(config.connection, role="move", wait=_WAIT, hold=_HOLD) as session,
+    ):
+        proofs = [noted_proof(session, swap.name, direction.outgoing) for swap in swaps]
+        if all(is_one_of(session, *s.name, p) for s, p in zip(swaps, proofs, strict=True)):
+            return
+        if not all(is_one_of(session, *one, p) for one, p in zip(old, proofs, strict=True)):
+            raise errors.SchemaChanged(
+                f"the tables out of the way on {config.connection.address} are not those of the"
+                " move any more",
+                hint="see who renamed or dropped them",
+            )
+        TableLock(session, old).acquire()
+        session.execute(f"RENAME TABLE {renaming}")
+        note(source.position_here(session))
+
+
 def try_to_drop_all(run: MoveRun, tables: Sequence[Name], _error: BaseException | None) -> bool:
     """Drop what a move made on all servers; return whether that was possible, or warn."""
     try:
@@ -244,7 +289,7 @@ def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
     # The first source's record goes last: it leads to the others.
     sides = [*((way, True) for way in run.backs()), *((way, False) for way in run.fronts()[::-1])]
     for way, there in sides:
-        side = way.config.there.address if there else run.config.connection.address
+        side = (way.config.there if there else way.config.connection).address
         try:
             kept = way.step("cleanup", partial(_drop, tables=tables, there=there), there=there)
         except errors.MigrationFailure as fault:

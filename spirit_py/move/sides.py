@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from spirit_py.classes import dataclass
-from spirit_py.errors import RowsMeet
+from spirit_py.cutover.plan import TryFailed
+from spirit_py.errors import ChangesNotFlushed, CutoverFailure
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -114,6 +115,18 @@ class Sides:
         """Why a watch has ended a lock, or its request; empty where none has."""
         return next((side.watch.verdict for side in self.here if side.watch.verdict), "")
 
+    def verify_targets(self) -> None:
+        """Raise CutoverFailure unless the targets hold their locks, and answer."""
+        for _, side in self.theirs:
+            side.lock.verify()
+
+    def require_targets(self) -> None:
+        """Raise TryFailed as :meth:`verify_targets`."""
+        try:
+            self.verify_targets()
+        except CutoverFailure as lost:
+            raise TryFailed(lost.message) from lost
+
     def tables(self, origin: Outgoing) -> list[tuple[Session, list[SameTables]]]:
         """Return each target's session with the tables that go there from one source."""
         return [
@@ -132,7 +145,7 @@ class Sides:
 
 
 def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:
-    """Apply what is pending, in a session that has the lock; RowsMeet where rows stay in the way.
+    """Apply what is pending in a session that has the lock; ChangesNotFlushed where rows meet.
 
     A row that has changed its source may wait for what another pair has to delete.
     """
@@ -142,7 +155,7 @@ def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:
         for pair in tuple(waiting):
             try:
                 pair.feed.flush_under_table_lock(session, pair.mapping)
-            except RowsMeet:
+            except ChangesNotFlushed:
                 # The first time, each deletes what the others may wait for.
                 if stood > 1:
                     raise

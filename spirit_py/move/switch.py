@@ -29,7 +29,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.cutover.attempt import catch_up
 from spirit_py.cutover.guard import SnapshotGuard
@@ -47,7 +46,7 @@ from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
-from spirit_py.move.run import MoveRun, put_back
+from spirit_py.move.run import MoveRun, bring_home, place_there, put_back
 from spirit_py.move.sides import (
     Incoming,
     LockSide,
@@ -361,12 +360,14 @@ class Switch:
                     there.session.execute(target.arrive)
                     points.reach("switch.arrived")
                 for origin, side in sides.ours:
+                    sides.require_targets()
                     if not side.watch.finish():
                         raise TryFailed(f"the table lock was released: {sides.verdict}")
                     origin.feed.expect_own_ddl(side.session.id, origin.away)
                     self._send_away(origin, side, alone=not gone)
                     gone.append((origin, side))
                     points.reach("switch.away")
+                sides.require_targets()
         except OutcomeUnknown:
             self._stop_feeds()
             raise
@@ -394,7 +395,7 @@ class Switch:
         if self._way_back is not None:
             # Whoever is killed in the operator's command leaves the way back.
             with contextlib.suppress(SpiritError), self._step("position"):
-                self._after = self._place_there(sides.theirs[0][1].session)
+                self._after = place_there(self._run, sides.theirs[0][1].session)
                 self._way_back(watcher, self._after)
         with self._step("command"):
             self._switch_over(sides, watcher)
@@ -412,13 +413,6 @@ class Switch:
         except SpiritError as fault:
             self._undo(sides, watcher, f"it was not called: {fault.message}")
 
-    def _place_there(self, there: Session) -> str:
-        """Return the place in the target's binlog from which its tables are followed."""
-        config = self._run.config
-        source = BinlogSource(config.there, config.feed, tell=self._run.tell)
-        with contextlib.closing(source):
-            return source.position_here(there)
-
     def _bring_back(
         self, gone: Sequence[tuple[Outgoing, WatchedSide]], error: Exception
     ) -> CutoverFailure | None:
@@ -433,8 +427,14 @@ class Switch:
         self._stop_feeds()
         try:
             for origin, side in gone:
-                side.session.execute(origin.back)
-                self._note_behind(origin, side)
+                try:
+                    side.session.execute(origin.back)
+                    self._note_behind(origin, side)
+                except ServerFault:
+                    address = origin.run.config.connection.address
+                    end_session(origin.run.config.connection, side.session, side.fence)
+                    note = partial(self._behind, address)
+                    bring_home(origin.run, self._swaps, self._direction, note)
         except SpiritError as fault:
             names = ", ".join(origin.moved_names for origin, _ in gone)
             raise OutcomeUnknown(
@@ -519,8 +519,7 @@ class Switch:
     def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""
         try:
-            for _, there in sides.theirs:
-                there.lock.verify()
+            sides.verify_targets()
             for target, there in sides.theirs:
                 there.session.execute(target.leave)
         except (CutoverFailure, ServerFault) as lost:

@@ -48,6 +48,14 @@ def _change_default(of: type, **value: object) -> None:
     defaults |= value
 
 
+def short_meetings() -> None:
+    """Have rows of two sources meet for seconds, instead of a minute, before the move ends."""
+    from spirit_py.feed import flusher
+    from spirit_py.move import carrier
+
+    vars(flusher)["MEETING_SECONDS"] = vars(carrier)["MEETING_SECONDS"] = 5.0
+
+
 def small_chunks() -> None:
     """Begin the copy with chunks of 200 rows, in parts of 60, the checksum with 1000."""
     from spirit_py.archiving import archive
@@ -219,6 +227,7 @@ BUGS: dict[str, Bug] = {
 HOOKS: dict[str, Callable[[], None]] = {
     "clock": clock,
     "small-chunks": small_chunks,
+    "short-meetings": short_meetings,
     "spark-first": spark_first,
     "quick-checkpoints": quick_checkpoints,
     "quick-flushes": quick_flushes,

@@ -221,6 +221,10 @@ class Sources(TwoServers):
         self.ours = ours
         self.ways = tuple(f"{db.server.host}:{db.server.port}" for db in (*ours.values(), there))
 
+    def words(self, *more: str, hooks: str = "small-chunks,short-meetings") -> list[str]:
+        """Return the words of a move of the table ``t``."""
+        return super().words(*more, hooks=hooks)
+
     @property
     def reached(self) -> list[str]:
         """Return the words that name the sources."""

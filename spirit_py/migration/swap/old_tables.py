@@ -191,7 +191,8 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
             until = 0.0 if math.isinf(grace) else record.swapped_at + grace
             CheckpointTable(*table).write(session, replace(record, until=until))
 
-    if run.config.drop_old_after:
+    # To another server the note shows that the table was moved, once it is dropped.
+    if run.config.drop_old_after or run.config.targets:
         _step(run, note)
 
 
