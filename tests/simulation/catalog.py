@@ -509,6 +509,20 @@ def _judged_once(session: Session, *_: Any) -> Rows:
     return [(1,)]
 
 
+@statement(
+    rf"SELECT `id`, ((?:CAST\(`\w+` AS SIGNED\)(?:, )?)+) FROM {_ID} FORCE INDEX \(`PRIMARY`\)"
+    r" WHERE (.*)"
+)
+def _keyed_rows(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    """Read rows by their numbers, each with its key."""
+    name = (found[2], found[3])
+    columns = session.server.table(name).columns
+    at = [columns.index(one) for one in re.findall(r"`(\w+)`", found[1])]
+    rows = [(row[0], *(row[i] for i in at)) for row in _selected(session, name, found[4])]
+    session.server.end_statement(session)
+    return rows
+
+
 @statement(rf"INSERT INTO {_STAGED} \([^()]*\) SELECT [^()]* FROM {_STAGED}")
 def _convert_keys(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     rows = dict(session.temporary[found[3], found[4]].rows)
