@@ -62,7 +62,7 @@ def one_level(dice: random.Random) -> str:
     if dice.random() < 0.5:
         return change_parent("p", dice)
     row = f"({dice.randrange(400)}, 'w', {dice.choice(PARENTS)})"
-    return dice.choice([f"INSERT INTO t VALUES {row}", f"REPLACE INTO t VALUES {row}"])
+    return f"{dice.choice(['INSERT', 'REPLACE'])} INTO t (id, v, n) VALUES {row}"
 
 
 def two_levels(dice: random.Random) -> str:
@@ -73,14 +73,14 @@ def two_levels(dice: random.Random) -> str:
         one = dice.choice(PARENTS)
         return f"INSERT INTO p (id, g) VALUES ({one * 10 + dice.randrange(5)}, {one})"
     row = f"({dice.randrange(400)}, 'w', {dice.choice(PARENTS) * 10 + dice.randrange(5)})"
-    return f"INSERT INTO t VALUES {row}"
+    return f"INSERT INTO t (id, v, n) VALUES {row}"
 
 
 def in_the_key(dice: random.Random) -> str:
     """Change keys of the parent, and with them the keys of rows of the table."""
     if dice.random() < 0.5:
         return change_parent("p", dice)
-    return f"INSERT INTO t VALUES ({dice.choice(PARENTS)}, {dice.randrange(60)}, 'w')"
+    return f"INSERT INTO t (n, id, v) VALUES ({dice.choice(PARENTS)}, {dice.randrange(60)}, 'w')"
 
 
 def to_itself(dice: random.Random) -> str:
@@ -88,8 +88,8 @@ def to_itself(dice: random.Random) -> str:
     one, other = dice.randrange(60), dice.randrange(60)
     return dice.choice(
         [
-            f"INSERT INTO t VALUES ({one}, 'w', {other})",
-            f"INSERT INTO t VALUES ({one}, 'w', NULL)",
+            f"INSERT INTO t (id, v, n) VALUES ({one}, 'w', {other})",
+            f"INSERT INTO t (id, v, n) VALUES ({one}, 'w', NULL)",
             f"DELETE FROM t WHERE id = {one}",
             f"DELETE FROM t WHERE id BETWEEN {one} AND {one + 5}",
         ]
