@@ -25,15 +25,15 @@ def _status(**more):
     )
 
 
-def _lines_of(phases, *, hours=0.0, seconds=0.0, verbose=False):
-    """Return the lines of a run that is looked at every 2.5 s, each phase so long."""
+def _lines_of(phases, *, hours=0.0, seconds=0.0, every=2.5, verbose=False):
+    """Return the lines of a run that is looked at every so often, each phase so long."""
     now, out = [0.0], io.StringIO()
     reporter = PlainReporter(clock=lambda: now[0], stream=out, verbose=verbose)
     for phase in phases:
         until = now[0] + hours * 3600 + seconds
         while now[0] < until:
             reporter.progress(_status(phase=phase))
-            now[0] += 2.5
+            now[0] += every
     return out.getvalue().splitlines()
 
 
@@ -53,8 +53,8 @@ def test_lines_of_a_phase_become_rarer_the_longer_it_lasts():
 
 def test_two_days_of_deferral_are_not_two_hundred_lines():
     """Where only an operator can end a phase, a line every half hour is enough."""
-    assert len(_lines_of([Phase.COPY, Phase.SENTINEL], hours=48)) < 60 * 48 + 200
-    assert len(_lines_of([Phase.SENTINEL], hours=48)) in range(96, 200)
+    assert len(_lines_of([Phase.COPY, Phase.SENTINEL], hours=48, every=10.0)) < 60 * 48 + 200
+    assert len(_lines_of([Phase.SENTINEL], hours=48, every=10.0)) in range(96, 200)
 
 
 def test_what_is_waited_for_is_told_once_and_then_named():
