@@ -35,6 +35,7 @@ last checksum (:meth:`Case.after`), where nothing but the change feed can make t
 from __future__ import annotations
 
 import enum
+import functools
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -239,9 +240,10 @@ def _is_create(statement: str) -> bool:
     return statement.lstrip().upper().startswith("CREATE")
 
 
-def load_all() -> list[Case]:
-    """Read every case, in name order."""
-    return [load(path) for path in sorted(FOLDER.iterdir()) if path.is_dir()]
+@functools.cache
+def load_all() -> tuple[Case, ...]:
+    """Read every case, in name order, once in a process."""
+    return tuple(load(path) for path in sorted(FOLDER.iterdir()) if path.is_dir())
 
 
 def load(folder: Path) -> Case:
