@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import signal
-import subprocess
 import uuid
 
 import pytest
@@ -601,7 +601,9 @@ def test_what_cannot_be_is_refused(two, where, before, more, said):
     db = getattr(two, where)
     db.execute(before)
     there = two.tables(two.there)
-    report, _ = two.move(*more)
+    done = two.move_here("--on-switch", two.switch, *more)
+    assert done.returncode == 2, done.stderr
+    report = json.loads(two.report.read_text())
     assert report["exit_code"] == 2, report
     assert said in f"{report['error']} {report['details']}".lower(), report
     assert two.tables(two.there) == there
@@ -611,12 +613,7 @@ def test_what_cannot_be_is_refused(two, where, before, more, said):
 def test_the_same_server_is_no_target(two):
     """It would be a RENAME."""
     server = two.here.server
-    words = two.words("--target-host", f"{server.host}:{server.port}")
-    done = subprocess.run(
-        [*words, "--target-user", server.user],
-        env={"SPIRIT_PY_PASSWORD": server.password, "SPIRIT_PY_TARGET_PASSWORD": server.password,
-             "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    where = ("--target-host", f"{server.host}:{server.port}", "--target-user", server.user)
+    done = two.move_here(*where, target_password=server.password)
     assert done.returncode == 2, done.stderr
     assert "the source" in done.stderr

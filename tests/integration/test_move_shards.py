@@ -257,15 +257,14 @@ def test_another_time_zone_on_a_target_is_refused(shards):
         session = shards.here.connect()
         with session.cursor() as cursor:
             cursor.execute("SET GLOBAL time_zone = 'Test/Zone'")
-        process = shards.start("--shard-by", "IF(HOUR(made) < 12, 'eu', 'us')")
-        _, said = process.communicate(timeout=60)
+        done = shards.move_here("--shard-by", "IF(HOUR(made) < 12, 'eu', 'us')")
     finally:
         with session.cursor() as cursor:
             cursor.execute(f"SET GLOBAL time_zone = '{before}'")
             for table in ("_name", "_transition", "_transition_type", ""):
                 cursor.execute(f"DELETE FROM mysql.time_zone{table} WHERE Time_zone_id = 9001")
-    assert process.returncode == 2, said
-    assert "is another one on the target" in said
+    assert done.returncode == 2, done.stderr
+    assert "is another one on the target" in done.stderr
     assert shards.tables(shards.here) == ["t"]
     assert not any(shards.tables(db) for db in shards.theirs.values())
 
@@ -320,9 +319,9 @@ def test_status_says_that_a_killed_move_resumes(shards, listener):
 )
 def test_what_cannot_be_is_refused(shards, more, said):
     """Before anything is written."""
-    process = shards.start(*more)
-    _, text = process.communicate(timeout=60)
-    assert process.returncode == 2, text
+    done = shards.move_here(*more)
+    text = done.stdout + done.stderr
+    assert done.returncode == 2, text
     assert said in text, text
     assert "SECRET" not in text
     assert shards.tables(shards.here) == ["t"]
@@ -341,26 +340,24 @@ def test_targets_do_not_replicate_from_each_other(shards):
     try:
         known = "SELECT SOURCE_UUID FROM performance_schema.replication_connection_status"
         until(lambda: any(row[0] for row in eu.query(known)), "the replica knows its source")
-        process = shards.start()
-        _, text = process.communicate(timeout=60)
+        done = shards.move_here()
     finally:
         eu.execute("STOP REPLICA")
         eu.execute("RESET REPLICA ALL")
         dumps = "SELECT ID FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"
         for (number,) in us.query(dumps):
             us.execute(f"KILL {number}")
-    assert process.returncode == 2, text
-    assert "the target eu is a replica of the target us" in text, text
+    assert done.returncode == 2, done.stderr
+    assert "the target eu is a replica of the target us" in done.stderr, done.stderr
     assert shards.tables(shards.here) == ["t"]
 
 
 def test_one_server_is_not_two_targets(shards):
     """Its tables have one name, and rows of two shards would meet."""
     us = shards.theirs["us"]
-    process = Shards(shards.here, {**shards.theirs, "asia": us}, shards.folder).start()
-    _, text = process.communicate(timeout=60)
-    assert process.returncode == 2, text
-    assert "asia and us are one server" in text, text
+    done = Shards(shards.here, {**shards.theirs, "asia": us}, shards.folder).move_here()
+    assert done.returncode == 2, done.stderr
+    assert "asia and us are one server" in done.stderr, done.stderr
     assert not shards.tables(us)
 
 

@@ -65,7 +65,12 @@ def run_here(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[s
     Spark is not started, however slow the machine is.
     """
     words = command_line(db, command, *_about(more))[3:]
-    runner = CliRunner(env={"SPIRIT_PY_PASSWORD": db.server.password}, catch_exceptions=False)
+    return run_words_here(words, SPIRIT_PY_PASSWORD=db.server.password)
+
+
+def run_words_here(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the words of a command in this process, with more variables in its environment."""
+    runner = CliRunner(env=variables, catch_exceptions=False)
     with mock.patch.object(choice, "_START_ANYWAY_SECONDS", 3600.0):
         ended = runner.invoke(main, words)
     return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)

@@ -15,7 +15,7 @@ import MySQLdb
 
 from spirit_py import points
 from tests.fixtures.mysql import Database, connect
-from tests.kits.command import MINUTE, environment
+from tests.kits.command import MINUTE, environment, run_words_here
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -125,6 +125,14 @@ class TwoServers:
         """Run ``spirit-py move`` with the operator's command."""
         self.report.unlink(missing_ok=True)
         return self.end(self.start("--on-switch", self.switch, *more))
+
+    def move_here(self, *more: str, target_password: str = "") -> subprocess.CompletedProcess[str]:
+        """Run ``spirit-py move`` in this process, for what it refuses."""
+        return run_words_here(
+            self.words(*more, hooks="")[3:],
+            SPIRIT_PY_PASSWORD=self.here.server.password,
+            SPIRIT_PY_TARGET_PASSWORD=target_password or self.there.server.password,
+        )
 
     def ask_revert(self) -> subprocess.Popen[str]:
         """Start ``spirit-py revert`` on the source."""
