@@ -57,8 +57,12 @@ def short_meetings() -> None:
 
 
 def small_chunks() -> None:
-    """Begin the copy with chunks of 200 rows, in parts of 60, the checksum with 1000."""
+    """Begin the copy with chunks of 200 rows, in parts of 60, the checksum with 1000.
+
+    Rows that differ are read as often as ever, in less than a second instead of three and a half.
+    """
     from spirit_py.archiving import archive
+    from spirit_py.checksum import recheck
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.chunk import sizing
 
@@ -67,6 +71,7 @@ def small_chunks() -> None:
     sizing.FAST_GROWTH = sizing.GROWTH
     sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60
     archive._FEWEST_ROWS, archive._FILE_BYTES = 100, 1  # type: ignore[misc]
+    recheck._PAUSES = tuple(min(pause, 0.1) for pause in recheck._PAUSES)  # type: ignore[misc,assignment]
 
 
 def spark_first() -> None:

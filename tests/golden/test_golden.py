@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import uuid
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from mysql_words import version_number
+from spirit_py.checksum import recheck
 from spirit_py.cli import main
+from spirit_py.config import CompareConfig
 from spirit_py.migration.control import listener
 from spirit_py.migration.reverse import keeper
 from spirit_py.migration.swap import deferral
 from spirit_py.spark import choice
 from spirit_py.status.metrics.collector import METRICS
 from spirit_py.throttle import adaptive
+from tests.fixtures.spark import quick_pauses
 from tests.golden.recordings import FOLDER, as_text, compare
 from tests.golden.runner import Runs
 from tests.golden.scenarios import SCENARIOS
@@ -49,6 +53,9 @@ def runs(db, tmp_path, monkeypatch):
     for module in (deferral, keeper, listener):
         monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)
     monkeypatch.setattr(listener, "_WRITE_SECONDS", 0.1)
+    monkeypatch.setattr(recheck, "_PAUSES", quick_pauses())
+    compared: Any = CompareConfig.__init__.__kwdefaults__
+    monkeypatch.setitem(compared, "recheck_pauses", (0.1, 0.1))
     return Runs(db, tmp_path, monkeypatch)
 
 
