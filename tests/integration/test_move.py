@@ -81,6 +81,8 @@ def test_a_table_moves_under_writes(two):
     assert two.tables(two.here) == []
 
 
+@pytest.mark.draws(4)
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_A_MOVE, kills.MORE_OF_A_MOVE), ids=str
 )
@@ -121,6 +123,8 @@ def test_a_failed_command_takes_the_switch_back(two):
     assert_moved(two)
 
 
+@pytest.mark.draws(4)
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_A_MOVE_UNDONE, kills.MORE_OF_A_MOVE_UNDONE), ids=str
 )
@@ -318,6 +322,8 @@ def test_killed_in_the_operators_command_it_leaves_the_way_back(two, listener):
     clients.assert_kept(two.here)
 
 
+@pytest.mark.draws(4)
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_A_MOVE_BACK, kills.MORE_OF_A_MOVE_BACK), ids=str
 )

@@ -81,6 +81,8 @@ def test_rows_go_to_their_shard_and_may_change_it(shards):
         assert db.query("SELECT COUNT(*) FROM t WHERE z = 5")[0][0] > ROWS // 4
 
 
+@pytest.mark.draws(1)
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_SHARDS, kills.MORE_OF_SHARDS), ids=str
 )
