@@ -519,6 +519,7 @@ def server_uuid(fleet):
     return str(fleet.db.query("SELECT @@server_uuid")[0][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_row", [False, True])
 def test_a_forged_record_orders_nothing(four, has_row):
     """Another account may make a table with the mark: what it says is refused, or is no record."""

@@ -299,6 +299,7 @@ def test_what_a_way_back_has_left_is_forgotten(two, listener):
     clients.assert_kept(two.there)
 
 
+@pytest.mark.slow
 def test_killed_in_the_operators_command_it_leaves_the_way_back(two, listener):
     """The place is noted before the command: the next process follows, and a revert is possible."""
     with Application(two) as clients:

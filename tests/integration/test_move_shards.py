@@ -104,6 +104,7 @@ def test_killed_it_goes_on(shards, listener, point, nth):
     assert_moved(shards)
 
 
+@pytest.mark.slow
 def test_a_failed_command_takes_all_targets_back(shards):
     """Its failure renames the tables back on each; the same command copies nothing twice."""
     with ShardedApplication(shards) as clients:
