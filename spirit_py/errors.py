@@ -129,7 +129,7 @@ class DuplicateForUnique(MigrationFailure, code=ErrorCode.DUPLICATES_FOR_UNIQUE_
     """Rows that a UNIQUE key of the new table cannot hold together (R11); the copy stays."""
 
 
-class RowsMeet(DuplicateForUnique):
+class RowsMeet(DuplicateForUnique, code=ErrorCode.DUPLICATES_FOR_UNIQUE_KEY):
     """A row of one source has a key that a row of another source has, for now at least.
 
     It is tried again for :data:`MEETING_SECONDS`, after pauses of :data:`MEETING_PAUSE`.
