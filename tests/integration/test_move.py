@@ -105,6 +105,38 @@ def test_killed_it_goes_on(two, listener, point, nth):
     assert_moved(two)
 
 
+def test_a_table_in_use_on_the_target_is_not_dropped(two, listener):
+    """The source's record is cleaned up, and its table made anew: the target has the only rows."""
+    hold = listener.hold("switch.commanded")
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    process.kill()
+    process.communicate()
+    hold.release()
+    two.here.execute("CREATE TABLE t LIKE _t_moved")
+    two.cleanup(two.here, "t", "--drop-old")
+    report, _ = two.move()
+    assert report["outcome"] == "refused", report
+    assert two.there.query("SELECT COUNT(*) FROM t") == [(ROWS,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["cleanup.old_table", "cleanup.checkpoint"])
+def test_killed_while_it_drops_the_old_table_at_once_it_goes_on(two, listener, point):
+    """What was moved is noted, also where the source's table does not stay."""
+    hold = listener.hold(point)
+    more = ("--drop-old-after", "0s")
+    process = two.start("--on-switch", two.switch, *more, listener=listener)
+    await_held(process, hold)
+    process.kill()
+    process.communicate()
+    hold.release()
+    report, _ = two.move(*more)
+    assert report["outcome"] == "done", report
+    assert two.tables(two.here) == []
+    assert two.tables(two.there) == ["t"]
+
+
 def test_a_failed_command_takes_the_switch_back(two):
     """Its failure renames the tables back; the same command goes on, and copies nothing twice."""
     with Application(two) as clients:

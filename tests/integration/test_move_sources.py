@@ -78,6 +78,7 @@ def test_rows_of_two_servers_come_together(sources):
     assert_moved(sources)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_SOURCES, kills.MORE_OF_SOURCES), ids=str
 )

@@ -17,7 +17,7 @@ from spirit_py.checkpoint.record import (
     TableProgress,
 )
 from spirit_py.classes import replace
-from spirit_py.move.decision import MoveFound, TableSeen, decide
+from spirit_py.move.decision import MoveFound, TableSeen, decide, finished, together
 
 STATEMENT = "MOVE TO there; ALTER TABLE `s`.`t` FORCE"
 RECORD = CheckpointRecord(
@@ -207,3 +207,52 @@ def test_another_commands_rows_are_dropped_with_consent_alone(record):
     decision = decided(found(record=record))
     assert isinstance(decision, Afresh)
     assert decision.throws_away
+
+
+def test_of_several_sources_the_last_rename_decides():
+    """All are moved, or none: what is half-way is taken back before, or refused."""
+    here = found(TableSeen(schema="s", table="t", here=True, exists=True, new=True))
+    away = found(TableSeen(schema="s", table="t", away=True, arrived=True))
+    both = [decided(here), decided(away)]
+    assert isinstance(together([here, here], [both[0], both[0]]), Resume)
+    behind: Any = together([away, away], [both[1], both[1]])
+    assert behind.cleanup
+    assert isinstance(together([here, away], both), Refuse)
+    assert isinstance(together([away, here], both[::-1]), Refuse)
+
+
+def test_one_source_that_begins_anew_has_all_begin_anew():
+    """What would be dropped counts first: the operator is asked."""
+    here = found(TableSeen(schema="s", table="t", here=True, exists=True, new=True))
+    old = Afresh(reason="old", throws_away=True)
+    chosen = together([here] * 3, [decided(here), Afresh(reason="new"), old])
+    assert chosen == old
+    refused = Refuse(reason="no", hint="")
+    assert together([here] * 2, [old, refused]) == refused
+
+
+def test_a_source_without_anything_is_done():
+    """Its checkpoint goes last: it was cleaned up, or a stranger's table has the name."""
+    gone = found(TableSeen(schema="s", table="t", arrived=True), record=None)
+    assert finished(gone)
+    assert not finished(replace(gone, unreadable="no row"))
+    made = replace(gone, tables=(replace(gone.tables[0], exists=True),))
+    assert not finished(made)
+
+
+@pytest.mark.parametrize(
+    ("seen", "refused"),
+    [
+        (TableSeen(schema="s", table="t", arrived=True), True),
+        (TableSeen(schema="s", table="t", arrived=True, exists=True), True),
+        (TableSeen(schema="s", table="t", arrived=True, here=True), False),
+        (TableSeen(schema="s", table="t", new=True, here=True), False),
+    ],
+    ids=["gone", "another", "here", "not there"],
+)
+def test_a_table_that_may_be_in_use_on_the_target_is_not_dropped(seen, refused):
+    """Nothing on the source says that nobody was sent to it (R17)."""
+    decision = decided(found(seen, record=None))
+    assert isinstance(decision, Refuse) == refused
+    sent = found(seen, record=None, note=MoveNote(target="there", switched=True))
+    assert isinstance(decided(sent), Refuse) == seen.arrived
