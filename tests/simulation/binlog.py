@@ -217,7 +217,7 @@ class Dump:
 
     def interrupt(self) -> None:
         """End a read that waits."""
-        self._session.cut = True
+        self._session.cut = self._session.gone = True
         self._server.wake_dumps()
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import MySQLdb
@@ -24,7 +25,7 @@ class Wire:
 
     def shutdown(self, _how: int) -> None:
         """Break the connection, whoever waits on it."""
-        self._session.cut = True
+        self._session.cut = self._session.gone = True
         if self._session.waits is not None:
             self._session.server.scheduler.wake(self._session.waits)
         self._session.server.changed()
@@ -33,31 +34,40 @@ class Wire:
         """Do nothing: the handle is only a second one."""
 
 
+@lru_cache(maxsize=50_000)
+def _texts(sql: bytes) -> tuple[str, ...]:
+    """Return the statements of a packet, the same objects each time."""
+    return tuple(sql.decode().split("\n;\n"))
+
+
 class Cursor:
-    """A cursor of MySQLdb."""
+    """The cursor of a connection: the program has one at a time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._rows: list[tuple[Any, ...]] = []
-        self._rest: list[str] = []
+        self._rest: tuple[str, ...] = ()
 
     def execute(self, sql: bytes, parameters: Sequence[Any] | None = None) -> int:
         """Send one statement, or a packet of several."""
-        text = sql.decode()
-        if "\n;\n" in text:
-            text, *self._rest = text.split("\n;\n")
-        return self._execute(text, parameters)
+        texts = _texts(sql)
+        self._rest = texts[1:]
+        return self._execute(texts[0], tuple(parameters) if parameters else ())
 
-    def _execute(self, sql: str, parameters: Sequence[Any] | None = None) -> int:
-        self._connection.require(sql, tuple(parameters or ()))
-        self._rows, affected = execute(self._connection.session, sql, tuple(parameters or ()))
+    def _execute(self, sql: str, parameters: tuple[Any, ...]) -> int:
+        connection = self._connection
+        session = connection.session
+        if session.severed is not None or connection.lost:
+            connection.require(sql, parameters)
+        self._rows, affected = execute(session, sql, parameters)
         return affected
 
     def nextset(self) -> int | None:
         """Execute the next statement of a packet."""
         if not self._rest:
             return None
-        self._execute(self._rest.pop(0))
+        first, self._rest = self._rest[0], self._rest[1:]
+        self._execute(first, ())
         return 1
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -74,13 +84,15 @@ class Connection:
     def __init__(self, server: Server) -> None:
         server.scheduler.step()
         self.session = server.connect()
-        self._lost = False
+        #: The server has gone on without it.
+        self.lost = False
+        self._cursor = Cursor(self)
 
     def require(self, sql: str, parameters: tuple[Any, ...]) -> None:
         """Send a statement; if the connection was cut meanwhile, the server goes on with it."""
         session = self.session
         if session.severed is not None and session.alive:
-            self._lost = True
+            self.lost = True
             late, session.severed = session.severed, None
             scheduler = session.server.scheduler
             scheduler.tell(f"the connection of session {session.number} is cut behind: {sql[:60]}")
@@ -95,7 +107,7 @@ class Connection:
         self._require_connection()
 
     def _require_connection(self) -> None:
-        if self._lost:
+        if self.lost:
             raise fault(2013, "Lost connection to MySQL server during query")
 
     def thread_id(self) -> int:
@@ -103,8 +115,8 @@ class Connection:
         return self.session.number
 
     def cursor(self) -> Cursor:
-        """Return a cursor."""
-        return Cursor(self)
+        """Return the cursor."""
+        return self._cursor
 
     def fileno(self) -> int:
         """Return no socket of the operating system."""
@@ -129,5 +141,5 @@ class Connection:
 
     def close(self) -> None:
         """End the session, if the server still hears of it."""
-        if not self._lost:
+        if not self.lost:
             self.session.server.end(self.session)

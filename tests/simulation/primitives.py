@@ -46,25 +46,26 @@ class _Waiters:
     def __init__(self, scheduler: Scheduler, what: str) -> None:
         self._scheduler = scheduler
         self._what = what
-        self._tasks: deque[Task] = deque()
+        self.tasks: deque[Task] = deque()
 
     def wait(self, seconds: float | None) -> bool:
         task = self._scheduler.current
         if task is None:
             return self._scheduler.wait(self._what)
-        self._tasks.append(task)
+        self.tasks.append(task)
         woken = self._scheduler.wait(self._what, seconds)
-        if not woken and task in self._tasks:
-            self._tasks.remove(task)
+        if not woken and task in self.tasks:
+            self.tasks.remove(task)
         return woken
 
     def wake(self, number: int = 1) -> None:
-        while number and self._tasks:
-            self._scheduler.wake(self._tasks.popleft())
+        while number and self.tasks:
+            self._scheduler.wake(self.tasks.popleft())
             number -= 1
 
-    def __len__(self) -> int:
-        return len(self._tasks)
+    def wake_all(self) -> None:
+        if self.tasks:
+            self.wake(len(self.tasks))
 
 
 class Event:
@@ -80,8 +81,7 @@ class Event:
 
     def set(self) -> None:
         self._flag = True
-        if self._waiters:
-            self._waiters.wake(len(self._waiters))
+        self._waiters.wake_all()
 
     def clear(self) -> None:
         self._flag = False
@@ -106,11 +106,12 @@ class Lock:
         return self._scheduler.current or True
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        self._scheduler.step()
+        scheduler = self._scheduler
+        scheduler.step()
         if self._owner is None:
-            self._owner = self._scheduler.current or True
+            self._owner = scheduler.current or True
             return True
-        deadline = None if timeout < 0 else self._scheduler.now + timeout
+        deadline = None if timeout < 0 else scheduler.now + timeout
         while self._owner is not None:
             left = None if deadline is None else deadline - self._scheduler.now
             if not blocking or (left is not None and left <= 0):
@@ -123,17 +124,21 @@ class Lock:
         if self._owner is None and not self._scheduler.over:
             raise RuntimeError("release unlocked lock")
         self._owner = None
-        if self._waiters:
+        if self._waiters.tasks:
             self._waiters.wake()
 
     def locked(self) -> bool:
         return self._owner is not None
 
-    def __enter__(self) -> None:
-        self.acquire()
+    # No call more than needed: these are most of what a world does.
+    __enter__ = acquire
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        if self._owner is None and not self._scheduler.over:
+            raise RuntimeError("release unlocked lock")
+        self._owner = None
+        if self._waiters.tasks:
+            self._waiters.wake()
 
 
 class RLock(Lock):
@@ -144,22 +149,29 @@ class RLock(Lock):
         self._depth = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if self._owner is not None and self._owner == self._mine():
+        if self._owner is not None and self._owner is (self._scheduler.current or True):
             self._depth += 1
             return True
-        if super().acquire(blocking, timeout):
+        if Lock.acquire(self, blocking, timeout):
             self._depth = 1
             return True
         return False
 
     def release(self) -> None:
-        if self._owner != self._mine():
+        if self._owner is not (self._scheduler.current or True):
             if self._scheduler.over:
                 return
             raise RuntimeError("cannot release un-acquired lock")
         self._depth -= 1
         if not self._depth:
-            super().release()
+            self._owner = None
+            if self._waiters.tasks:
+                self._waiters.wake()
+
+    __enter__ = acquire
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def let_go(self) -> int:
         """Release whole, for a condition; return how often it was taken."""
@@ -211,7 +223,7 @@ class Condition:
         self._waiters.wake(n)
 
     def notify_all(self) -> None:
-        self._waiters.wake(len(self._waiters))
+        self._waiters.wake_all()
 
 
 class Semaphore:
@@ -385,17 +397,15 @@ def _either(simulated_one: Callable[..., Any], real_one: Callable[..., Any]) -> 
     """Return a maker of the simulated thing in a run, and of the real one outside."""
 
     def make(*given: Any, **named: Any) -> Any:
-        scheduler = _now()
-        if scheduler is None:
+        if not _SCHEDULER:
             return real_one(*given, **named)
-        return simulated_one(scheduler, *given, **named)
+        return simulated_one(_SCHEDULER[-1], *given, **named)
 
     return make
 
 
 def _monotonic() -> float:
-    scheduler = _now()
-    return real_time.monotonic() if scheduler is None else scheduler.now
+    return _SCHEDULER[-1].now if _SCHEDULER else real_time.monotonic()
 
 
 def _time() -> float:

@@ -206,9 +206,9 @@ class Scheduler:
         if seconds is None:
             task.deadline = None
         else:
-            task.deadline = self.now + max(0.0, seconds)
+            task.deadline = deadline = self.now + seconds if seconds > 0.0 else self.now
             self._count += 1
-            heapq.heappush(self._timers, (task.deadline, self._count, task))
+            heapq.heappush(self._timers, (deadline, self._count, task))
         self._waiting[task] = None
         other = self._next()
         if other is not task:
@@ -307,7 +307,9 @@ class Scheduler:
             if not self._timers or self._timers[0][0] > self._until:
                 return None
             self._let_time_pass()
-        return ready.pop(self.choices.choose(len(ready)) if len(ready) > 1 else 0)
+        elif len(ready) > 1:
+            return ready.pop(self.choices.choose(len(ready)))
+        return ready.pop()
 
     def _let_time_pass(self) -> None:
         deadline, _, task = heapq.heappop(self._timers)
@@ -316,11 +318,12 @@ class Scheduler:
 
     def _forget_timers(self) -> None:
         """Drop timers of waits that are over."""
-        while self._timers:
-            deadline, _, task = self._timers[0]
-            if task in self._waiting and task.deadline == deadline:
+        timers = self._timers
+        while timers:
+            deadline, _, task = timers[0]
+            if task.deadline == deadline and task in self._waiting:
                 return
-            heapq.heappop(self._timers)
+            heapq.heappop(timers)
 
     def _go_on(self, task: Task, *, woken: bool) -> None:
         del self._waiting[task]

@@ -159,6 +159,8 @@ class Session:
         #: The connection breaks behind the next statement, which begins so many seconds later.
         self.severed: float | None = None
         self.killed = False
+        #: Any of these: it has ended, its connection is cut, or it was killed.
+        self.gone = False
         #: It was killed by the world, not by the program.
         self.disturbed = False
         self.role = ""
@@ -197,7 +199,7 @@ class Session:
 
     def require_life(self) -> None:
         """End the statement of a session that is gone."""
-        if self.alive and not self.killed and not self.cut:
+        if not self.gone:
             return
         if self.killed or not self.alive:
             self.server.end(self)
@@ -263,9 +265,10 @@ class Server:
 
     def changed(self) -> None:
         """Let everybody who waits for something of the server look again."""
-        waiting, self._waiting = self._waiting, []
-        for task in waiting:
-            self.scheduler.wake(task)
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for task in waiting:
+                self.scheduler.wake(task)
 
     def wait_until(
         self, session: Session, what: str, holds: Callable[[], Any], seconds: float | None
@@ -304,13 +307,12 @@ class Server:
         if session.committing is not None:
             session.ending = True
             return
-        session.alive = False
+        session.alive, session.gone = False, True
         self.sessions.pop(session.number, None)
         self.rollback(session)
         self._give_up_tables(session, everything=True)
-        for name, (holder, _) in list(self.named.items()):
-            if holder is session:
-                del self.named[name]
+        for name in [name for name, (holder, _) in self.named.items() if holder is session]:
+            del self.named[name]
         self.changed()
 
     def kill(self, number: int) -> None:
@@ -318,7 +320,7 @@ class Server:
         session = self.sessions.get(number)
         if session is None:
             raise fault(1094, f"Unknown thread id: {number}")
-        session.killed = True
+        session.killed = session.gone = True
         self.scheduler.tell(f"session {number} ({session.role}) is killed")
         if session.waits is None:
             self.end(session)
@@ -334,7 +336,7 @@ class Server:
 
     def cut(self, session: Session) -> None:
         """Break a connection; the server notices when its statement has ended."""
-        session.cut = True
+        session.cut = session.gone = True
         if session.waits is None:
             self.end(session)
         self.changed()
@@ -365,7 +367,7 @@ class Server:
         self.up = False
         self.scheduler.tell("the server crashes")
         for session in list(self.sessions.values()):
-            session.alive = False
+            session.alive, session.gone = False, True
             session.changes, session.lock_tables = [], None
         self.sessions.clear()
         self.named.clear()
@@ -543,7 +545,7 @@ class Server:
     def _give_up_tables(self, session: Session, *, everything: bool) -> None:
         """Release the metadata locks of a transaction, or of LOCK TABLES too."""
         for table in self.tables.values():
-            held = table.granted.get(session)
+            held = table.granted.get(session) if table.granted else None
             if held is None:
                 continue
             kept = (
@@ -738,8 +740,9 @@ class Server:
 
     def _release_rows(self, session: Session) -> None:
         for table in self.tables.values():
-            for key in [key for key, holder in table.locked.items() if holder is session]:
-                del table.locked[key]
+            if table.locked:
+                for key in [key for key, holder in table.locked.items() if holder is session]:
+                    del table.locked[key]
         self.changed()
 
     def end_statement(self, session: Session) -> None:
@@ -913,6 +916,9 @@ class Server:
 
     def take_named(self, session: Session, name: str, seconds: float) -> int:
         """GET_LOCK."""
+        if name not in self.named:
+            self.named[name] = (session, 1)
+            return 1
 
         def free() -> bool:
             holder = self.named.get(name)

@@ -62,14 +62,16 @@ def _find(sql: str) -> tuple[Handler, re.Match[str]]:
 
 def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows, int]:
     """Execute one statement; return its rows and the number of affected ones."""
-    session.require_life()
+    if session.gone:
+        session.require_life()
     handler, found = _find(sql)
     server = session.server
     scheduler = server.scheduler
     scheduler.step()
-    if session.role and server.counted is not None:
+    if server.counted is not None and session.role:
         server.counted()
-    session.require_life()
+    if session.gone:
+        session.require_life()
     task = session.waits = scheduler.current
     if task is not None:
         task.served = True
@@ -89,8 +91,10 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
             server.end(session)
         if task is not None:
             task.served = False
-            scheduler.end_if_doomed(task)
-    session.require_life()
+            if task.doomed:
+                scheduler.end_if_doomed(task)
+    if session.gone:
+        session.require_life()
     if isinstance(answered, int):
         return [], answered
     return answered or [], 0
@@ -211,19 +215,28 @@ def _recover(session: Session, *_: Any) -> Rows:
 @statement(r"SELECT (?:(?:GET_LOCK|IS_USED_LOCK|RELEASE_LOCK)\([^()]*\)(?:, )?)+")
 def _locks(session: Session, found: re.Match[str], given: Sequence[Any]) -> Rows:
     server = session.server
-    calls = _calls(found[0])
+    function, calls = _calls(found[0])
     if not calls:
-        return [(_call(server, session, found[0].split()[1].partition("(")[0], given),)]
-    return [tuple(_call(server, session, function, more) for function, more in calls)]
+        return [(_call(server, session, function, given),)]
+    if function == "IS_USED_LOCK":
+        # Of all slots of a run, in one statement.
+        named = server.named
+        return [tuple([named[n][0].number if n in named else None for _, (n, *_) in calls])]
+    return [tuple([_call(server, session, function, more) for function, more in calls])]
 
 
 @lru_cache(maxsize=50_000)
-def _calls(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the functions of named locks in a statement, and what each is given."""
-    return tuple(
+def _calls(text: str) -> tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Return the functions of named locks in a statement, and what each is given.
+
+    Before them the only function that there is; empty for several.
+    """
+    calls = tuple(
         (function, (bytes.fromhex(name).decode(), *((seconds,) if seconds else ())))
         for function, name, seconds in _CALL.findall(text)
     )
+    functions = {function for function, _ in calls} or {text.split()[1].partition("(")[0]}
+    return functions.pop() if len(functions) == 1 else "", calls
 
 
 def _call(server: Server, session: Session, function: str, given: Sequence[Any]) -> int | None:
