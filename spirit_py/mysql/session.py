@@ -12,9 +12,8 @@ import os
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
 
-from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import server_fault
 from spirit_py.sql import EndsPacket
@@ -63,7 +62,7 @@ class Session:
         self._turn = threading.Lock()
 
     def _translated(self) -> _Statement:
-        return _Statement(self._turn, self._connection.cursor, self._fault)
+        return _Statement(self._turn, self._connection, self._fault)
 
     def _fault(self, error: Exception) -> ServerFault:
         return server_fault(error, where=f"{self.role} session at {self.address}")
@@ -219,41 +218,45 @@ class Session:
         return f"<Session {self.role} id={self.id} at {self.address}>"
 
 
-@dataclass(slots=True, eq=False)
 class _Statement:
     """One use of a session's connection; a class, because entering a generator takes longer."""
 
-    _turn: threading.Lock
-    _open: Callable[[], Any]
-    _fault: Callable[[Exception], ServerFault]
-    _made: Any = None
+    __slots__ = ("_connection", "_fault", "_made", "_turn")
+
+    def __init__(
+        self, turn: threading.Lock, connection: Any, fault: Callable[[Exception], ServerFault]
+    ) -> None:
+        self._turn, self._connection, self._fault = turn, connection, fault
 
     def __enter__(self) -> Any:
-        import MySQLdb
-
         self._turn.acquire()
         try:
-            self._made = self._open()
-        except MySQLdb.Error as error:
+            made = self._made = self._connection.cursor()
+        except BaseException as error:
             self._turn.release()
-            raise self._fault(error) from error
-        except BaseException:
-            self._turn.release()
+            if _of_driver(error):
+                raise self._fault(error) from error
             raise
-        return self._made
+        return made
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        import MySQLdb
-
         try:
             self._made.close()
-        except MySQLdb.Error:
+        except Exception as unclosed:
             # After an error the driver's close() may raise again; that would hide the first one.
-            pass
+            if not _of_driver(unclosed):
+                raise
         finally:
             self._turn.release()
-        if isinstance(error, MySQLdb.Error):
+        if error is not None and _of_driver(error):
             raise self._fault(error) from error
+
+
+def _of_driver(error: BaseException) -> TypeGuard[Exception]:
+    # No statement that goes well has to ask for the driver.
+    import MySQLdb
+
+    return isinstance(error, MySQLdb.Error)
 
 
 def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
