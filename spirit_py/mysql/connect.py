@@ -165,10 +165,8 @@ def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
 def _prepare(
     session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
 ) -> None:
-    settings = _NATIVE_SETTINGS if native else _SETTINGS
-    evaluated = () if native else _evaluation(options.settings)
     said = identity(options, session.role)
-    session.execute("SET " + ", ".join((*settings, *evaluated, *timeouts, *said)))
+    session.execute(_settings(options.settings, native, timeouts, said))
     server = session.value("SELECT @@GLOBAL.server_uuid")
     if options.server_uuid not in {"", server}:
         raise another_server(options.address, found=str(server), wanted=options.server_uuid)
@@ -181,6 +179,17 @@ def _prepare(
     # If the account may; a list of warnings that is cut short is detected (R10).
     sql = f"SET SESSION max_error_count={MOST_WARNINGS}"
     excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
+
+
+def _settings(
+    given: tuple[tuple[str, str], ...],
+    native: bool,
+    timeouts: tuple[str, ...],
+    said: tuple[str, ...],
+) -> str:
+    settings = _NATIVE_SETTINGS if native else _SETTINGS
+    evaluated = () if native else _evaluation(given)
+    return "SET " + ", ".join((*settings, *evaluated, *timeouts, *said))
 
 
 def _write_no_log(session: Session) -> None:
@@ -197,13 +206,18 @@ def _write_no_log(session: Session) -> None:
         ) from fault
 
 
-def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
-    wanted = {**_RESTRICTED, **{name: value for name, value in settings if name in _RESTRICTED}}
-    names = ", ".join(f"@@SESSION.{name}" for name in wanted)
-    present = session.query(f"SELECT {names}")[0]
-    for (name, value), found in zip(wanted.items(), present, strict=True):
+def _restrict(session: Session, settings: tuple[tuple[str, str], ...]) -> None:
+    wanted, question = _restricted(settings)
+    present = session.query(question)[0]
+    for (name, value), found in zip(wanted, present, strict=True):
         if str(found) != value:
             session.execute(f"SET SESSION {name}={value}")
+
+
+def _restricted(settings: tuple[tuple[str, str], ...]) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the settings that may need a privilege, and the query of what they are now."""
+    wanted = {**_RESTRICTED, **{name: value for name, value in settings if name in _RESTRICTED}}
+    return tuple(wanted.items()), "SELECT " + ", ".join(f"@@SESSION.{name}" for name in wanted)
 
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:

@@ -52,12 +52,9 @@ WHERE m.OBJECT_TYPE = 'USER LEVEL LOCK' AND m.LOCK_STATUS = 'GRANTED'
 
 def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
     """Take the locks of a session that was just opened or labelled; MigrationFailure if taken."""
-    token, *digests = label.split() or [""]
-    names = [_of_number(secret, number) for secret in (origin, token) if secret]
-    # The table's last: whoever finds the session by its table sees of which run it is.
-    found_by = [secret for secret in (token, *digests) if secret]
-    wanted = (*names, *(_slot(secret, number % SLOTS) for secret in found_by))
-    taken = query("SELECT " + ", ".join(f"GET_LOCK({string_literal(one)}, 0)" for one in wanted))[0]
+    names, found_by, sql = _claimed(number, origin, label)
+    digests = label.split()[1:]
+    taken = query(sql)[0]
     for name, result in zip(names, taken, strict=False):
         if result != 1:
             holder = query(f"SELECT IS_USED_LOCK({string_literal(name)})")[0][0]
@@ -72,6 +69,17 @@ def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
             _take_free_slot(query, number, secret)
         elif result != 1:
             take_slot(query, number, secret)
+
+
+def _claimed(number: int, origin: str, label: str) -> tuple[list[str], list[str], str]:
+    """Return a session's locks by its number, the secrets of its slots, and what takes all."""
+    token, *digests = label.split() or [""]
+    names = [_of_number(secret, number) for secret in (origin, token) if secret]
+    # The table's last: whoever finds the session by its table sees of which run it is.
+    found_by = [secret for secret in (token, *digests) if secret]
+    wanted = (*names, *(_slot(secret, number % SLOTS) for secret in found_by))
+    sql = "SELECT " + ", ".join(f"GET_LOCK({string_literal(one)}, 0)" for one in wanted)
+    return names, found_by, sql
 
 
 def take_slot(query: Query, number: int, secret: str) -> None:
@@ -111,8 +119,7 @@ def of_run(session: SqlSession, token: str, numbers: Iterable[int]) -> set[int]:
     """Return those of the sessions that belong to the run of a token, or to an origin."""
     if not (asked := list(dict.fromkeys(numbers))):
         return set()
-    names = (string_literal(_of_number(token, number)) for number in asked)
-    holders = session.query("SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names))[0]
+    holders = session.query(_holders_of_numbers(token, tuple(asked)))[0]
     return {number for number, holder in zip(asked, holders, strict=True) if holder == number}
 
 
@@ -131,6 +138,11 @@ def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
         return set()
     sql = _HOLDERS.format(", ".join(map(str, sorted(asked))))
     return {int(row[0]) for row in excused(lambda: session.query(sql), (), access_denied)}
+
+
+def _holders_of_numbers(secret: str, numbers: tuple[int, ...]) -> str:
+    names = (string_literal(_of_number(secret, number)) for number in numbers)
+    return "SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names)
 
 
 def _holders_of(secret: str) -> str:

@@ -125,11 +125,15 @@ setattr(binlog_source, "BinlogConnection", dump)  # noqa: B010
 
 # Pure functions of the program that the sessions of a process call again and again.
 for _module, _name in (
+    (own_sessions, "_claimed"),
     (own_sessions, "_digest"),
     (own_sessions, "_holders_of"),
-    (spirit_py.mysql.connect, "_conversions"),
-    (spirit_py.mysql.connect, "_evaluation"),
-    (spirit_py.mysql.connect, "shown_run"),
+    (own_sessions, "_holders_of_numbers"),
+    (spirit_py.mysql.connect, "_arguments"),
+    (spirit_py.mysql.connect, "_restricted"),
+    (spirit_py.mysql.connect, "_settings"),
+    (spirit_py.mysql.connect, "identity"),
+    (spirit_py.mysql.connect, "tls_arguments"),
 ):
     setattr(_module, _name, lru_cache(maxsize=10_000)(getattr(_module, _name)))
 setattr(spirit_py.mysql.connect, "probe", lambda _: None)  # noqa: B010 (a socket's options)
@@ -272,7 +276,13 @@ class Run:
     def main(self) -> None:
         """Lock out others, end what an earlier run left, migrate, clean up."""
         connection = ConnectionOptions(
-            host="sim", user="u", password="p", ssl_mode="DISABLED", label=run_label([T])
+            host="sim",
+            user="u",
+            password="p",
+            ssl_mode="DISABLED",
+            label=run_label([T]),
+            # Drawn otherwise, so that the names of locks were others in each world.
+            origin="00112233",
         )
         lock = lock_name("migration", *T)
         try:
