@@ -9,11 +9,13 @@ hashes, prints and guards it is shared. All else is the standard module's.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import KW_ONLY, MISSING, InitVar, asdict, astuple, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, InitVar, asdict, astuple, field, fields
 from functools import partial
 from inspect import get_annotations
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+T = TypeVar("T")
 
 __all__ = ["KW_ONLY", "InitVar", "asdict", "astuple", "dataclass", "field", "fields", "replace"]
 
@@ -43,6 +45,8 @@ def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
         # A class with a comparison of its own has None for a hash, which is Python's.
         if cls.__dict__.get(name) is None:
             setattr(cls, name, value)
+    if frozen and cls.__init__ is given["__init__"] and all(one.init for one in parts):
+        cls._values = None if hasattr(cls, "__post_init__") else frozenset(p.name for p in parts)
     return cls
 
 
@@ -50,6 +54,20 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
     dataclass = _dataclass
+
+
+def replace(one: T, /, **changes: Any) -> T:
+    """Do what ``dataclasses.replace`` does, which reads and sets each field by a call."""
+    cls = type(one)
+    # Of this class itself: the fields, where its objects are nothing but their values.
+    names = cls.__dict__.get("_values")
+    if names is None or not names.issuperset(changes):
+        return dataclasses.replace(one, **changes)  # type: ignore[type-var]
+    made = object.__new__(cls)
+    values = vars(one)
+    # Nothing that was computed from them and kept.
+    vars(made).update({name: values[name] for name in names}, **changes)
+    return made
 
 
 def _filler(cls: type[Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -43,10 +44,11 @@ class AuxiliaryNames:
     requests: str
     moved: str
 
-    @classmethod
-    def of(cls, table: str) -> AuxiliaryNames:
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def of(table: str) -> AuxiliaryNames:
         """Derive the names from the source table's name; the same name gives the same result."""
-        return cls._with(_stem(table))
+        return AuxiliaryNames._with(_stem(table))
 
     @classmethod
     def of_checkpoint(cls, name: str) -> AuxiliaryNames | None:

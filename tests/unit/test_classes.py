@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from dataclasses import KW_ONLY, FrozenInstanceError, InitVar, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,6 +144,47 @@ def test_it_does_what_the_standard_one_does(
     )
 
     assert ours == theirs
+
+
+@pytest.mark.parametrize("changes", [{"x": 77}, {"y": 5}, {"z": -1.0}, {"fixed": ()}, {}], ids=str)
+@pytest.mark.parametrize("call", _CALLS, ids=str)
+def test_a_copy_with_other_values_is_the_standard_modules(
+    call: tuple[int, tuple[Any, ...], dict[str, Any]], changes: dict[str, Any]
+) -> None:
+    """The same object, or the same refusal."""
+    which, args, named = call
+    try:
+        made = _classes(classes.dataclass)[which](*args, **named)
+    except (TypeError, ValueError):
+        return
+    found: list[Any] = []
+    for change in (classes.replace, replace):
+        try:
+            changed = change(made, **changes)
+        except (TypeError, ValueError) as e:
+            found.append((type(e), str(e)))
+        else:
+            found.append((type(changed), repr(changed), vars(changed)))
+
+    assert found[0] == found[1]
+
+
+def test_a_copy_has_nothing_that_was_computed_and_kept() -> None:
+    """What a ``cached_property`` has kept belongs to the old values."""
+    made = _Computed(a=1)
+    assert made.double == 2
+
+    assert classes.replace(made, a=2).double == 4
+
+
+@classes.dataclass(frozen=True)
+class _Computed:
+    a: int
+
+    @cached_property
+    def double(self) -> int:
+        """Twice as much."""
+        return 2 * self.a
 
 
 @classes.dataclass(frozen=True, kw_only=True)
