@@ -43,8 +43,10 @@ def _texts(sql: bytes) -> tuple[str, ...]:
 class Cursor:
     """The cursor of a connection: the program has one at a time."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        #: The server has gone on without the connection.
+        self.lost = False
         self._rows: list[tuple[Any, ...]] = []
         self._rest: tuple[str, ...] = ()
 
@@ -55,12 +57,34 @@ class Cursor:
         return self._execute(texts[0], tuple(parameters) if parameters else ())
 
     def _execute(self, sql: str, parameters: tuple[Any, ...]) -> int:
-        connection = self._connection
-        session = connection.session
-        if session.severed is not None or connection.lost:
-            connection.require(sql, parameters)
+        session = self._session
+        if session.severed is not None or self.lost:
+            self._require(sql, parameters)
         self._rows, affected = execute(session, sql, parameters)
         return affected
+
+    def _require(self, sql: str, parameters: tuple[Any, ...]) -> None:
+        """Send a statement; if the connection was cut meanwhile, the server goes on with it."""
+        session = self._session
+        if session.severed is not None and session.alive:
+            self.lost = True
+            late, session.severed = session.severed, None
+            scheduler = session.server.scheduler
+            scheduler.tell(f"the connection of session {session.number} is cut behind: {sql[:60]}")
+
+            def go_on() -> None:
+                scheduler.sleep(late)
+                with contextlib.suppress(MySQLdb.Error):
+                    execute(session, sql, parameters)
+                session.server.end(session)
+
+            scheduler.spawn(f"the statement of {session.number}", go_on, process="server")
+        self.require_connection()
+
+    def require_connection(self) -> None:
+        """Fail if the connection is lost."""
+        if self.lost:
+            raise fault(2013, "Lost connection to MySQL server during query")
 
     def nextset(self) -> int | None:
         """Execute the next statement of a packet."""
@@ -84,31 +108,7 @@ class Connection:
     def __init__(self, server: Server) -> None:
         server.scheduler.step()
         self.session = server.connect()
-        #: The server has gone on without it.
-        self.lost = False
-        self._cursor = Cursor(self)
-
-    def require(self, sql: str, parameters: tuple[Any, ...]) -> None:
-        """Send a statement; if the connection was cut meanwhile, the server goes on with it."""
-        session = self.session
-        if session.severed is not None and session.alive:
-            self.lost = True
-            late, session.severed = session.severed, None
-            scheduler = session.server.scheduler
-            scheduler.tell(f"the connection of session {session.number} is cut behind: {sql[:60]}")
-
-            def go_on() -> None:
-                scheduler.sleep(late)
-                with contextlib.suppress(MySQLdb.Error):
-                    execute(session, sql, parameters)
-                session.server.end(session)
-
-            scheduler.spawn(f"the statement of {session.number}", go_on, process="server")
-        self._require_connection()
-
-    def _require_connection(self) -> None:
-        if self.lost:
-            raise fault(2013, "Lost connection to MySQL server during query")
+        self._cursor = Cursor(self.session)
 
     def thread_id(self) -> int:
         """Return the session's number."""
@@ -136,10 +136,10 @@ class Connection:
     def ping(self) -> None:
         """Ask whether the session lives."""
         self.session.server.scheduler.step()
-        self._require_connection()
+        self._cursor.require_connection()
         self.session.require_life()
 
     def close(self) -> None:
         """End the session, if the server still hears of it."""
-        if not self.lost:
+        if not self._cursor.lost:
             self.session.server.end(self.session)

@@ -270,7 +270,7 @@ class Thread:
         daemon: bool | None = None,
     ) -> None:
         self._scheduler = scheduler
-        self._run = lambda: target(*args, **(kwargs or {}))
+        self._call: Callable[[], Any] | None = partial(target, *args, **(kwargs or {}))
         self.name = name
         self.daemon = daemon
         self._task: Task | None = None
@@ -280,7 +280,10 @@ class Thread:
         return id(self._task) if self._task is not None else None
 
     def start(self) -> None:
-        self._task = self._scheduler.spawn(self.name, self._run)
+        # Forgotten, as by the real one: it has its object, which has this thread.
+        call, self._call = self._call, None
+        assert call is not None
+        self._task = self._scheduler.spawn(self.name, call)
         self._scheduler.step()
 
     def is_alive(self) -> bool:

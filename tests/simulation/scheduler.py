@@ -159,6 +159,8 @@ class Scheduler:
             except BaseException as error:
                 task.failure = error
             task.ended = True
+            # Or the two keep each other until a collection of garbage.
+            del task.body
             for other in task.joining:
                 self.wake(other)
 
@@ -338,6 +340,6 @@ class Scheduler:
         """End every greenlet that is left."""
         self.over = True
         for task in [*self._ready, *self._waiting, *self._killed]:
-            if task.body:
+            if not task.ended and task.body:
                 task.body.throw(GreenletExit)
         self._ready, self._waiting, self._killed = [], {}, []
