@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+#: A byte that was read as no letter (``surrogateescape``).
+_NO_LETTER = re.compile("[\udc80-\udcff]")
+
+
 class EndsPacket(bytes):
     """A statement that must be the last one of its packet: the server reads on behind its end."""
 
@@ -44,7 +48,7 @@ def like_regex(pattern: str) -> str:
 
 def is_text(sql: str) -> bool:
     """Return whether a text can be sent: it was read without bytes that are no letters."""
-    return not any("\udc80" <= letter <= "\udcff" for letter in sql)
+    return _NO_LETTER.search(sql) is None
 
 
 def comment_literal(text: str) -> str:

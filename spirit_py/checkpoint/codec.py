@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -126,21 +127,28 @@ def _made(kind: type[_Row], found: dict[str, Any]) -> _Row:
         raise UnreadableCheckpoint(str(error)) from error
 
 
+@cache
+def _form(kind: Any) -> tuple[Any, tuple[Any, ...], bool]:
+    """Return what a type is made of, and whether it is a dataclass."""
+    return get_origin(kind), get_args(kind), dataclasses.is_dataclass(kind)
+
+
 def _value(kind: Any, found: Any, what: str) -> Any:
-    origin, parts = get_origin(kind), get_args(kind)
+    # Most values are plain ones.
+    if type(found) is kind:
+        return found
+    origin, parts, of_fields = _form(kind)
     if origin is UnionType and NoneType in parts:
         (kind,) = (part for part in parts if part is not NoneType)
         return None if found is None else _value(kind, found, what)
-    if dataclasses.is_dataclass(kind):
-        return _object(kind, found)  # type: ignore[arg-type]
+    if of_fields:
+        return _object(kind, found)
     if origin in {tuple, frozenset} and isinstance(found, list):
         kinds = parts if origin is tuple and parts[-1] is not ... else (parts[0],) * len(found)
         if len(kinds) == len(found):
             return origin(_value(*one, what) for one in zip(kinds, found, strict=True))
     if origin is dict and isinstance(found, dict):
         return {key: _value(parts[1], value, what) for key, value in found.items()}
-    if type(found) is kind:
-        return found
     if kind is float and type(found) is int:
         return float(found)
     raise UnreadableCheckpoint(f"{what} is of the wrong type")
