@@ -129,14 +129,15 @@ for _module, _name in (
     (own_sessions, "_digest"),
     (own_sessions, "_holders_of"),
     (own_sessions, "_holders_of_numbers"),
-    (spirit_py.mysql.connect, "_arguments"),
     (spirit_py.mysql.connect, "_restricted"),
     (spirit_py.mysql.connect, "_settings"),
-    (spirit_py.mysql.connect, "identity"),
-    (spirit_py.mysql.connect, "tls_arguments"),
+    (spirit_py.mysql.connect, "shown_run"),
 ):
     setattr(_module, _name, lru_cache(maxsize=10_000)(getattr(_module, _name)))
 setattr(spirit_py.mysql.connect, "probe", lambda _: None)  # noqa: B010 (a socket's options)
+# The model's driver reads the host only.
+setattr(spirit_py.mysql.connect, "_arguments", lambda options: {"host": options.host})  # noqa: B010
+setattr(spirit_py.mysql.connect, "tls_arguments", lambda *_: {})  # noqa: B010
 
 _prepare = spirit_py.mysql.connect._prepare
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -623,7 +623,8 @@ class Server:
             del session.changes[first:]
             raise
         if len(session.changes) > first:
-            session.changes[first] = replace(session.changes[first], first=True)
+            one = session.changes[first]
+            session.changes[first] = RowChange(one.table, one.number, one.before, one.after, True)
         return number
 
     def _write(
