@@ -136,7 +136,7 @@ class RowsMeet(DuplicateForUnique, code=ErrorCode.DUPLICATES_FOR_UNIQUE_KEY):
     """
 
 
-MEETING_SECONDS: Final = 60.0
+MEETING_SECONDS: Final = 300.0
 MEETING_PAUSE: Final = 0.1
 
 

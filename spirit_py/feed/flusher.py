@@ -44,6 +44,8 @@ class _Request:
     def __init__(self, number: int) -> None:
         self.number = number
         self.fault: Exception | None = None
+        #: Whether a batch waits again because rows of two sources meet.
+        self.met = False
 
 
 @dataclass(eq=False)
@@ -75,8 +77,8 @@ class Flusher:
         self._asked_for: list[float] = []
         self._rounds = 0
         self._requests: list[_Request] = []
-        #: When rows of two sources first met, and last, by what was said.
-        self._meetings: dict[str, tuple[float, float]] = {}
+        #: When rows of two sources first met, and last, in each partition by what was said.
+        self._meetings: dict[Partition, dict[str, tuple[float, float]]] = {}
 
     def flush_once(self) -> int:
         """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
@@ -88,9 +90,11 @@ class Flusher:
             self._requests.append(request)
             try:
                 parts = [one.buffer.partitions for one in self._subscriptions]
-                while not all(one.done(request.number) for one in parts):
+                while request.met or not all(one.done(request.number) for one in parts):
                     if self.shared.over and not self._running():
                         break
+                    if request.met:
+                        request.met, request.number = False, self._ask(insist=True)
                     self._settled.wait(_POLL)
             finally:
                 self._requests.remove(request)
@@ -166,24 +170,22 @@ class Flusher:
             try:
                 self._apply(*found, None)
             except RowsMeet as met:
-                self._met(met)
+                self._met(met, found[1])
             except Exception as error:
                 self._failed(error)
 
-    def _met(self, met: RowsMeet) -> None:
+    def _met(self, met: RowsMeet, partition: Partition) -> None:
         """Let others go on; their feeds may delete the row in the way, and this one's may go too.
 
-        The text names the key: the feed fails where one is in the way for too long.
+        The text names the key: the feed fails where one is in the way for too long, and nothing of
+        the partition could be applied meanwhile.
         """
         now = time.monotonic()
         with self._lock:
-            first, last = self._meetings.get(met.message, (now, now))
+            texts = self._meetings.setdefault(partition, {})
+            first, last = texts.get(met.message, (now, now))
             first = first if now - last < MEETING_SECONDS / 2 else now
-            self._meetings = {
-                text: (began, seen)
-                for text, (began, seen) in self._meetings.items()
-                if now - seen < MEETING_SECONDS
-            } | {met.message: (first, now)}
+            texts[met.message] = first, now
         if now - first > MEETING_SECONDS:
             self._failed(met)
         else:
@@ -217,19 +219,25 @@ class Flusher:
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> None:
         buffer = subscription.buffer
-        done = False
+        done = met = False
         points.reach("feed.flushing")
         try:
             over = self._write(subscription, partition, session)
             done = True
             points.reach("feed.flushed")
+        except RowsMeet:
+            met = True
+            raise
         finally:
             with self._lock:
                 if done:
                     buffer.overwrites += over
                     buffer.applied(partition)
+                    self._meetings.pop(partition, None)
                 else:
                     buffer.give_back(partition)
+                for request in self._requests:
+                    request.met = request.met or met
                 self.wake()
 
     def _write(

@@ -212,7 +212,10 @@ def together(found: Sequence[MoveFound], decisions: Sequence[Decision]) -> Decis
     if len(decisions) == 1:
         return first
     out = [moved(one, decision) for one, decision in zip(found, decisions, strict=True)]
-    if all(out):
+    if not any(one.record is not None or one.unreadable for one in found):
+        # What a source lacks before anything was done is refused by the checks.
+        out = []
+    if out and all(out):
         # What is left to do on the first is done last.
         return first
     if any(out):

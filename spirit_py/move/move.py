@@ -334,6 +334,9 @@ def _resumed(run: MoveRun, opened: Sequence[Opened]) -> None:
     for one in opened:
         # What a switch that was taken back may have left: there is no way back from here.
         CheckpointTable(*one.record.home).forget(one.session, ReverseRecord)
+    home = opened[0]
+    if home.found.note is not None and home.found.note.away:
+        note_away(home.session, [table.name for table in home.record.tables], away=False)
     run.note(PlainFact.RECORD_STAYS)
 
 

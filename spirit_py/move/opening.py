@@ -200,12 +200,11 @@ def _decided(
 
     looked = look_again()
     half = [one for one, decision in looked if isinstance(decision, Resume) and decision.cleanup]
-    others = [decision for one, decision in looked if one not in half]
     notes = [one.found.note for one, _ in looked if one.found.note is not None]
     made = any(note.away or note.switched for note in notes)
-    # Each of the others has its own record of this move, and its tables are those that it has.
-    here = bool(others) and all(isinstance(one, Resume) for one in others)
-    if half and here and not (made or run.config.dry_run):
+    others = [one for one, _ in looked if one not in half]
+    here = bool(others and half) and all(_is_here(one, half[0].record) for one in others)
+    if here and not (made or run.config.dry_run):
         opened = [_brought_home(one, tables) if one in half else one for one, _ in looked]
         looked = look_again()
     decisions = [_of_source(one, decision) for one, decision in looked]
@@ -217,6 +216,13 @@ def _of_source(one: Opened, decision: Decision) -> Decision:
     if not (one.run.config.shard and decision.reason):
         return decision
     return replace(decision, reason=f"on {one.run.config.shard}: {decision.reason}")
+
+
+def _is_here(one: Opened, record: CheckpointRecord) -> bool:
+    """Return whether a source's own record is of the same move, and its tables are the noted."""
+    own = one.found.record
+    same = isinstance(own, CheckpointRecord) and own.statement == record.statement
+    return same and all(table.here for table in one.found.tables)
 
 
 def _decision(one: Opened, of_sources: str) -> Decision:

@@ -6,9 +6,10 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from spirit_py import points
 from spirit_py.classes import dataclass
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import ChangesNotFlushed, CutoverFailure
+from spirit_py.errors import ChangesNotFlushed, CutoverFailure, SpiritError
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -142,6 +143,23 @@ class Sides:
                 if side not in but:
                     stack.enter_context(side.session.kept_alive(longest))
             yield
+
+
+def rename_back(
+    ours: Sequence[tuple[Outgoing, WatchedSide]],
+    note_behind: Callable[[Outgoing, WatchedSide], object],
+) -> None:
+    """Rename the sources' tables back, on each of them; raise the first failure at the end."""
+    first: SpiritError | None = None
+    for origin, side in ours:
+        try:
+            side.session.execute(origin.back)
+            points.reach("switch.undone")
+            note_behind(origin, side)
+        except SpiritError as fault:
+            first = first or fault
+    if first is not None:
+        raise first
 
 
 def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:

@@ -35,7 +35,14 @@ from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import CutoverResult, TryFailed
 from spirit_py.cutover.rename import end_session, quick_turns
 from spirit_py.cutover.tries import Tries
-from spirit_py.errors import CutoverFailure, HeldBack, OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.errors import (
+    CutoverFailure,
+    HeldBack,
+    MigrationFailure,
+    OutcomeUnknown,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.events.swap import RenameUnanswered, SwapDone
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
@@ -55,6 +62,7 @@ from spirit_py.move.sides import (
     WatchedSide,
     at_once,
     flush_in_turns,
+    rename_back,
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
@@ -297,14 +305,17 @@ class Switch:
                 for origin, side in sides.ours:
                     origin.feed.block_wait(timeout=_HOLD_SECONDS, session=side.session)
             with self._step("flush"):
-                self._flush(sides)
+                for target, there in sides.theirs:
+                    with sides.kept_alive(_HOLD_SECONDS, but=[there]):
+                        flush_in_turns(target.pairs, there.session)
             for feed in self._feeds:
                 if not feed.all_changes_flushed():
                     raise TryFailed(f"{feed.pending()} changes were pending under the lock")
             with self._step("checks"):
                 self._check(sides)
             with self._step("guard"):
-                self._guard(sides)
+                # At the same time: two statements of DDL for each table.
+                at_once([partial(t.guard.apply, own.session) for t, own in sides.theirs])
             for each in sides.all:
                 each.lock.verify()
         except SpiritError as error:
@@ -316,15 +327,6 @@ class Switch:
                 raise TryFailed(f"a locking session was lost: {error.message}") from error
             raise
         self._run.stop.check()
-
-    def _flush(self, sides: Sides) -> None:
-        for target, side in sides.theirs:
-            with sides.kept_alive(_HOLD_SECONDS, but=[side]):
-                flush_in_turns(target.pairs, side.session)
-
-    def _guard(self, sides: Sides) -> None:
-        """Apply the guards, at the same time: two statements of DDL for each table."""
-        at_once([partial(t.guard.apply, side.session) for t, side in sides.theirs])
 
     def _check(self, sides: Sides) -> None:
         for _, there in sides.theirs:
@@ -415,7 +417,7 @@ class Switch:
 
     def _bring_back(
         self, gone: Sequence[tuple[Outgoing, WatchedSide]], error: Exception
-    ) -> CutoverFailure | None:
+    ) -> MigrationFailure | None:
         """Rename tables back that are out of the way where others stay; return what ends the run.
 
         Their feeds have met both RENAMEs: another run goes on behind them. OutcomeUnknown where
@@ -441,7 +443,9 @@ class Switch:
                 f"{said}; whether {names} got their names back is not known: {fault.message}",
                 hint="run the same command at once: it gives them their names back",
             ) from fault
-        return CutoverFailure(
+        # A way back goes on in another process, as after the operator's command.
+        failed = SwitchFailed if self._direction is BACK else CutoverFailure
+        return failed(
             f"{said}; the tables of those are in their places again",
             hint="run the same command again: it looks at all sources, and resumes",
         )
@@ -533,10 +537,7 @@ class Switch:
         try:
             if self._noted:
                 note_away(watcher, self.tables, away=False)
-            for origin, side in sides.ours:
-                side.session.execute(origin.back)
-                points.reach("switch.undone")
-                self._note_behind(origin, side)
+            rename_back(sides.ours, self._note_behind)
             if self._way_back is not None:
                 # Where it stays, a run that resumes forgets it.
                 with contextlib.suppress(SpiritError):
