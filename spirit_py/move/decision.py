@@ -121,10 +121,16 @@ def decide(
     A move does not begin anew where the application may use the target's table: that would go.
     """
     decision = _decide(found, statement=statement, max_age=max_age, start_afresh=start_afresh)
-    sent = found.note is not None and (found.note.switched or found.note.away)
-    in_use = [one for one in found.tables if one.arrived and (sent or not one.here)]
-    if not (isinstance(decision, Afresh) and in_use):
-        return decision
+    in_use = [one for one in found.tables if one.arrived and (_sent(found) or not one.here)]
+    return _in_use(in_use) if isinstance(decision, Afresh) and in_use else decision
+
+
+def _sent(found: MoveFound) -> bool:
+    """Return whether the application may have been sent to the target, by a source's note."""
+    return found.note is not None and (found.note.switched or found.note.away)
+
+
+def _in_use(in_use: Sequence[TableSeen]) -> Refuse:
     names = ", ".join(f"{one.schema}.{one.table}" for one in in_use)
     return Refuse(
         reason=f"the target has {names}, which a move has put there, and nothing on the source says"
@@ -222,12 +228,16 @@ def together(found: Sequence[MoveFound], decisions: Sequence[Decision]) -> Decis
         # One that was left half-way is taken back before.
         return Refuse(
             reason="the tables of some sources are moved, and those of others are in their places",
-            hint="see who renamed them, and where the rows are; then drop what is left with"
-            " spirit-py cleanup, on all servers",
+            hint="see who renamed them, and which server the application uses. If that is not the"
+            " target, RENAME what is out of the way (_TABLE_moved) back by hand, before any"
+            " spirit-py cleanup, which would drop it",
         )
     for kind in (Refuse, Afresh):
         # One that begins anew has all begin anew.
         if chosen := [one for one in decisions if isinstance(one, kind)]:
+            arrived = [table for one in found for table in one.tables if table.arrived]
+            if kind is Afresh and arrived and any(map(_sent, found)):
+                return _in_use(arrived[:1])
             return max(chosen, key=_weight)
     return first
 

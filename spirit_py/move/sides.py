@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py import points
 from spirit_py.classes import dataclass
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import ChangesNotFlushed, CutoverFailure, SpiritError
+from spirit_py.errors import ChangesNotFlushed, CutoverFailure, RowsMeet, ServerFault, SpiritError
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -145,21 +146,50 @@ class Sides:
             yield
 
 
+def stop_all(feeds: Iterable[ChangeFeed]) -> None:
+    """Stop following, on all sources."""
+    for feed in feeds:
+        feed.stop()
+
+
+def unlock(sides: Iterable[LockSide]) -> None:
+    """Release locks; with a lost or closed session one is gone."""
+    for side in sides:
+        with contextlib.suppress(ServerFault):
+            side.lock.release()
+
+
 def rename_back(
     ours: Sequence[tuple[Outgoing, WatchedSide]],
     note_behind: Callable[[Outgoing, WatchedSide], object],
+    again: Callable[[Outgoing, WatchedSide], object] | None = None,
 ) -> None:
-    """Rename the sources' tables back, on each of them; raise the first failure at the end."""
-    first: SpiritError | None = None
-    for origin, side in ours:
+    """Rename the sources' tables back, on each of them; raise the first failure at the end.
+
+    ``again`` is tried, after all others, where a session is lost.
+    """
+    faults: list[SpiritError] = []
+
+    def tried(work: Callable[[], object]) -> bool:
         try:
-            side.session.execute(origin.back)
-            points.reach("switch.undone")
-            note_behind(origin, side)
+            work()
         except SpiritError as fault:
-            first = first or fault
-    if first is not None:
-        raise first
+            faults.append(fault)
+            return False
+        return True
+
+    def back(origin: Outgoing, side: WatchedSide) -> None:
+        side.session.execute(origin.back)
+        points.reach("switch.undone")
+        note_behind(origin, side)
+
+    lost = [(origin, side) for origin, side in ours if not tried(partial(back, origin, side))]
+    if again is not None:
+        faults.clear()
+        for origin, side in lost:
+            tried(partial(again, origin, side))
+    for fault in faults:
+        raise fault
 
 
 def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:
@@ -173,9 +203,9 @@ def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:
         for pair in tuple(waiting):
             try:
                 pair.feed.flush_under_table_lock(session, pair.mapping)
-            except ChangesNotFlushed:
+            except ChangesNotFlushed as why:
                 # The first time, each deletes what the others may wait for.
-                if stood > 1:
+                if stood > 1 or not isinstance(why.__cause__, RowsMeet):
                     raise
             else:
                 waiting.remove(pair)

@@ -63,6 +63,8 @@ from spirit_py.move.sides import (
     at_once,
     flush_in_turns,
     rename_back,
+    stop_all,
+    unlock,
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
@@ -371,16 +373,16 @@ class Switch:
                     points.reach("switch.away")
                 sides.require_targets()
         except OutcomeUnknown:
-            self._stop_feeds()
+            stop_all(self._feeds)
             raise
         except (SpiritError, TryFailed) as error:
-            # Some sources may be out of the way: their clients wait for nothing but this.
-            ended = self._bring_back(gone, error)
             # The others' tables have kept their names, and nobody was sent anywhere: their clients
-            # need not wait for a target that does not answer.
-            for side in sides.here:
-                with contextlib.suppress(ServerFault):
-                    side.lock.release()
+            # need not wait for a server that does not answer.
+            out = [side for _, side in gone]
+            unlock([side for side in sides.here if side not in out])
+            # Some sources may be out of the way: their clients wait for this.
+            ended = self._bring_back(gone, error)
+            unlock(out)
             if arrived:
                 self._take_names_back(sides)
             for feed in self._feeds:
@@ -390,7 +392,7 @@ class Switch:
                 raise ended from error
             raise
         points.reach("switch.renamed")
-        self._stop_feeds()
+        stop_all(self._feeds)
         watcher = sides.here[0].watcher
         if len(sides.here) > 1:
             self._note_away(sides, watcher)
@@ -402,10 +404,6 @@ class Switch:
         with self._step("command"):
             self._switch_over(sides, watcher)
         self.swapped = True
-
-    def _stop_feeds(self) -> None:
-        for feed in self._feeds:
-            feed.stop()
 
     def _note_away(self, sides: Sides, watcher: Session) -> None:
         """Note that this switch was made on all sources, and is not one that ended half-way."""
@@ -426,17 +424,9 @@ class Switch:
         if not gone:
             return None
         said = f"the switch was made on {len(gone)} of {len(self._origins)} sources: {error}"
-        self._stop_feeds()
+        stop_all(self._feeds)
         try:
-            for origin, side in gone:
-                try:
-                    side.session.execute(origin.back)
-                    self._note_behind(origin, side)
-                except ServerFault:
-                    address = origin.run.config.connection.address
-                    end_session(origin.run.config.connection, side.session, side.fence)
-                    note = partial(self._behind, address)
-                    bring_home(origin.run, self._swaps, self._direction, note)
+            rename_back(gone, self._note_behind, again=self._bring_home)
         except SpiritError as fault:
             names = ", ".join(origin.moved_names for origin, _ in gone)
             raise OutcomeUnknown(
@@ -449,6 +439,13 @@ class Switch:
             f"{said}; the tables of those are in their places again",
             hint="run the same command again: it looks at all sources, and resumes",
         )
+
+    def _bring_home(self, origin: Outgoing, side: LockSide) -> None:
+        """Rename a source's tables back in a new session, where the locking one is lost."""
+        connection = origin.run.config.connection
+        end_session(connection, side.session, side.fence)
+        note = partial(self._behind, connection.address)
+        bring_home(origin.run, self._swaps, self._direction, note)
 
     def _note_behind(self, origin: Outgoing, side: LockSide) -> None:
         """Have a feed that goes on begin after both RENAMEs, which would end it."""
@@ -504,8 +501,8 @@ class Switch:
             self._run.stop.wait(_LOOK_PAUSE)
         raise OutcomeUnknown(
             "the answer to RENAME was lost, and whether it was done could not be seen",
-            hint=f"look at {origin.run.config.connection.address}: the tables are moved if"
-            f" {origin.moved_names} exists; the same command goes on in both cases",
+            hint=f"look at {origin.run.config.connection.address}: its tables are out"
+            f" of the way if {origin.moved_names} exists; the same command goes on in both cases",
         )
 
     def _switch_over(self, sides: Sides, watcher: Session) -> None:
@@ -557,10 +554,8 @@ class Switch:
 
     def _release(self, sides: Sides) -> None:
         """Release all locks, after success and failure alike; safe to call again."""
+        unlock(sides.all)
         for side in sides.all:
-            # Where the session is lost or closed, the lock is gone with it.
-            with contextlib.suppress(ServerFault):
-                side.lock.release()
             side.session.close()
 
     @contextlib.contextmanager
