@@ -256,3 +256,12 @@ def test_a_table_that_may_be_in_use_on_the_target_is_not_dropped(seen, refused):
     assert isinstance(decision, Refuse) == refused
     sent = found(seen, record=None, note=MoveNote(target="there", switched=True))
     assert isinstance(decided(sent), Refuse) == seen.arrived
+
+
+def test_what_one_source_notes_counts_for_all():
+    """Another one that begins anew drops nothing that the application may use."""
+    seen = TableSeen(schema="s", table="t", here=True, exists=True, arrived=True)
+    noted = found(seen, note=MoveNote(target="there", away=True))
+    anew = Afresh(reason="old")
+    assert isinstance(together([noted, found(seen)], [decided(found(seen)), anew]), Refuse)
+    assert together([found(seen)] * 2, [decided(found(seen)), anew]) == anew
