@@ -47,6 +47,11 @@ class _Request:
         #: Whether a batch waits again because rows of two sources meet.
         self.met = False
 
+    @property
+    def again(self) -> bool:
+        """Whether another round is to be requested."""
+        return self.met and self.fault is None
+
 
 @dataclass(eq=False)
 class Flusher:
@@ -77,8 +82,8 @@ class Flusher:
         self._asked_for: list[float] = []
         self._rounds = 0
         self._requests: list[_Request] = []
-        #: When rows of two sources first met, and last, in each partition by what was said.
-        self._meetings: dict[Partition, dict[str, tuple[float, float]]] = {}
+        #: When rows of two sources first met, in each partition by what was said.
+        self._meetings: dict[Partition, dict[str, float]] = {}
 
     def flush_once(self) -> int:
         """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
@@ -90,10 +95,10 @@ class Flusher:
             self._requests.append(request)
             try:
                 parts = [one.buffer.partitions for one in self._subscriptions]
-                while request.met or not all(one.done(request.number) for one in parts):
+                while request.again or not all(one.done(request.number) for one in parts):
                     if self.shared.over and not self._running():
                         break
-                    if request.met:
+                    if request.again:
                         request.met, request.number = False, self._ask(insist=True)
                     self._settled.wait(_POLL)
             finally:
@@ -182,10 +187,7 @@ class Flusher:
         """
         now = time.monotonic()
         with self._lock:
-            texts = self._meetings.setdefault(partition, {})
-            first, last = texts.get(met.message, (now, now))
-            first = first if now - last < MEETING_SECONDS / 2 else now
-            texts[met.message] = first, now
+            first = self._meetings.setdefault(partition, {}).setdefault(met.message, now)
         if now - first > MEETING_SECONDS:
             self._failed(met)
         else:

@@ -47,8 +47,8 @@ from spirit_py.move.run import (
     Opened,
     create_there,
     drop_all,
-    fill_there,
     forget_there,
+    mapped_there,
     put_back,
     take_over,
     try_to_drop_all,
@@ -365,7 +365,7 @@ def _made_there(
     """Create a new table, but where it was made with that of another source; see create_there."""
     for mapping in next(iter(made.values()), ()) if way.config.sources else ():
         if (mapping.source.schema, mapping.source.name) == (context.schema, context.table):
-            return fill_there(way, there, context, mapping.target)
+            return mapped_there(way, there, context, mapping.target)
     return create_there(way, there, context)
 
 

@@ -126,11 +126,10 @@ def open_move(
     # Its locks would be taken twice.
     if found_twice := list(twice(config, facts)):
         raise refusal_of(found_twice, "the move")
-    names = _tables_of_all(sessions, config)
+    tables, home = _tables_of_all(sessions, config), sessions[0]
     alter = config.alter or "FORCE"
-    text = "; ".join(f"ALTER TABLE {quote_table(*name)} {alter}" for name in names)
+    text = "; ".join(f"ALTER TABLE {quote_table(*name)} {alter}" for name in tables)
     asked = replace(config, statement=text, alter="", table="")
-    tables, home = list(names), sessions[0]
     found = [prepare(session, asked) for session in sessions]
     describe(run, found[0])
     run.label(home, found[0][0].facts, tables, (*sessions[1:], *theirs))

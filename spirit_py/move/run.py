@@ -74,10 +74,7 @@ class MoveRun(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A source of a move: the run that faces it, a session, each table, and what was found there.
-
-    ``record``: that of an earlier run, which this one resumes; None for none.
-    """
+    """A source of a move: the run that faces it, a session, its tables, and what was found."""
 
     run: MoveRun
     session: Session
@@ -86,17 +83,17 @@ class Opened:
 
     @property
     def record(self) -> CheckpointRecord:
-        """The record of the earlier run that is resumed."""
+        """The record of the earlier run; asked for only where that is resumed."""
         assert isinstance(self.found.record, CheckpointRecord)  # noqa: S101 - for the type checker
         return self.found.record
 
 
 def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
     """Create a new table on a target, and what proves it (R24); Refusal with all findings."""
-    return fill_there(run, there, context, _created(run, there, context))
+    return mapped_there(run, there, context, _created(run, there, context))
 
 
-def fill_there(
+def mapped_there(
     run: MoveRun, there: Session, context: PreflightContext, target: TableSchema
 ) -> TableMapping:
     """Return the mapping to a new table that was just made; Refusal with all findings."""

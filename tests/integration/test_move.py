@@ -90,12 +90,7 @@ def test_killed_it_goes_on(two, listener, point, nth):
     """Killed anywhere, the same command ends with the table on the target, and every write."""
     with Application(two, seed=nth) as clients:
         clients.wait_for(20)
-        hold = listener.hold(point, nth)
-        process = two.start("--alter", ALTER, "--on-switch", two.switch, listener=listener)
-        await_held(process, hold)
-        process.kill()
-        process.communicate()
-        hold.release()
+        two.kill_at(listener, point, "--alter", ALTER, nth=nth)
         report, _ = two.move("--alter", ALTER)
         assert report["outcome"] == "done", report
         clients.wait_for(20)
@@ -107,12 +102,7 @@ def test_killed_it_goes_on(two, listener, point, nth):
 
 def test_a_table_in_use_on_the_target_is_not_dropped(two, listener):
     """The source's record is cleaned up, and its table made anew: the target has the only rows."""
-    hold = listener.hold("switch.commanded")
-    process = two.start("--on-switch", two.switch, listener=listener)
-    await_held(process, hold)
-    process.kill()
-    process.communicate()
-    hold.release()
+    two.kill_at(listener, "switch.commanded")
     two.here.execute("CREATE TABLE t LIKE _t_moved")
     two.cleanup(two.here, "t", "--drop-old")
     report, _ = two.move()
@@ -578,12 +568,7 @@ def test_a_rename_that_the_source_refuses_is_taken_back(two, listener):
 @pytest.mark.slow
 def test_a_rehearsal_ends_no_unfinished_move(two, listener):
     """It is refused, and the move goes on."""
-    hold = listener.hold("chunk.committed", 5)
-    process = two.start("--on-switch", two.switch, listener=listener)
-    await_held(process, hold)
-    process.kill()
-    process.communicate()
-    hold.release()
+    two.kill_at(listener, "chunk.committed", nth=5)
     report, _ = two.move("--dry-run")
     assert report["error_code"] == "cannot-resume", report
     report, _ = two.move()
@@ -594,12 +579,7 @@ def test_a_rehearsal_ends_no_unfinished_move(two, listener):
 @pytest.mark.slow
 def test_another_change_needs_consent(two, listener):
     """What was copied is dropped with --start-afresh only, on both servers."""
-    hold = listener.hold("checksum.chunk")
-    process = two.start("--on-switch", two.switch, listener=listener)
-    await_held(process, hold)
-    process.kill()
-    process.communicate()
-    hold.release()
+    two.kill_at(listener, "checksum.chunk")
     report, _ = two.move("--alter", ALTER)
     assert report["error_code"] == "unfinished-work", report
     report, _ = two.move("--alter", ALTER, "--start-afresh")

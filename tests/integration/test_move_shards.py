@@ -90,12 +90,7 @@ def test_killed_it_goes_on(shards, listener, point, nth):
     """Killed anywhere, also between the RENAMEs of two targets, the same command ends it."""
     with ShardedApplication(shards, seed=nth) as clients:
         clients.wait_for(20)
-        hold = listener.hold(point, nth)
-        process = shards.start("--alter", ALTER, "--on-switch", shards.switch, listener=listener)
-        await_held(process, hold)
-        process.kill()
-        process.communicate()
-        hold.release()
+        shards.kill_at(listener, point, "--alter", ALTER, nth=nth)
         report, _ = shards.move("--alter", ALTER)
         assert report["outcome"] == "done", report
         clients.wait_for(20)
@@ -274,12 +269,7 @@ def test_another_time_zone_on_a_target_is_refused(shards):
 
 def test_status_says_that_a_killed_move_resumes(shards, listener):
     """Its new tables are on the targets, where status does not look."""
-    hold = listener.hold("switch.begin")
-    process = shards.start("--on-switch", shards.switch, listener=listener)
-    await_held(process, hold)
-    process.kill()
-    process.communicate()
-    hold.release()
+    shards.kill_at(listener, "switch.begin")
     server = shards.here.server
     said = subprocess.run(
         [sys.executable, "-m", "spirit_py", "status", "--host", shards.ways[0], "--user",

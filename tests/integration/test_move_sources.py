@@ -55,6 +55,19 @@ def listener(tmp_path):
         yield found
 
 
+def moved_with(sources, listener, db, sql, when):
+    """Move, with a statement that one source executes before, or while rows are followed."""
+    if when == "before":
+        db.execute(sql)
+        return sources.move()[0]
+    hold = listener.hold("drain.begun")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    db.execute(sql)
+    hold.release()
+    return sources.end(process)[0]
+
+
 def assert_moved(sources):
     """The rows are together on the target, the tables are out of the way, and nothing is left."""
     assert sources.tables(sources.there) == ["t"]
@@ -86,12 +99,7 @@ def test_killed_it_goes_on(sources, listener, point, nth):
     """Killed anywhere, also between the RENAMEs of two sources, the same command ends it."""
     with MergingApplication(sources, seed=nth) as clients:
         clients.wait_for(20)
-        hold = listener.hold(point, nth)
-        process = sources.start("--alter", ALTER, "--on-switch", sources.switch, listener=listener)
-        await_held(process, hold)
-        process.kill()
-        process.communicate()
-        hold.release()
+        sources.kill_at(listener, point, "--alter", ALTER, nth=nth)
         report, _ = sources.move("--alter", ALTER)
         assert report["outcome"] == "done", report
         clients.wait_for(20)
@@ -162,12 +170,7 @@ def in_place(sources):
 )
 def test_what_is_done_to_one_source_behind_the_switch_harms_nobody(sources, listener, damage, who):
     """The application uses the target: no table goes there, and no other source's comes back."""
-    hold = listener.hold("switch.commanded")
-    process = sources.start("--on-switch", sources.switch, listener=listener)
-    await_held(process, hold)
-    process.kill()
-    process.communicate()
-    hold.release()
+    sources.kill_at(listener, "switch.commanded")
     sources.there.execute("INSERT INTO t (id, a, b, region) VALUES (100002, 1, 'new', 'eu')")
     sources.ours[who].execute(damage)
     before = in_place(sources)
@@ -193,16 +196,7 @@ def test_keys_that_meet_are_refused(sources, listener, key, when):
         ((own,),) = us.query("SELECT MIN(id) FROM t WHERE id > 700")
         meet = f"UPDATE t SET code = 'EU2' WHERE id = {own}"
         part_ways = f"UPDATE t SET code = 'none' WHERE id = {own}"
-    if when == "before":
-        us.execute(meet)
-        report, _ = sources.move()
-    else:
-        hold = listener.hold("drain.begun")
-        process = sources.start("--on-switch", sources.switch, listener=listener)
-        await_held(process, hold)
-        us.execute(meet)
-        hold.release()
-        report, _ = sources.end(process)
+    report = moved_with(sources, listener, us, meet, when)
     assert report["error_code"] == "duplicates-for-unique-key", report
     assert "a key of another source's row" in report["error"], report
     assert sources.times_switched() == 0
@@ -239,16 +233,7 @@ def test_a_row_of_another_source_is_named(sources, listener, when):
     """The expression says that it is not this source's: the move ends, and names it."""
     us = sources.ours["us"]
     wrong = "UPDATE t SET region = 'eu' WHERE id = 1235"
-    if when == "before":
-        us.execute(wrong)
-        report, _ = sources.move()
-    else:
-        hold = listener.hold("drain.begun")
-        process = sources.start("--on-switch", sources.switch, listener=listener)
-        await_held(process, hold)
-        us.execute(wrong)
-        hold.release()
-        report, _ = sources.end(process)
+    report = moved_with(sources, listener, us, wrong, when)
     assert report["error_code"] == "value-lost", report
     assert "the source us has a row of eu" in report["error"], report
     assert sources.times_switched() == 0

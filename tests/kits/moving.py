@@ -186,6 +186,15 @@ class TwoServers:
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
+    def kill_at(self, listener: PointListener, point: str, *more: str, nth: int = 1) -> None:
+        """Kill a move with the operator's command at a point, in the instant when it is there."""
+        hold = listener.hold(point, nth)
+        process = self.start("--on-switch", self.switch, *more, listener=listener)
+        await_held(process, hold)
+        process.kill()
+        process.communicate()
+        hold.release()
+
     def times_switched(self) -> int:
         """Count how often the operator's command has run."""
         return self.switched.read_text().count("x") if self.switched.exists() else 0
@@ -334,6 +343,23 @@ class Application:
         assert found == wanted, sorted(found.items() ^ wanted.items())[:5]
 
 
+def write_in_region(sessions: dict[str, Any], key: int, value: str | None, region: str) -> None:
+    """Write a row on its region's server, and delete it on the others before; None deletes it.
+
+    ``sessions`` are by region; one without a name has all rows.
+    """
+    for name, each in sorted(sessions.items(), key=lambda one: one[0] == region):
+        with each.cursor() as cursor:
+            if value is None or name not in {"", region}:
+                cursor.execute("DELETE FROM t WHERE id = %s", (key,))
+            else:
+                cursor.execute(
+                    "INSERT INTO t (id, a, b, region) VALUES (%s, 1, %s, %s)"
+                    " ON DUPLICATE KEY UPDATE b = %s, region = %s",
+                    (key, value, region, value, region),
+                )
+
+
 class ShardedApplication(Application):
     """Clients of rows that change their region, and so the server that has them."""
 
@@ -349,16 +375,7 @@ class ShardedApplication(Application):
 
     def _write(self, session: Any, key: int, value: str | None) -> None:
         region = self.region_of(value) if value is not None else ""
-        for name, each in session.items():
-            with each.cursor() as cursor:
-                if value is None or name not in {"", region}:
-                    cursor.execute("DELETE FROM t WHERE id = %s", (key,))
-                else:
-                    cursor.execute(
-                        "INSERT INTO t (id, a, b, region) VALUES (%s, 1, %s, %s)"
-                        " ON DUPLICATE KEY UPDATE b = %s, region = %s",
-                        (key, value, region, value, region),
-                    )
+        write_in_region(session, key, value, region)
 
     def region_of(self, value: str) -> str:
         """Return the region of a row with this text."""
@@ -396,17 +413,7 @@ class MergingApplication(Application):
 
     def _write(self, session: Any, key: int, value: str | None) -> None:
         region = self.region_of(key, value) if value is not None else ""
-        # Gone from one source before it comes to the other.
-        for name, each in sorted(session.items(), key=lambda one: one[0] == region):
-            with each.cursor() as cursor:
-                if value is None or name not in {"", region}:
-                    cursor.execute("DELETE FROM t WHERE id = %s", (key,))
-                else:
-                    cursor.execute(
-                        "INSERT INTO t (id, a, b, region) VALUES (%s, 1, %s, %s)"
-                        " ON DUPLICATE KEY UPDATE b = %s, region = %s",
-                        (key, value, region, value, region),
-                    )
+        write_in_region(session, key, value, region)
 
     def region_of(self, key: int, value: str) -> str:
         """Return the region of a row with this text: few rows are away from their first source."""

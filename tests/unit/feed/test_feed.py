@@ -29,12 +29,14 @@ from spirit_py.errors import (
     HiddenChange,
     Interrupted,
     PositionNotFound,
+    RowsMeet,
     SchemaChanged,
     ServerFault,
     UnreadableChange,
     ValueLost,
 )
 from spirit_py.feed import dispatch
+from spirit_py.feed import flusher as module
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.flusher import OWN_ROWS, Flusher
 from spirit_py.feed.partitions import SPLIT_ROWS
@@ -406,6 +408,70 @@ def test_a_failed_periodic_flush_stops_the_migration(scene: Scene) -> None:
     scene.stream.commit(T, upsert(1))
     assert scene.stop.wait(DEADLINE)
     assert isinstance(scene.stop.reason, ServerFault)
+
+
+def test_a_flush_ends_when_rows_that_met_are_applied(scene: Scene, monkeypatch) -> None:
+    """A row of another source may be in the way for a while: to wait for it is no fault (R15)."""
+    monkeypatch.setattr(module, "MEETING_PAUSE", 0.001)
+    feed, _ = scene.open()
+    met, write = [0], scene.applier.upsert_rows
+
+    def upsert_rows(*given: Any, **named: Any) -> int:
+        met[0] += 1
+        if met[0] < 4:
+            raise RowsMeet("Duplicate entry '1'")
+        return write(*given, **named)
+
+    monkeypatch.setattr(scene.applier, "upsert_rows", upsert_rows)
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    feed.flush()
+    assert met == [4]
+    assert set(scene.applier.table) == {"1"}
+    assert feed.position() == "memory;1"
+    assert not flusher(feed)._meetings
+
+
+def test_rows_that_meet_for_too_long_end_the_feed(scene: Scene, monkeypatch) -> None:
+    """Both sources have them: nothing is written over."""
+    monkeypatch.setattr(module, "MEETING_PAUSE", 0.001)
+    monkeypatch.setattr(module, "MEETING_SECONDS", 0.02)
+    scene.applier.fail = RowsMeet("Duplicate entry '1'")
+    feed, _ = scene.open(flush_interval=0.001)
+    scene.stream.commit(T, upsert(1))
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, RowsMeet)
+    assert not scene.applier.table
+    assert feed.pending() == 1
+
+
+def test_a_flush_raises_that_rows_meet_for_too_long(scene: Scene, monkeypatch) -> None:
+    """It does not request one round after the other for ever."""
+    monkeypatch.setattr(module, "MEETING_PAUSE", 0.001)
+    monkeypatch.setattr(module, "MEETING_SECONDS", 0.02)
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    scene.applier.fail = RowsMeet("Duplicate entry '1'")
+    with pytest.raises(RowsMeet):
+        feed.flush()
+    assert feed.pending() == 1
+
+
+def test_under_a_table_lock_rows_that_meet_are_left_to_the_caller(scene: Scene) -> None:
+    """Others wait for the lock, and the row in the way may be the next one's to delete."""
+    feed, subscription = scene.open()
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    scene.applier.fail = RowsMeet("Duplicate entry '1'")
+    session: Any = None
+    with feed.applies_paused():
+        with pytest.raises(ChangesNotFlushed) as caught:
+            feed.flush_under_table_lock(session, subscription.mapping)
+        assert isinstance(caught.value.__cause__, RowsMeet)
+        scene.applier.fail = None
+        feed.flush_under_table_lock(session, subscription.mapping)
+    assert set(scene.applier.table) == {"1"}
 
 
 def test_foreign_ddl_and_statement_writes_are_fatal(scene: Scene) -> None:
