@@ -31,7 +31,7 @@ swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)
 bench: ## compare whole migrations, feed and swap with their peers
 	@ci/bench
 
-faults: ## migrations with an injected fault, then a resume: RUNS=200, or SEED=n to repeat one
+faults: ## migrations with an injected fault, then a resume: RUNS=200, SEED=n to repeat one, KEEP=1 for --keep in all that can
 	@ci/faults
 
 fault-moves: ## moves to one server or two with an injected fault; half are reverted: RUNS=200, or SEED=n

@@ -3,6 +3,7 @@
 python ci/faults.py --runs 200            a new seed; all faults in turn
 python ci/faults.py --seed 4711           repeat one run
 python ci/faults.py --runs 50 --repair off any difference that the checksum finds is a failure
+python ci/faults.py --runs 50 --keep       all that can be are migrations with --keep
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ def main(argv: Sequence[str]) -> int:
         flush=True,
     )
     began = time.monotonic()
-    jobs = [Job(seed, repair, asked.bug) for seed in seeds]
+    jobs = [Job(seed, repair, asked.bug, keep=asked.keep) for seed in seeds]
     verdicts = _all_runs(jobs, asked.workers)
-    return _summary(verdicts, time.monotonic() - began, of=len(jobs))
+    again = "make faults" + " KEEP=1" * asked.keep
+    return _summary(verdicts, time.monotonic() - began, of=len(jobs), again=again)
 
 
 def _seeds_of(fault: str, point: str, first: int, runs: int) -> list[int]:
@@ -80,6 +82,7 @@ class Job(NamedTuple):
     seed: int
     repair: bool | None = None
     bug: str = ""
+    keep: bool = False
 
 
 _TRIES = 3
@@ -128,12 +131,15 @@ def _worker() -> Iterator[Callable[[Job], Verdict]]:
             gtid = draw(job.seed).gtid
             if gtid not in hosts:
                 hosts[gtid] = stack.enter_context(Host(gtid=gtid))
-            return run(job.seed, hosts[gtid], repair=job.repair, bug=job.bug)
+            host = hosts[gtid]
+            return run(job.seed, host, repair=job.repair, keep=job.keep, bug=job.bug)
 
         yield one
 
 
-def _summary(verdicts: list[Verdict], seconds: float, *, of: int) -> int:
+def _summary(
+    verdicts: list[Verdict], seconds: float, *, of: int, again: str = "make faults"
+) -> int:
     """Print the drawn faults and their results; return the exit code.
 
     Args:
@@ -154,7 +160,7 @@ def _summary(verdicts: list[Verdict], seconds: float, *, of: int) -> int:
         f" writes, {repaired} chunks repaired"
     )
     for verdict in bad:
-        print(f"again: make faults SEED={verdict.seed}   ({verdict.what})")
+        print(f"again: {again} SEED={verdict.seed}   ({verdict.what})")
     if lost := of - len(verdicts):
         print(f"{lost} of {of} runs gave no verdict: their processes died")
     many = of >= _SEVERAL * len(FAULTS)
@@ -170,6 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--fault", default="", help="only runs with this fault")
     made.add_argument("--point", default="", help="only runs with a fault at this point")
     made.add_argument("--prove", action="store_true", help="check that planted bugs are caught")
+    made.add_argument("--keep", action="store_true", help="leave rows out in all runs that can")
     made.add_argument("--bug", default="", help="a bug for the program, to prove the harness")
     return made
 

@@ -15,7 +15,7 @@ from tests.faults.shapes import SHAPES
 
 if TYPE_CHECKING:
     from tests.faults.fault import Fault
-    from tests.faults.shapes import Shape
+    from tests.faults.shapes import Line, Shape
 
 FAULTS: tuple[Fault, ...] = (
     *PROCESS_FAULTS,
@@ -30,6 +30,7 @@ _DEFERRED_SHARE = 0.4
 _ATTACHED_SHARE = 0.35
 _READER_SHARE = 0.5
 _ROLLING_SHARE = 0.6
+_KEEP_SHARE = 0.25
 #: How often a hook is drawn.
 _HOOKS = {"small-chunks": 0.9, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
 
@@ -47,6 +48,7 @@ class Draw:
         reader: whether an application reads in short transactions what the writers account for.
         hooks: of :mod:`tests.faults.hooks`; the command runs with them every time.
         rolling: the comparison has short snapshots, and no lock.
+        line: what ``--keep`` keeps; all rows where there is none.
     """
 
     seed: int
@@ -61,6 +63,7 @@ class Draw:
     reader: bool
     hooks: tuple[str, ...]
     rolling: bool
+    line: Line | None
 
     def __str__(self) -> str:
         """Return the choices in one line."""
@@ -71,6 +74,7 @@ class Draw:
         deferred = ", deferred indexes" if self.deferred else ""
         name = self.shape.name + (" with triggers and keys" if self.shape.attached else "")
         reader = ", a reader" if self.reader else ""
+        reader += f", keeps {self.line.text}" if self.line else ""
         how = (", rolling" if self.rolling else "") + with_hooks
         table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{reader}{how}"
         return f"{self.fault.name} at {place}, {table}"
@@ -81,11 +85,12 @@ def _drawn(source: random.Random) -> tuple[str, ...]:
     return tuple(hook for hook, share in _HOOKS.items() if source.random() < share)
 
 
-def draw(seed: int, *, repair: bool | None = None) -> Draw:
+def draw(seed: int, *, repair: bool | None = None, keep: bool = False) -> Draw:
     """Choose by the seed alone: consecutive seeds go through all faults, with and without repair.
 
     Args:
         repair: chooses that from outside.
+        keep: rows are left out wherever the fault allows it.
     """
     source = random.Random(f"draw {seed}")
     fault = FAULTS[seed % len(FAULTS)]
@@ -93,12 +98,16 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
     shape = source.choice(shapes)
     # Rows that are changed behind the feed are changed without what the triggers account for.
     bare = fault.expects_repairs or fault.bare or fault.shape
-    share = 0.0 if bare else _ATTACHED_SHARE
+    # Damage is done to rows that may be left out; and their parents may not be.
+    share = 0.0 if fault.expects_repairs else 1.0 if keep else _KEEP_SHARE
+    keeping = random.Random(f"keep {seed}")
+    line = keeping.choice(shape.lines) if keeping.random() < share else None
+    share = 0.0 if bare or line else _ATTACHED_SHARE
     if random.Random(f"attached {seed}").random() < share:
         shape = replace(shape, attached=True)
     # Nor is there an account of such rows; and a full disk may leave no room for the guard.
     unread = fault.expects_repairs or fault.needs_disk or fault.loses_rows
-    share = 0.0 if unread else _READER_SHARE
+    share = 0.0 if unread or line else _READER_SHARE
     reader = random.Random(f"reader {seed}").random() < share
     point = source.choice(fault.points)
     if repair is None:
@@ -117,4 +126,5 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
         hooks=(*_drawn(source), *((fault.hook,) if fault.hook else ())),
         rolling=point != "checksum.locked"
         and random.Random(f"rolling {seed}").random() < _ROLLING_SHARE,
+        line=line,
     )

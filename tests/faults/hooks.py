@@ -192,6 +192,13 @@ def no_guard() -> None:
     SnapshotGuard._change = lambda *_: None  # type: ignore[method-assign]
 
 
+def left_out_arrives() -> None:
+    """Bug: apply a change whatever ``--keep`` says of its row."""
+    from spirit_py.applier import state
+
+    vars(state)["_kept"] = lambda _: ""
+
+
 @dataclass(frozen=True)
 class Bug:
     """A planted bug.
@@ -228,6 +235,7 @@ BUGS: dict[str, Bug] = {
         lambda draw: "small-chunks" in draw.hooks and _killed_at(draw, "chunk.executing"),
     ),
     "no-guard": Bug(no_guard, lambda draw: draw.reader and _gone_on(draw)),
+    "left-out-arrives": Bug(left_out_arrives, lambda draw: bool(draw.line) and _gone_on(draw)),
 }
 HOOKS: dict[str, Callable[[], None]] = {
     "clock": clock,

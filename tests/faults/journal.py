@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tests.faults.shapes import State
 
@@ -31,6 +31,8 @@ class Journal:
         unknown: transactions that happened as a whole or not at all.
         maybe: rows that an unknown INSERT may have made under a number that the server gave.
         history: what was tried on each row, for the report of a failure.
+        keeps: tells which rows the new table is to have, by number and state.
+        old: rows that were last written before the swap.
     """
 
     rows: dict[int, State] = field(default_factory=dict)
@@ -39,11 +41,21 @@ class Journal:
     history: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     acknowledged: int = 0
     failed: int = 0
+    keeps: Callable[[int, State], bool] = field(default_factory=lambda: everything)
+    old: set[int] = field(init=False)
 
-    def acknowledge(self, changes: list[Change], what: str) -> None:
-        """Note that the server has confirmed a transaction."""
+    def __post_init__(self) -> None:
+        self.old = set(self.rows)
+
+    def acknowledge(self, changes: list[Change], what: str, *, old: bool = True) -> None:
+        """Note that the server has confirmed a transaction.
+
+        Args:
+            old: it was made on the table of before the swap.
+        """
         self.acknowledged += 1
         for number, _, after in changes:
+            (self.old.add if old else self.old.discard)(number)
             self.history[number].append(f"{what}: acknowledged {after}")
             if after is None:
                 self.rows.pop(number, None)
@@ -63,11 +75,21 @@ class Journal:
             self.history[number].append(f"{what}: unknown {after}")
             self.rows.pop(number, None)
 
-    def begin_anew(self, rows: Mapping[int, State], why: str) -> None:
-        """Take these rows for the truth: the server has broken its promises, not the program."""
+    def left_out(self, number: int) -> bool:
+        """Return whether the swap has left a row out."""
+        state = self.rows.get(number)
+        return state is not None and number in self.old and not self.keeps(number, state)
+
+    def begin_anew(self, rows: Mapping[int, State], why: str, *, old: bool = True) -> None:
+        """Take these rows for the truth: the server has broken its promises, not the program.
+
+        Args:
+            old: they are those of the table of before the swap.
+        """
         for number in self.rows.keys() | rows.keys():
             self.history[number].append(f"{why}: {rows.get(number)}")
         self.rows = dict(rows)
+        self.old = set(rows) if old else set()
         self.unknown, self.maybe = [], []
 
     def lose_new(self, state: State) -> None:
@@ -75,17 +97,25 @@ class Journal:
         self.maybe.append(state)
 
 
-def mismatches(journals: list[Journal], found: Mapping[int, State]) -> list[str]:
-    """Compare a table with the journals; a line for each row that is lost, extra or changed."""
+def mismatches(
+    journals: list[Journal], found: Mapping[int, State], *, swapped: bool = False
+) -> list[str]:
+    """Compare a table with the journals; a line for each row that is lost, extra or changed.
+
+    Args:
+        swapped: it is the new table, which need not have all rows of the old one.
+    """
     expected: dict[int, State | None] = {}
     wrong: list[str] = []
     for journal in journals:
-        expected |= journal.rows
+        gone = {number for number in journal.rows if swapped and journal.left_out(number)}
+        expected |= {number: s for number, s in journal.rows.items() if number not in gone}
         for changes in journal.unknown:
             states = {number: found.get(number) for number, _, _ in changes}
             before = {number: state for number, state, _ in changes}
             after = {number: state for number, _, state in changes}
-            if states not in (before, after):
+            keeps = journal.keeps if swapped else None
+            if not any(_may_be(states, whole, keeps) for whole in (before, after)):
                 wrong.append(f"half a transaction: {states}, neither {before} nor {after}")
             expected |= states
     maybe = [state for journal in journals for state in journal.maybe]
@@ -100,6 +130,25 @@ def mismatches(journals: list[Journal], found: Mapping[int, State]) -> list[str]
         past = [line for journal in journals for line in journal.history.get(number, [])[-4:]]
         wrong.append(f"{kind}: row {number} is {state}, must be {wanted}; journal: {past}")
     return wrong
+
+
+def everything(_number: int, _state: State) -> bool:
+    """Keep each row."""
+    return True
+
+
+def _may_be(
+    found: dict[int, State | None],
+    whole: dict[int, State | None],
+    keeps: Callable[[int, State], bool] | None,
+) -> bool:
+    """Return whether rows are those of a moment, but for what a swap may have left out."""
+    return all(
+        state == whole[number]
+        or (state is None and then is not None and keeps is not None and not keeps(number, then))
+        for number, state in found.items()
+        for then in [whole[number]]
+    )
 
 
 def shortened(lines: list[str]) -> str:

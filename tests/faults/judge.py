@@ -80,10 +80,10 @@ def _rows_are_right(scene: Scene) -> None:
     """Every row is as the writers' journals say."""
     with scene.application.paused():
         try:
-            found = scene.rows()
+            found, swapped = scene.rows(), scene.swapped()
         except ValueError as error:
             raise Violation(str(error)) from error
-        wrong = mismatches(scene.application.journals, found)
+        wrong = mismatches(scene.application.journals, found, swapped=swapped)
         broken = scene.broken()
     if wrong:
         raise Violation(f"{len(wrong)} rows are wrong: {shortened(wrong)}")

@@ -63,13 +63,15 @@ class Verdict:
         return f"{line}\n     {self.problem}\n     {self.evidence}" if self.problem else line
 
 
-def run(seed: int, host: Host, *, repair: bool | None = None, bug: str = "") -> Verdict:
+def run(
+    seed: int, host: Host, *, repair: bool | None = None, keep: bool = False, bug: str = ""
+) -> Verdict:
     """Carry out the run of a seed; what goes wrong is in the verdict.
 
     Args:
         bug: of :mod:`tests.faults.hooks`, planted into the command.
     """
-    drawn = draw(seed, repair=repair)
+    drawn = draw(seed, repair=repair, keep=keep)
     verdict = Verdict(seed=seed, what=str(drawn), fault=drawn.fault.name, bug=bug)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"spirit-py-faults-{seed}-"))

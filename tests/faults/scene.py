@@ -168,6 +168,7 @@ class Scene:
                 name=f"w{place}",
                 seed=draw.seed,
                 audited=reads,
+                line=draw.line,
             )
             for place in range(WRITERS)
         ]
@@ -229,10 +230,10 @@ class Scene:
         """Keep the writers away while rows become others; then those are the truth for them."""
         with self.application.paused():
             yield
-            found = self.rows()
+            found, old = self.rows(), not self.swapped()
             for place, writer in enumerate(self.application.writers):
                 own = {n: s for n, s in found.items() if n % WRITERS == place}
-                writer.begin_anew(own, why)
+                writer.begin_anew(own, why, old=old)
 
     def drop(self) -> None:
         """Drop the schema, whatever holds it."""
@@ -255,6 +256,7 @@ class Scene:
             *("--defer-indexes", "on" if self.draw.deferred else "off"),
             *("--checksum", "rolling" if self.draw.rolling else "snapshot"),
             *([] if self.draw.repair else ["--no-repair"]),
+            *(["--keep", self.draw.line.text] if self.draw.line else []),
         ]
 
     def environ(self) -> dict[str, str]:

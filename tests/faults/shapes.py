@@ -38,6 +38,18 @@ class State(NamedTuple):
 Key = tuple[Any, ...]
 
 
+class Line(NamedTuple):
+    """Which rows ``--keep`` keeps.
+
+    Attributes:
+        text: the expression, as the server judges it.
+        keeps: the same, of a row's number and state.
+    """
+
+    text: str
+    keeps: Callable[[int, State], bool]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """A kind of table.
@@ -47,6 +59,7 @@ class Shape:
         key: the key's names, and the primary key's text.
         encode: gives the key of a row number in one of its spellings.
         decode: gives number and spelling of a key as the server returns it.
+        line: keeps rows by their keys.
         auto: the server gives the numbers of new rows.
         slot: there is a UNIQUE column, whose values move between rows.
         spellings: how many keys of a number the server takes for equal.
@@ -60,6 +73,7 @@ class Shape:
     key: tuple[str, ...]
     encode: Callable[[int, int], Key]
     decode: Callable[[Key], tuple[int, int]]
+    line: Line
     alter: str = "ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT 'n'"
     auto: bool = False
     slot: bool = False
@@ -78,6 +92,11 @@ class Shape:
             " KEY by_value (value, at), KEY by_body (body(20) DESC),"
             f" PRIMARY KEY ({', '.join(self.key)})) CHARACTER SET utf8mb4"
         )
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What ``--keep`` may keep: by columns that writers change, and by the key."""
+        return (*_LINES, self.line)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -136,6 +155,20 @@ def _unword(key: Key) -> tuple[int, int]:
     return _digits(key[0].split()[-1]), int(key[0].startswith("K"))
 
 
+_LINES = (
+    Line("value >= -300000", lambda _, s: s.value is not None and s.value >= -300_000),
+    Line("value % 3 <> 0", lambda _, s: s.value is not None and s.value % 3 != 0),
+    Line(
+        "COALESCE(value, 0) < 0 OR body LIKE 'w1 %'",
+        lambda _, s: (s.value or 0) < 0 or s.body.startswith("w1 "),
+    ),
+    Line(
+        "JSON_EXTRACT(facts, '$.v') < 500000",
+        lambda _, s: s.value is not None and s.value < 500_000,
+    ),
+    Line("value IS NULL OR kind <> 'a'", lambda _, s: s.value is None or s.value % 4 != 1),
+)
+
 SHAPES: tuple[Shape, ...] = (
     Shape(
         name="auto",
@@ -143,6 +176,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("id",),
         encode=_one,
         decode=lambda key: (key[0], 0),
+        line=Line("id % 3 <> 0", lambda number, _: number % 3 != 0),
         alter="MODIFY id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, ADD COLUMN note VARCHAR(20)"
         " NOT NULL DEFAULT 'n', ADD INDEX value (value)",
         auto=True,
@@ -153,6 +187,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("id",),
         encode=_one,
         decode=lambda key: (key[0], 0),
+        line=Line("id % 2 = 0", lambda number, _: number % 2 == 0),
         auto=True,
         slot=True,
     ),
@@ -163,6 +198,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("a", "b"),
         encode=lambda number, _: (number % 7 - 3, f"k{number}"),
         decode=lambda key: (_digits(key[1]), 0),
+        line=Line("a <> 0", lambda number, _: number % 7 != 3),
         alter="MODIFY value BIGINT NULL, ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT 'n'",
     ),
     Shape(
@@ -171,6 +207,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("word",),
         encode=_word,
         decode=_unword,
+        line=Line("word LIKE 'key 1%'", lambda number, _: number % 13 in {1, 10, 11, 12}),
         spellings=2,
         slot=True,
     ),
@@ -180,6 +217,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("id",),
         encode=lambda number, _: (BIG - 2000 + number * 3,),
         decode=lambda key: ((key[0] - BIG + 2000) // 3, 0),
+        line=Line("id % 2 = 0", lambda number, _: number % 2 == 0),
         alter="ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT 'n' FIRST,"
         " MODIFY amount DECIMAL(20,4) NULL",
         slot=True,
@@ -190,6 +228,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("id",),
         encode=lambda number, _: (Decimal(number) / 16 - 100,),
         decode=lambda key: (int((key[0] + 100) * 16), 0),
+        line=Line("id >= 0", lambda number, _: number >= 1600),
     ),
     Shape(
         name="moment",
@@ -197,6 +236,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("at_key", "shard"),
         encode=lambda number, _: (_EPOCH + timedelta(microseconds=137 * number), number % 5),
         decode=lambda key: (round((key[0] - _EPOCH) / timedelta(microseconds=137)), 0),
+        line=Line("shard < 3", lambda number, _: number % 5 < 3),
     ),
     Shape(
         name="wide",
@@ -204,6 +244,7 @@ SHAPES: tuple[Shape, ...] = (
         key=("id",),
         encode=lambda number, _: (number.to_bytes(5) + b"\0\xff\0",),
         decode=lambda key: (int.from_bytes(key[0][:5]), 0),
+        line=Line("ORD(SUBSTRING(id, 5, 1)) % 2 = 0", lambda number, _: number % 2 == 0),
         wide=True,
     ),
 )

@@ -9,16 +9,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import MySQLdb
-from MySQLdb.constants import CLIENT
+from MySQLdb.constants import CLIENT, ER
 
-from tests.faults.journal import Journal
+from tests.faults.journal import Journal, everything
 from tests.faults.shapes import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.faults.journal import Change
-    from tests.faults.shapes import Shape
+    from tests.faults.shapes import Line, Shape
 
 #: After these it is unknown whether a COMMIT, or a statement that commits itself, took effect.
 _UNKNOWN = frozenset({0, 3, 1026, 1030, 1053, 1152, 1180, 1317, 1598, 1927, 3169, 4031})
@@ -38,6 +38,8 @@ class Writer:
         numbers: gives a number that no row ever had.
         connect: opens a session in the schema.
         audited: each transaction also notes in ``audit`` what it adds to the table.
+        line: what ``--keep`` keeps. Each transaction then asks which table it has written, and a
+            row that the swap has left out is written no more.
     """
 
     def __init__(
@@ -50,23 +52,25 @@ class Writer:
         name: str,
         seed: int,
         audited: bool = False,
+        line: Line | None = None,
     ) -> None:
-        self.journal = Journal(rows=dict(rows))
+        self.journal = Journal(rows=dict(rows), keeps=line.keeps if line else everything)
         self.gate = threading.Lock()
         self.name = name
         self._shape = shape
         self._numbers = numbers
         self._connect = connect
         self._audited = audited
+        self._line = line
         self._random = random.Random(f"{seed} {name}")
         self._own = list(rows)
         self._free: list[int] = []
         self._count = 0
         self._session: Any = None
 
-    def begin_anew(self, rows: dict[int, State], why: str) -> None:
+    def begin_anew(self, rows: dict[int, State], why: str, *, old: bool) -> None:
         """Take these rows for its own, where the server itself has lost or restored others."""
-        self.journal.begin_anew(rows, why)
+        self.journal.begin_anew(rows, why, old=old)
         self._own = list(rows)
         self._free = []
         self._hang_up()
@@ -118,23 +122,27 @@ class Writer:
     def _insert_auto(self, state: State) -> None:
         names = self._shape.written
         sql = f"INSERT INTO t ({', '.join(names)}) VALUES ({_marks(names)})"
+        alone = not self._audited and self._line is None
         try:
             with contextlib.closing(self._session.cursor()) as cursor:
-                if self._audited:
+                if not alone:
                     cursor.execute("BEGIN")
                 cursor.execute(sql, self._shape.values(state))
                 number = int(cursor.lastrowid)
+                old = self._writes_old(cursor)
                 if self._audited:
                     cursor.execute(*self._audit_sql([(number, None, state)]))
+                if not alone:
                     cursor.execute("COMMIT")
         except MySQLdb.Error as error:
-            if _lost(error) or self._audited:
+            if _lost(error) or not alone:
                 self._hang_up()
             if _lost(error):
                 self.journal.lose_new(state)
             return
         self._own.append(number)
-        self.journal.acknowledge([(number, None, state)], f"{self.name} insert {self._count}")
+        what = f"{self.name} insert {self._count}"
+        self.journal.acknowledge([(number, None, state)], what, old=old)
 
     def _update(self) -> None:
         number = self._pick()
@@ -213,14 +221,18 @@ class Writer:
         what = f"{self.name} {what} {self._count}"
         if self._audited:
             statements = [*statements, self._audit_sql(changes)]
-        alone = len(statements) == 1
+        alone = len(statements) == 1 and self._line is None
         committing = alone
         try:
             with contextlib.closing(self._session.cursor()) as cursor:
                 if not alone:
                     cursor.execute("BEGIN")
                 for statement in statements:
-                    cursor.execute(*statement)
+                    if not cursor.execute(*statement) and self._line is not None:
+                        cursor.execute("ROLLBACK")
+                        self._forget(changes)
+                        return False
+                old = self._writes_old(cursor)
                 committing = True
                 if not alone:
                     cursor.execute("COMMIT")
@@ -235,8 +247,30 @@ class Writer:
             else:
                 self.journal.fail(changes, f"{what} ({error.args[0]})")
             return False
-        self.journal.acknowledge(changes, what)
+        self.journal.acknowledge(changes, what, old=old)
         return True
+
+    def _writes_old(self, cursor: Any) -> bool:
+        """Return whether the open transaction has written the table of before the swap.
+
+        It holds the table, so that no swap comes between this and its COMMIT.
+        """
+        if self._line is None:
+            return True
+        try:
+            cursor.execute("SELECT note FROM t LIMIT 0")
+        except MySQLdb.Error as error:
+            if error.args[0] != ER.BAD_FIELD_ERROR:
+                raise
+            return True
+        return False
+
+    def _forget(self, changes: list[Change]) -> None:
+        """Strike rows that the swap has left out; others that are not there stay, as lost."""
+        gone = {number for number, _, _ in changes if self.journal.left_out(number)}
+        for number in gone:
+            del self.journal.rows[number]
+        self._own = [n for n in self._own if n not in gone]
 
     # -- their parts
 

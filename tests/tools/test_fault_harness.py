@@ -109,6 +109,35 @@ def test_lost_extra_and_changed_rows_are_told_apart():
     assert "update: acknowledged" in wrong[1]
 
 
+@pytest.mark.smoke
+def test_rows_that_a_swap_leaves_out_are_told_from_lost_ones():
+    """What was written before the swap has gone by the line; what is written later stays."""
+    journal = Journal(rows={1: BEFORE, 2: AFTER}, keeps=lambda _, state: state == AFTER)
+    assert mismatches([journal], {2: AFTER}, swapped=True) == []
+    assert mismatches([journal], {2: AFTER}, swapped=False)
+    assert mismatches([journal], {}, swapped=True)
+    # A row that has left the line, and is there all the same.
+    assert mismatches([journal], {1: BEFORE, 2: AFTER}, swapped=True)
+    journal.acknowledge([(2, AFTER, BEFORE)], "update", old=False)
+    assert mismatches([journal], {2: BEFORE}, swapped=True) == []
+    assert mismatches([journal], {}, swapped=True)
+    journal.lose([(2, BEFORE, AFTER), (3, None, BEFORE)], "both")
+    assert mismatches([journal], {2: AFTER}, swapped=True) == []
+    assert mismatches([journal], {3: BEFORE}, swapped=True)
+
+
+def test_rows_are_left_out_only_where_that_can_be_judged():
+    """In a quarter of the runs, or in all that can: without damage, parents or a reader."""
+    seeds = range(20 * len(FAULTS))
+    drawn = [draw(seed) for seed in seeds]
+    assert 0.15 < sum(each.line is not None for each in drawn) / len(drawn) < 0.35
+    every = [draw(seed, keep=True) for seed in seeds]
+    assert all((each.line is None) == each.fault.expects_repairs for each in every)
+    kept = [each for each in every if each.line]
+    assert {each.line for each in kept} == {line for shape in SHAPES for line in shape.lines}
+    assert not any(each.reader or each.shape.attached for each in kept)
+
+
 def test_a_failed_transaction_leaves_everything_as_it_was():
     """What the server refused must not be in the table."""
     journal = Journal(rows={1: BEFORE})
