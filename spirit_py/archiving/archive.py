@@ -55,7 +55,6 @@ _OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5}\.parquet")
 _UNREAD_SHOWN: Final = 3
 #: Between two looks whether the run is to stop.
 _LOOK_SECONDS: Final = 0.2
-_ZEROS: Final = "0" * HASH_DIGITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,15 +107,19 @@ class Archived:
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows, and the XOR of their hashes."""
+    """Rows, and the sum of their hashes, by which equal rows count, too."""
 
     rows: int = 0
-    digits: str = _ZEROS
+    hashes: int = 0
 
     def plus(self, other: Tally) -> Tally:
         """Return the tally of both."""
-        xor = int(self.digits, 16) ^ int(other.digits, 16)
-        return Tally(self.rows + other.rows, f"{xor:0{HASH_DIGITS}X}")
+        return Tally(self.rows + other.rows, self.hashes + other.hashes)
+
+    @property
+    def digits(self) -> str:
+        """The sum as it is shown: as many digits as one hash has."""
+        return f"{self.hashes % 16**HASH_DIGITS:0{HASH_DIGITS}X}"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -361,13 +364,11 @@ class Archive:
         paths = [self.folder.place(name) for name in files]
         own = {name.rpartition("/")[2]: name for name in files}
         with self._spark_job("read the files back"):
-            sums = stored.xor_of("digits")
-            found = self._spark.sums(paths, stored.row_digits, sums, wide=stored.wide)
-        for file, count, *xors in found:
+            found = self._spark.sums(paths, stored.read_hash, wide=stored.wide)
+        for file, count, hashes in found:
             name = own[str(file).rpartition("/")[2]]
             rows[name] = int(count)
-            tally = Tally(int(count), stored.joined(xors))
-            pieces[_piece_of(name)] = pieces[_piece_of(name)].plus(tally)
+            pieces[_piece_of(name)] = pieces[_piece_of(name)].plus(Tally(int(count), int(hashes)))
         return pieces, rows
 
     def _hash_pieces(self) -> list[tuple[Tally, Tally]]:
@@ -391,7 +392,7 @@ class Archive:
 
     def _hashed(self, session: SqlSession, *, piece: KeyRange) -> tuple[Tally, Tally]:
         rows = session.query(self.what.hashes_of(piece))
-        found = {bool(int(wanted)): Tally(int(n), str(digits)) for wanted, n, digits in rows}
+        found = {bool(int(wanted)): Tally(int(n), int(hashes)) for wanted, n, hashes in rows}
         return found.get(True, Tally()), found.get(False, Tally())
 
     def _forget(self, pieces: Iterable[int]) -> None:

@@ -1,7 +1,8 @@
 """How each column is kept in a file, and the text of its value on both sides (pure).
 
-The server hashes the rows that it has, Spark those that it reads back from the files: 120 bits of
-the SHA-256 of one text, XOR over all rows. What a type of Parquet cannot hold (a zero date, text
+The server hashes the rows that it has, Spark those that it reads back from the files: 64 bits of
+the SHA-256 of one text, added up: rows of a table without a key may be equal, and an XOR of two of
+them is nothing. What a type of Parquet cannot hold (a zero date, text
 without a Unicode form, an SRID) is in one further column, a map from the column's name to a text,
 and the column itself is NULL there. docs/commands/archive.md has the table of types.
 """
@@ -28,8 +29,8 @@ _WIDEST_DECIMAL: Final = 38
 _LONG: Final = SPATIAL | {"json", "vector"}
 #: An argument that no column outranks, so that CONCAT takes all bytes as they are.
 _BYTES: Final = "_binary'' COLLATE `binary`"
-#: So many hexadecimal digits of a hash are a number of Spark, and so many digits count.
-_PIECE, HASH_DIGITS = 15, 30
+HASH_DIGITS: Final = 16
+"""So many hexadecimal digits of the SHA-256 of a row count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,23 +219,14 @@ class StoredTable:
 
     @property
     def row_hash(self) -> str:
-        """The hash of a row in SQL of the server, as bytes."""
+        """The hash of a row in SQL of the server, as a number."""
         texts = ", ',', ".join(one.here for one in self.columns)
-        return f"UNHEX(LEFT(SHA2(CONCAT({_BYTES}, {texts}), 256), {HASH_DIGITS}))"
+        digits = f"LEFT(SHA2(CONCAT({_BYTES}, {texts}), 256), {HASH_DIGITS})"
+        return f"CAST(CONV({digits}, 16, 10) AS UNSIGNED)"
 
     @property
-    def row_digits(self) -> str:
-        """The same of a row that is read back, in SQL of Spark, as hexadecimal digits."""
+    def read_hash(self) -> str:
+        """The same of a row that is read back, in SQL of Spark."""
         texts = ", ',', ".join(one.there for one in self.columns)
-        return f"sha2(binary(concat({texts})), 256)"
-
-    @staticmethod
-    def xor_of(digits: str) -> list[str]:
-        """Return the aggregates of Spark whose values :meth:`joined` joins, for a hash's digits."""
-        places = range(1, HASH_DIGITS + 1, _PIECE)
-        return [f"bit_xor(bigint(conv(substr({digits}, {at}, {_PIECE}), 16, 10)))" for at in places]
-
-    @staticmethod
-    def joined(pieces: Sequence[int | None]) -> str:
-        """Return the XOR of hashes in digits."""
-        return "".join(f"{one or 0:0{_PIECE}X}" for one in pieces)
+        digits = f"substr(sha2(binary(concat({texts})), 256), 1, {HASH_DIGITS})"
+        return f"cast(conv({digits}, 16, 10) as decimal(20, 0))"

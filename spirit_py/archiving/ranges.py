@@ -68,9 +68,9 @@ class ReadTable:
         return self._select((*self.stored.selected, *more), where)
 
     def hashes_of(self, within: KeyRange) -> str:
-        """Render the count and the hash of a range's rows: of those wanted (1), and the others."""
-        digits = f"HEX(BIT_XOR({self.stored.row_hash}))"
-        return f"{self._select((self.wanted, 'COUNT(*)', digits), self._within(within))} GROUP BY 1"
+        """Render count and sum of hashes of a range's rows: of those wanted (1), and the others."""
+        selected = (self.wanted, "COUNT(*)", f"SUM({self.stored.row_hash})")
+        return f"{self._select(selected, self._within(within))} GROUP BY 1"
 
     def _within(self, within: KeyRange) -> str:
         mapping = self._mapping

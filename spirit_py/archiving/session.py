@@ -63,21 +63,17 @@ class SparkTables:
         self._session.dataSource.register(source)
         return self._session.read.format(source.name()).load()
 
-    def sums(
-        self, paths: Sequence[str], digits: str, sums: Sequence[str], *, wide: bool
-    ) -> list[Any]:
-        """Read Parquet files; return path, rows and ``sums`` over ``digits`` of each with rows.
+    def sums(self, paths: Sequence[str], number: str, *, wide: bool) -> list[Any]:
+        """Read Parquet files; return path, rows and the sum of ``number`` of each with rows.
 
         Of ``wide`` rows one at a time: otherwise thousands are in memory at once.
         """
         self._session.conf.set("spark.sql.parquet.enableVectorizedReader", str(not wide).lower())
         rows = self._session.read.parquet(*paths)
         # Not of _metadata, which a column may be called.
-        hashed = rows.selectExpr("input_file_name() AS file", f"{digits} AS digits")
-        grouped = hashed.groupBy("file")
-        wanted = [self._functions.expr(one).alias(f"x{at}") for at, one in enumerate(sums)]
-        count = self._functions.expr("count(*)").alias("rows")
-        return list(grouped.agg(count, *wanted).collect())
+        read = rows.selectExpr("input_file_name() AS file", f"{number} AS number")
+        aggregates = map(self._functions.expr, ("count(*)", "sum(number)"))
+        return list(read.groupBy("file").agg(*aggregates).collect())
 
     def try_it(self) -> None:
         """Do something that reads no file; raise where Spark itself does not work."""

@@ -62,6 +62,11 @@ class Given:
     named: tuple[str, ...] = ()
     shown: str = ""
 
+    @property
+    def chooses(self) -> bool:
+        """Whether it chooses the rows that are written, and is not only read."""
+        return self.code is ErrorCode.KEEP_REFUSED
+
     def refusal(self, why: str, hint: str = "") -> Refusal:
         """Return the error."""
         return Refusal(
@@ -114,15 +119,16 @@ def read_row_expression(
     if not columns:
         raise given.refusal("it reads no column, and is the same for every row")
     for column in columns:
-        if column.generated == "VIRTUAL" and given.code is ErrorCode.KEEP_REFUSED:
+        if column.generated == "VIRTUAL" and given.chooses:
             raise given.refusal(
                 f"column {column.name} is VIRTUAL, and the binary log does not have its values",
                 f"write its expression instead: {column.generation_expression}",
             )
     read = RowExpression(expression=expression, columns=columns, time_zone=facts.time_zone)
     try:
-        session.query(f"SELECT {read.condition()} FROM {source.quoted} LIMIT 1")
-        said = session.warnings() if session.warning_count else []
+        judged = read.condition() if given.chooses else read.value()
+        session.query(f"SELECT {judged} FROM {source.quoted} LIMIT 1")
+        said = session.warnings() if session.warning_count and given.chooses else []
     except ServerFault as fault:
         if connection_lost(fault):
             raise

@@ -22,16 +22,16 @@ def test_batches_end_by_rows_or_by_bytes():
     assert list(_sized([])) == []
 
 
-def test_hashes_of_rows_are_joined_in_any_order():
-    """The XOR of all, as Spark adds up pieces and the server bytes."""
-    hashes = [hashlib.sha256(text).hexdigest()[:HASH_DIGITS].upper() for text in (b"a", b"b", b"c")]
-    tallies = [Tally(1, one) for one in hashes]
-    forth = tallies[0].plus(tallies[1]).plus(tallies[2])
-    back = tallies[2].plus(tallies[1]).plus(tallies[0])
-    assert forth == back
-    pieces = [int(forth.digits[at : at + 15], 16) for at in (0, 15)]
-    assert StoredTable.joined(pieces) == forth.digits
-    assert StoredTable.joined([None, 0]) == Tally().digits
+def test_hashes_of_rows_are_added_up_in_any_order():
+    """Two equal rows are not the same as two other equal rows, or as none."""
+    hashes = [
+        int(hashlib.sha256(text).hexdigest()[:HASH_DIGITS], 16) for text in (b"a", b"b", b"c")
+    ]
+    a, b, c = (Tally(1, one) for one in hashes)
+    assert a.plus(b).plus(c) == c.plus(b).plus(a)
+    assert a.plus(a) != b.plus(b)
+    assert len({one.digits for one in (Tally(), a.plus(a), b.plus(b), a.plus(b))}) == 4
+    assert {len(one.digits) for one in (Tally(), a, a.plus(b).plus(c))} == {HASH_DIGITS}
 
 
 def test_folders_have_plain_names():
