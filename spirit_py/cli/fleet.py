@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.cli.outcome import ErrorsShown
-    from spirit_py.fleet.orders import FleetMember
     from spirit_py.fleet.planning import FleetPlan
+    from spirit_py.fleet.records import FleetMember
     from spirit_py.fleet.servers import Server
 
 _IN_THE_LIST: Final = "write it into the list of servers"
@@ -274,7 +274,7 @@ def _told(verb: str, arguments: dict[str, str], said: list[str], *, as_json: boo
 
 
 def _member(server: Server, options: dict[str, Any]) -> FleetMember:
-    from spirit_py.fleet.orders import FleetMember
+    from spirit_py.fleet.records import FleetMember
 
     own = _reached(server, options)
     try:

@@ -7,16 +7,12 @@ import logging
 import queue
 import threading
 import time
-from collections import Counter
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.batch.report import BatchReport
-from spirit_py.batch.store import TableState, agreed
-from spirit_py.classes import dataclass, field, replace
-from spirit_py.codes import ErrorCode
+from spirit_py.batch.store import agreed
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Aborted, MigrationFailure, SpiritError
 from spirit_py.events.event import Event, Gate, teller
 from spirit_py.events.run import (
@@ -37,9 +33,9 @@ from spirit_py.events.run import (
 )
 from spirit_py.fleet.process import ServerWork
 from spirit_py.fleet.records import figures_of, finish, order, orders_of
+from spirit_py.fleet.state import BAD, FleetState, ServerRun, ServerState
 from spirit_py.fleet.waves import next_server, waves_of
 from spirit_py.progress import BatchStatus
-from spirit_py.status.report import failure_of
 from spirit_py.threads import Background, StopSwitch, every, side_by_side
 from spirit_py.units import counted
 
@@ -49,10 +45,9 @@ if TYPE_CHECKING:
     from spirit_py.config import FleetConfig, FleetOrders, FleetServer
     from spirit_py.contracts import Reporter
     from spirit_py.fleet.places import Runner
-    from spirit_py.fleet.planning import FleetPlan, ServerPlan
+    from spirit_py.fleet.planning import FleetPlan
     from spirit_py.fleet.process import Told
     from spirit_py.fleet.waves import Wave
-    from spirit_py.progress import MigrationStatus
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
@@ -67,70 +62,6 @@ _LONGEST_PAUSE: Final = 60.0
 _NOT_PASSED_ON: Final = (RunBegun, RunEnded, Summary, ProgressMade)
 #: Shown with ``--verbose`` alone: a line for each of a thousand tables is enough.
 _IN_DETAIL: Final = (StatementRead, PlanMade)
-
-
-class ServerState(StrEnum):
-    """How far a server of a fleet is."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    STOPPED = "stopped"
-    REFUSED = "refused"
-
-
-@dataclass(kw_only=True, eq=False)
-class ServerRun:
-    """One server: its state, and what its process has told."""
-
-    plan: ServerPlan
-    state: ServerState = ServerState.WAITING
-    report: BatchReport | None = None
-    error: SpiritError | None = None
-    seen: BatchStatus | None = None
-    seconds: float = 0.0
-
-    @property
-    def server(self) -> FleetServer:
-        """Its entry of the list."""
-        return self.plan.server
-
-    @property
-    def written(self) -> bool:
-        """Whether a table there is changed, or is being changed, or was by an earlier run."""
-        tables = self.report.tables if self.report is not None else []
-        return self.plan.begun or any(one["state"] != TableState.PENDING for one in tables)
-
-    @property
-    def exit_code(self) -> int:
-        """That of its process, or of what kept it from one."""
-        if self.report is not None:
-            return self.report.exit_code
-        return self.error.exit_code if self.error is not None else 0
-
-    @property
-    def hint(self) -> str:
-        """What to do about it; empty where nothing is known."""
-        if self.error is not None:
-            return self.error.hint
-        reports = self.report.tables if self.report is not None else []
-        hints = ((one["report"] or {}).get("hint", "") for one in reports if one["error"])
-        return (self.report.hint if self.report is not None else "") or next(hints, "")
-
-    @property
-    def cause(self) -> str:
-        """What has ended it, in a line; empty where it is done."""
-        if self.error is not None:
-            return self.error.message
-        if self.report is None or not self.report.exit_code:
-            return ""
-        errors = [
-            f"{one['schema']}.{one['table']}: {one['error']}"
-            for one in self.report.tables
-            if one["error"]
-        ]
-        return self.report.error or "; ".join(errors[:1]) or self.report.outcome
 
 
 @dataclass(kw_only=True, eq=False)
@@ -149,11 +80,10 @@ class Fleet:
     stops: dict[str, StopSwitch]
     most: int
     gate: Gate | None = None
-    runs: dict[str, ServerRun] = field(init=False)
 
     def __post_init__(self) -> None:
         self._tell = teller(self.reporter.event)
-        self.runs = {one.server.name: _run_of(one) for one in self.plan.servers}
+        self.state = FleetState(self.plan.servers)
         self._orders = self.plan.orders
         self._turn = 0
         #: Since when the cluster does not say how many tasks it runs.
@@ -161,15 +91,15 @@ class Fleet:
         #: Why records are left although all servers are done.
         self.left_over: tuple[str, ...] = ()
         self._looking = threading.Lock()
-        self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+        #: Whose process has ended, after how long, and what ended it from here.
+        self._ended: queue.SimpleQueue[tuple[str, float, SpiritError | None]] = queue.SimpleQueue()
         self._threads: dict[str, Background] = {}
         self._began = time.monotonic()
 
     def run(self) -> None:
         """Run all waves; raise the reason of a stop when every process has ended."""
-        for run in self.runs.values():
-            if run.state is ServerState.REFUSED:
-                self._say(run, _ended_event(run))
+        for run in self.state.of(ServerState.REFUSED):
+            self._say(run, run.end)
         try:
             with contextlib.ExitStack() as stack:
                 if not self.rehearses:
@@ -190,17 +120,17 @@ class Fleet:
 
     def _close(self) -> None:
         """Drop the records, once all servers are done."""
-        runs = list(self.runs.values())
-        if self.rehearses or any(one.state is not ServerState.DONE for one in runs):
+        done = self.state.of(ServerState.DONE)
+        if self.rehearses or len(done) < len(self.plan.servers):
             return
-        outside = sorted(set(self._orders.members) - set(self.runs))
+        outside = sorted(set(self._orders.members) - {one.server.name for one in done})
         if outside:
             told = ", ".join(outside[:5])
             why = f"commands for this change also had other servers: {told}"
             then = "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them"
             self.left_over = (f"{why}; {then}",)
         else:
-            self.left_over = tuple(finish([one.plan for one in runs], self._orders, self.stop))
+            self.left_over = tuple(finish([one.plan for one in done], self._orders, self.stop))
         for line in self.left_over:
             self._tell(Warned(said=line))
 
@@ -210,7 +140,7 @@ class Fleet:
         return any(one.batch.each.dry_run for one in self.config.servers)
 
     def _run_wave(self, wave: Wave, *, asks: bool) -> None:
-        waiting = [one for one in wave.servers if self.runs[one.name].state is ServerState.WAITING]
+        waiting = [one for one in wave.servers if self.state[one.name].state is ServerState.WAITING]
         if not waiting or self._halted:
             return
         if asks and not self._agreed(wave, waiting):
@@ -220,15 +150,14 @@ class Fleet:
         while (waiting and not self._halted) or self._threads:
             while (one := self._next(waiting)) is not None:
                 waiting.remove(one)
-                self._begin(self.runs[one.name])
+                self._begin(one.name)
             with contextlib.suppress(queue.Empty):
-                self._end(self._ended.get(timeout=_WAIT_SECONDS))
+                self._end(*self._ended.get(timeout=_WAIT_SECONDS))
 
     @property
     def _halted(self) -> bool:
         """Whether no further server is begun: so many have failed, or a canary has."""
-        bad = (ServerState.FAILED, ServerState.REFUSED, ServerState.STOPPED)
-        failed = [one.server for one in self.runs.values() if one.state in bad]
+        failed = [one.server for one in self.state.of(*BAD, ServerState.STOPPED)]
         canaries = self.config.servers[: self.config.canary]
         too_many = len(failed) >= self.config.stop_after
         return self.stop.requested or too_many or any(one in canaries for one in failed)
@@ -249,57 +178,51 @@ class Fleet:
         self._unanswered_since = None
         return next_server(
             waiting,
-            [self.runs[name].server for name in self._threads],
+            [self.state[name].server for name in self._threads],
             at_once=most if slots is None else min(most, slots),
             at_once_of=self.config.at_once_of,
         )
 
-    def _begin(self, run: ServerRun) -> None:
-        run.state = ServerState.RUNNING
-        name = run.server.name
-        thread = Background("server", lambda _stopping: self._work(run))
+    def _begin(self, name: str) -> None:
+        run = self.state.note(name, ServerRun.begun)
+        thread = Background("server", lambda _stopping: self._work(name))
         address = run.server.batch.each.connection.address
         self._say(run, ServerBegun(address=address))
         points.reach("fleet.begins")
         thread.start()
         self._threads[name] = thread
 
-    def _work(self, run: ServerRun) -> None:
-        name, began = run.server.name, time.monotonic()
+    def _work(self, name: str) -> None:
+        began, why = time.monotonic(), None
         try:
-            batch, stop = run.plan.batch, self.stops[name]
-            tables = tuple(str(one.change) for one in batch.tables) if batch is not None else ()
-            part = replace(run.server.batch, orders=self._orders)
-            # As fast on one machine, without a JVM for each server; files need Spark.
-            alone = not part.each.archive_to
-            begun = run.plan.begun
-            work = ServerWork(
-                server=name, batch=part, tables=tables, begun=begun, threads_only=alone
-            )
-            stop.check()
-            self.place.run(work, lambda told: self._hear(run, told), stop)
-            if stop.reason is not None and run.exit_code and not self.stop.requested:
-                # It was ended from here, for what concerns this server alone.
-                run.error = stop.reason
-            if run.exit_code:
+            self.stops[name].check()
+            self.place.run(self._work_of(name), partial(self._hear, name), self.stops[name])
+            if self.state[name].exit_code:
+                if not self.stop.requested:
+                    # It may have been ended from here, for what concerns this server alone.
+                    why = self.stops[name].reason
                 # An abort reaches its process by itself, perhaps first.
                 self._look()
         except SpiritError as error:
-            run.error = error
+            why = error
         except BaseException as error:
-            run.error = MigrationFailure(f"{type(error).__name__}: {error}")
+            why = MigrationFailure(f"{type(error).__name__}: {error}")
         finally:
-            run.seconds = time.monotonic() - began
-            self._ended.put(name)
+            self._ended.put((name, time.monotonic() - began, why))
 
-    def _hear(self, run: ServerRun, told: Told) -> None:
-        if isinstance(told, BatchStatus):
-            run.seen = told
-        elif isinstance(told, BatchReport):
-            run.report = told
-        elif isinstance(told, SpiritError):
-            run.error = told
-        elif not isinstance(told, _NOT_PASSED_ON):
+    def _work_of(self, name: str) -> ServerWork:
+        plan = self.state[name].plan
+        tables = () if plan.batch is None else tuple(str(one.change) for one in plan.batch.tables)
+        part = replace(plan.server.batch, orders=self._orders)
+        # As fast on one machine, without a JVM for each server; files need Spark.
+        alone = not part.each.archive_to
+        return ServerWork(
+            server=name, batch=part, tables=tables, begun=plan.begun, threads_only=alone
+        )
+
+    def _hear(self, name: str, told: Told) -> None:
+        run = self.state.note(name, lambda run: run.heard(told))
+        if isinstance(told, Event) and not isinstance(told, _NOT_PASSED_ON):
             self._say(run, told)
 
     def _say(self, run: ServerRun, happened: Event) -> None:
@@ -318,37 +241,30 @@ class Fleet:
             replace(happened, fleet_server=name, table=table, prefix=prefix, quiet=quiet)
         )
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, seconds: float, why: SpiritError | None) -> None:
         self._threads.pop(name).join()
-        run = self.runs[name]
-        run.seen = None
         stopped = self.stop.requested
-        if run.report is not None and not run.report.exit_code and run.error is None:
-            run.state = ServerState.DONE
-        elif stopped:
-            run.state = ServerState.STOPPED
-        else:
-            run.state = ServerState.FAILED
-        self._say(run, _ended_event(run))
+        run = self.state.note(name, lambda run: run.ended(seconds, why, stopped=stopped))
+        self._say(run, run.end)
         points.reach("fleet.ended")
 
     def _await_all(self) -> None:
         while self._threads:
-            self._end(self._ended.get())
+            self._end(*self._ended.get())
 
     def _agreed(self, wave: Wave, waiting: list[FleetServer]) -> bool:
         """Ask the hook until it agrees; False where the fleet ends before that."""
         if self.gate is None:
             return True
         pause, number = _FIRST_PAUSE, 0
-        states = Counter(one.state for one in self.runs.values())
+        done, failed = self.state.of(ServerState.DONE), self.state.of(*BAD)
         while not self.stop.requested:
             number += 1
             ready = WaveReady(
                 wave=wave.name,
                 servers=[one.name for one in waiting],
-                done=states[ServerState.DONE],
-                failed=states[ServerState.FAILED] + states[ServerState.REFUSED],
+                done=len(done),
+                failed=len(failed),
                 number=number,
             )
             self._tell(ready)
@@ -377,7 +293,8 @@ class Fleet:
         try:
             orders = orders_of(run.plan)
             if not self.place.shows and run.state is ServerState.RUNNING:
-                run.seen = figures_of(run.plan)
+                seen = figures_of(run.plan)
+                self.state.note(run.server.name, lambda run: run.heard(seen))
             if orders is None:
                 return
             found[run.server.name] = orders
@@ -392,12 +309,9 @@ class Fleet:
 
     def _looked_at(self) -> Iterator[ServerRun]:
         """Yield the servers at work, and in turn some of the others that have a record."""
-        yield from (one for one in self.runs.values() if one.state is ServerState.RUNNING)
-        others = [
-            one
-            for one in self.runs.values()
-            if one.state is not ServerState.RUNNING and one.written
-        ]
+        yield from self.state.of(ServerState.RUNNING)
+        idle = set(ServerState) - {ServerState.RUNNING}
+        others = [one for one in self.state.of(*idle) if one.written]
         for _ in range(min(_ASKED_SERVERS, len(others))):
             self._turn += 1
             yield others[self._turn % len(others)]
@@ -425,59 +339,16 @@ class Fleet:
 
     def status(self) -> BatchStatus:
         """Take a snapshot for the display: the tables at work on all servers."""
-        states = Counter(one.state for one in list(self.runs.values()))
-        under_way = states[ServerState.RUNNING]
-        failed = states[ServerState.FAILED] + states[ServerState.REFUSED]
-        done, waiting = states[ServerState.DONE], states[ServerState.WAITING]
-        told = f"{done} of {len(self.runs)} servers done, {under_way} under way"
+        groups = ([ServerState.DONE], [ServerState.RUNNING], BAD, [ServerState.WAITING])
+        done, under_way, failed, waiting = (len(self.state.of(*states)) for states in groups)
+        servers = self.state.servers
+        told = f"{done} of {len(servers)} servers done, {under_way} under way"
         if self._orders.paused:
             told += ", paused"
         return BatchStatus(
             described=f"{told}, {failed} failed" if failed else told,
             elapsed=time.monotonic() - self._began,
-            tables=tuple(
-                _of_server(run.server.name, table)
-                for run in list(self.runs.values())
-                if run.seen is not None
-                for table in run.seen.tables
-            ),
+            tables=tuple(table for run in servers for table in run.shown),
             counts={"done": done, "running": under_way, "failed": failed, "left": waiting},
             servers=True,
         )
-
-
-def _of_server(name: str, seen: MigrationStatus) -> MigrationStatus:
-    totals = seen.totals
-    if totals is not None:
-        totals = replace(totals, tables=tuple(f"{name} {one}" for one in totals.tables))
-    return replace(seen, table=f"{name} {seen.table}", totals=totals)
-
-
-def _run_of(plan: ServerPlan) -> ServerRun:
-    state = ServerState.WAITING
-    if plan.done:
-        state = ServerState.DONE
-    elif plan.refused:
-        state = ServerState.REFUSED
-    error = plan.error
-    if state is ServerState.REFUSED and error is None:
-        cause = plan.refusals[0] if plan.refusals else "its tables cannot be changed"
-        error = MigrationFailure(
-            cause, details=plan.refusals[1:], error_code=ErrorCode.BATCH_REFUSED
-        )
-        error.exit_code = 2
-    return ServerRun(plan=plan, state=state, error=error)
-
-
-def _ended_event(run: ServerRun) -> ServerEnded:
-    seconds = round(run.seconds, 3)
-    if run.error is not None:
-        found = failure_of(run.error)
-        code = str(found.pop("error_code", "")) or None
-        found = {"hint": "", "details": [], **found}
-        return ServerEnded(**found, code=code, seconds=seconds, summed_up="")
-    report = run.report or BatchReport()
-    ended = report.end_fields() | {"error": run.cause}
-    summary = report.summary()
-    last = next((line for line in reversed(summary) if line[:1].isdigit()), "done")
-    return ServerEnded(**ended, seconds=seconds, summed_up=last)

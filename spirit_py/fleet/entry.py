@@ -68,7 +68,7 @@ def run_fleet(
     with Holds(plan, stop) as holds:
         plan = _carried_on(config, plan, holds.read_again())
         fleet, stopped = _run(config, plan, holds, reporter, gate=gate, most=most)
-    report.add(fleet.runs.values())
+    report.add(fleet.state.servers)
     report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
     report.close(config.records.report_json, reporter)
     return report

@@ -15,137 +15,35 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.listing import batches
-from spirit_py.batch.store import BatchTable, TableState, agreed, marked_tables
-from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.live import StandingOrders
-from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.batch.store import TableState, agreed
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import MOST_SERVERS, FleetOrders
-from spirit_py.errors import Refusal, ServerFault, SpiritError, UsageFault
+from spirit_py.errors import Refusal, SpiritError, UsageFault
 from spirit_py.fleet.planning import LOOKING
-from spirit_py.locks.named import named_lock_holder, take_named_lock
+from spirit_py.fleet.records import FleetMember, ServerRecords
+from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.control.command import control
 from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.faults import connection_lost
 from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
     Say = Callable[[str], None]
 
 AT_ONCE: Final = "servers-at-once"
 """The setting of a fleet; others are of each migration."""
-_READ_SECONDS: Final = 60
 #: For which another command that orders something is waited for.
 _TURN_SECONDS: Final = 60
 #: For which a migration that has just begun is waited for until it takes requests.
 _BEGINNING_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 1.0
 _QUIET_LOOKS: Final = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetMember:
-    """How a server of the list is reached; ``database`` is the schema of its entry, if any."""
-
-    name: str
-    connection: ConnectionOptions
-    database: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Record:
-    store: BatchTable
-    fleet: str
-    orders: FleetOrders
-    coordinated: bool
-    at_work: tuple[Name, ...]
-    left: tuple[Name, ...]
-
-
-@dataclass(kw_only=True, eq=False)
-class _Part:
-    """What a server keeps of fleets, of this schema where its entry names one."""
-
-    member: FleetMember
-    table: str
-    records: list[_Record] = field(default_factory=list)
-    error: SpiritError | None = None
-
-    def look(self) -> None:
-        self.records, self.error = [], None
-        try:
-            options = self.member.connection
-            with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
-                names = [BatchTable(*name) for name in marked_tables(session)]
-                self.records = [one for store in names for one in self._read(session, store)]
-        except SpiritError as error:
-            self.error = error
-
-    def _read(self, session: SqlSession, store: BatchTable) -> Iterator[_Record]:
-        """Yield the record of a table, if it is one of a fleet, and of this entry of the list.
-
-        One that cannot be read is none of ours: any account can make a table with the mark (R26).
-        """
-        try:
-            record = store.read(session)
-            if record is None or not record.fleet or record.home != store.name[0]:
-                return
-            tables = store.tables(session)
-            orders = store.orders(session)
-        except (Refusal, ServerFault) as error:
-            if connection_lost(error):
-                raise
-            return
-        schemas = {store.name[0], *(schema for schema, _ in tables)}
-        if self.member.database and self.member.database not in schemas:
-            return
-        if self.table and all(name != self.table for _, name in tables):
-            return
-        left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
-        yield _Record(
-            store=store,
-            fleet=record.fleet,
-            orders=orders,
-            coordinated=_held(session, lock_name("fleet", store.name[1])),
-            at_work=tuple(one for one in left if _held(session, lock_name("migration", *one))),
-            left=left,
-        )
-
-    def order(self, orders: FleetOrders, *, resumes: bool) -> None:
-        try:
-            options = self.member.connection
-            with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
-                for one in self.records:
-                    one.store.order(session, replace(orders, finished=one.orders.finished))
-                    for name in one.left if resumes else ():
-                        if name not in one.at_work:
-                            _end_pause(session, name)
-        except SpiritError as error:
-            self.error = error
-
-
-def _held(session: SqlSession, lock: str) -> bool:
-    return named_lock_holder(session, lock) is not None
-
-
-def _end_pause(session: SqlSession, name: Name) -> None:
-    """End the pause that a stopped migration would resume with."""
-    checkpoint = CheckpointTable(*name)
-    if not checkpoint.is_ours(session):
-        return
-    with contextlib.suppress(UnreadableCheckpoint):
-        standing = checkpoint.read(session, StandingOrders)
-        if standing is not None and standing.paused:
-            checkpoint.write(session, replace(standing, paused=""))
 
 
 def order_fleet(
@@ -184,7 +82,7 @@ def order_fleet(
 
 def _in_turn(
     stack: contextlib.ExitStack, members: Sequence[FleetMember], table: str, say: Say
-) -> tuple[list[_Part], list[_Part]]:
+) -> tuple[list[ServerRecords], list[ServerRecords]]:
     """Keep other commands from ordering something meanwhile; return all parts, and those meant."""
     begun = _chosen(_look_at(members, table), say)
     # Of all lists the same one, as far as servers answer.
@@ -216,7 +114,7 @@ class _Asking:
     #: Whether one that takes no requests yet is left alone.
     last: bool = True
 
-    def all(self, begun: Sequence[_Part]) -> None:
+    def all(self, begun: Sequence[ServerRecords]) -> None:
         until, quiet = time.monotonic() + _BEGINNING_SECONDS, 0
         while True:
             self.last = self.verb != Verb.PAUSE or time.monotonic() >= until
@@ -234,14 +132,14 @@ class _Asking:
             threading.Event().wait(_AGAIN_SECONDS)
             self._look_again(begun)
 
-    def _look_again(self, begun: Sequence[_Part]) -> None:
+    def _look_again(self, begun: Sequence[ServerRecords]) -> None:
         found = {one.member.name: one for one in _look_at(self.members, self.table)}
         for part in begun:
             fleets, now = {one.fleet for one in part.records}, found[part.member.name]
             if now.error is None:
                 part.records = [one for one in now.records if one.fleet in fleets]
 
-    def _one(self, part: _Part, table: Name) -> None:
+    def _one(self, part: ServerRecords, table: Name) -> None:
         where = f"{part.member.name} {'.'.join(table)}"
         try:
             control(
@@ -281,17 +179,8 @@ def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> Non
     _raise_failures(parts, say)
 
 
-def _drop(begun: Sequence[_Part], say: Say) -> None:
-    def drop(part: _Part) -> None:
-        try:
-            options = part.member.connection
-            with connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session:
-                for one in part.records:
-                    one.store.drop(session)
-        except SpiritError as error:
-            part.error = error
-
-    side_by_side("look", [partial(drop, one) for one in begun], LOOKING)
+def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
+    side_by_side("look", [one.drop for one in begun], LOOKING)
     for part in begun:
         for one in part.records if part.error is None else ():
             left = ", ".join(".".join(name) for name in one.left)
@@ -299,7 +188,7 @@ def _drop(begun: Sequence[_Part], say: Say) -> None:
             say(f"{part.member.name}: dropped {one.store}{undone}")
 
 
-def _write(begun: Sequence[_Part], orders: FleetOrders, verb: str) -> None:
+def _write(begun: Sequence[ServerRecords], orders: FleetOrders, verb: str) -> None:
     if not orders.number:
         return
     resumes = verb == Verb.RESUME
@@ -307,7 +196,7 @@ def _write(begun: Sequence[_Part], orders: FleetOrders, verb: str) -> None:
     side_by_side("look", written, LOOKING)
 
 
-def _chosen(parts: Sequence[_Part], say: Say) -> list[_Part]:
+def _chosen(parts: Sequence[ServerRecords], say: Say) -> list[ServerRecords]:
     """Return the parts with the records of the one change that is meant, and no others."""
     counts = Counter(one.fleet for part in parts for one in part.records)
     if not counts:
@@ -364,7 +253,7 @@ def _said(verb: str, orders: FleetOrders) -> str:
     return f"at most {orders.at_once} servers at a time"
 
 
-def _raise_failures(parts: Sequence[_Part], say: Say) -> None:
+def _raise_failures(parts: Sequence[ServerRecords], say: Say) -> None:
     failed = [one for one in parts if one.error is not None]
     for one in failed:
         say(f"{one.member.name}: {one.error.message if one.error else ''}")
@@ -373,8 +262,8 @@ def _raise_failures(parts: Sequence[_Part], say: Say) -> None:
             raise one.error
 
 
-def _look_at(members: Sequence[FleetMember], table: str) -> list[_Part]:
-    parts = [_Part(member=one, table=table) for one in members]
+def _look_at(members: Sequence[FleetMember], table: str) -> list[ServerRecords]:
+    parts = [ServerRecords(member=one, table=table) for one in members]
     side_by_side("look", [one.look for one in parts], LOOKING)
     return parts
 
@@ -386,7 +275,7 @@ def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]
     return [_shown(one, orders) for one in parts]
 
 
-def _shown(part: _Part, orders: FleetOrders) -> dict[str, Any]:
+def _shown(part: ServerRecords, orders: FleetOrders) -> dict[str, Any]:
     listed: list[dict[str, Any]] = []
     error = part.error
     if part.records and error is None:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.batch.changes import schemas_of
-from spirit_py.batch.store import find_batch
+from spirit_py.batch.store import BatchTable, TableState, find_batch, marked_tables
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.examination import live_of
+from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.classes import fields, replace
+from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, SpiritError
+from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.locks.named import named_lock_holder
-from spirit_py.mysql.connect import connect
+from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.faults import connection_lost
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationProgress, MigrationStatus, RunTotals
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.batch.store import BatchTable
-    from spirit_py.config import FleetOrders
+    from spirit_py.config import ConnectionOptions, FleetOrders
     from spirit_py.contracts import SqlSession
     from spirit_py.fleet.planning import ServerPlan
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
 
 _READ_SECONDS: Final = 30
+#: The same for an operator's command.
+_ASKED_SECONDS: Final = 60
 
 
 def record_of(session: SqlSession, plan: ServerPlan) -> BatchTable | None:
@@ -129,3 +136,121 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
         each(plan, forget, "dropped")
         points.reach("fleet.forgotten")
     return failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetMember:
+    """How a server of the list is reached; ``database`` is the schema of its entry, if any."""
+
+    name: str
+    connection: ConnectionOptions
+    database: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetRecord:
+    """The record of a fleet on a server: what was ordered, who is at work, and what is left."""
+
+    store: BatchTable
+    fleet: str
+    orders: FleetOrders
+    coordinated: bool
+    at_work: tuple[Name, ...]
+    left: tuple[Name, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class ServerRecords:
+    """What a server keeps of fleets, of this schema where its entry names one.
+
+    ``error``: what kept it from being looked at, or from doing what it was to do.
+    """
+
+    member: FleetMember
+    table: str
+    records: list[FleetRecord] = field(default_factory=list)
+    error: SpiritError | None = None
+
+    def look(self) -> None:
+        """Read them anew."""
+
+        def read(session: Session) -> None:
+            names = [BatchTable(*name) for name in marked_tables(session)]
+            self.records = [one for store in names for one in self._read(session, store)]
+
+        self.records, self.error = [], None
+        self._within(read)
+
+    def order(self, orders: FleetOrders, *, resumes: bool) -> None:
+        """Write orders into each record; ``resumes``: no table resumes with a pause."""
+
+        def write(session: Session) -> None:
+            for one in self.records:
+                one.store.order(session, replace(orders, finished=one.orders.finished))
+                for name in one.left if resumes else ():
+                    if name not in one.at_work:
+                        _end_pause(session, name)
+
+        self._within(write)
+
+    def drop(self) -> None:
+        """Drop them."""
+
+        def drop(session: Session) -> None:
+            for one in self.records:
+                one.store.drop(session)
+
+        self._within(drop)
+
+    def _within(self, work: Callable[[Session], None]) -> None:
+        try:
+            options = self.member.connection
+            with connect_first(options, role="ctl", read_timeout=_ASKED_SECONDS) as session:
+                work(session)
+        except SpiritError as error:
+            self.error = error
+
+    def _read(self, session: SqlSession, store: BatchTable) -> Iterator[FleetRecord]:
+        """Yield the record of a table, if it is one of a fleet, and of this entry of the list.
+
+        One that cannot be read is none of ours: any account can make a table with the mark (R26).
+        """
+        try:
+            record = store.read(session)
+            if record is None or not record.fleet or record.home != store.name[0]:
+                return
+            tables = store.tables(session)
+            orders = store.orders(session)
+        except (Refusal, ServerFault) as error:
+            if connection_lost(error):
+                raise
+            return
+        schemas = {store.name[0], *(schema for schema, _ in tables)}
+        if self.member.database and self.member.database not in schemas:
+            return
+        if self.table and all(name != self.table for _, name in tables):
+            return
+        left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
+        yield FleetRecord(
+            store=store,
+            fleet=record.fleet,
+            orders=orders,
+            coordinated=_held(session, lock_name("fleet", store.name[1])),
+            at_work=tuple(one for one in left if _held(session, lock_name("migration", *one))),
+            left=left,
+        )
+
+
+def _held(session: SqlSession, lock: str) -> bool:
+    return named_lock_holder(session, lock) is not None
+
+
+def _end_pause(session: SqlSession, name: Name) -> None:
+    """End the pause that a stopped migration would resume with."""
+    checkpoint = CheckpointTable(*name)
+    if not checkpoint.is_ours(session):
+        return
+    with contextlib.suppress(UnreadableCheckpoint):
+        standing = checkpoint.read(session, StandingOrders)
+        if standing is not None and standing.paused:
+            checkpoint.write(session, replace(standing, paused=""))

@@ -9,16 +9,15 @@ from spirit_py.batch.report import exit_code
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.fleet.coordinator import ServerState
+from spirit_py.fleet.state import BAD, ServerState
 from spirit_py.status.report import OutcomeReport
 from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spirit_py.fleet.coordinator import ServerRun
+    from spirit_py.fleet.state import ServerRun
 
-_BAD = (ServerState.FAILED, ServerState.REFUSED)
 #: Exit codes of what was done, or was stopped with all others.
 _ORDERLY = (0, 130, 143)
 
@@ -82,7 +81,7 @@ class FleetReport(OutcomeReport):
         """Return a line for each server that is not done, and the totals."""
         lines = []
         for one in self.servers:
-            if one["state"] in _BAD or one["exit_code"] not in _ORDERLY:
+            if one["state"] in BAD or one["exit_code"] not in _ORDERLY:
                 lines.append(f"{one['name']}: {one['state']}: {one['error']}")
                 lines += [f"  hint: {one['hint']}"] if one["hint"] else []
         states = [one["state"] for one in self.servers]

@@ -1,0 +1,66 @@
+"""How far a server of a fleet is, after what its process has told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spirit_py.batch.report import BatchReport
+from spirit_py.errors import MigrationFailure
+from spirit_py.fleet.state import FleetState, ServerRun, ServerState
+from spirit_py.progress import BatchStatus
+
+
+def plan(name: str = "db1", **fields: Any) -> Any:
+    known = {"done": False, "refused": False, "begun": False, "error": None, "refusals": ()}
+    return SimpleNamespace(server=SimpleNamespace(name=name), **(known | fields))
+
+
+def figures() -> BatchStatus:
+    return BatchStatus(described="", elapsed=0.0, tables=())
+
+
+LOST = MigrationFailure("its named lock is lost")
+
+
+@pytest.mark.parametrize(
+    ("told", "why", "stopped", "state"),
+    [
+        ([BatchReport()], None, False, ServerState.DONE),
+        ([BatchReport()], None, True, ServerState.DONE),
+        ([BatchReport(exit_code=1)], None, False, ServerState.FAILED),
+        ([BatchReport(exit_code=1)], None, True, ServerState.STOPPED),
+        ([BatchReport()], LOST, False, ServerState.FAILED),
+        ([MigrationFailure("killed")], None, False, ServerState.FAILED),
+        ([], None, False, ServerState.FAILED),
+    ],
+)
+def test_a_server_is_done_by_its_report_alone(told, why, stopped, state):
+    run = ServerRun.of(plan()).begun()
+    for one in told:
+        run = run.heard(one)
+    assert run.ended(1.0, why, stopped=stopped).state is state
+
+
+def test_what_ended_a_server_from_here_is_its_cause():
+    run = ServerRun.of(plan()).begun().heard(MigrationFailure("its process was killed"))
+    assert run.ended(1.0, LOST, stopped=False).cause == "its named lock is lost"
+    assert run.ended(1.0, None, stopped=False).cause == "its process was killed"
+
+
+def test_figures_that_are_read_late_do_not_come_back():
+    """They are read on the server, in another thread than that which notes its end."""
+    state = FleetState([plan()])
+    state.note("db1", ServerRun.begun)
+    assert state.note("db1", lambda run: run.heard(figures())).seen is not None
+    state.note("db1", lambda run: run.ended(1.0, None, stopped=False))
+    assert state.note("db1", lambda run: run.heard(figures())).seen is None
+
+
+def test_a_refused_server_says_why():
+    refused = ServerRun.of(plan(refused=True, refusals=("no privilege", "no key")))
+    assert refused.state is ServerState.REFUSED
+    assert (refused.cause, refused.exit_code) == ("no privilege", 2)
+    assert ServerRun.of(plan(done=True)).state is ServerState.DONE
