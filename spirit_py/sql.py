@@ -38,12 +38,11 @@ def identifier_list(names: Iterable[str]) -> str:
     return ", ".join(quote_identifier(name) for name in names)
 
 
-def like_regex(pattern: str) -> str:
-    r"""Turn a pattern of the server into a regular expression; ``\_`` and ``\%`` are letters."""
-    return "".join(
-        {"%": ".*", "_": "."}.get(piece, re.escape(piece.removeprefix("\\")))
-        for piece in re.findall(r"\\.|.", pattern, re.DOTALL)
-    )
+def is_like(text: str, pattern: str) -> bool:
+    r"""Return whether a text matches a pattern of the server; ``\_`` and ``\%`` are letters."""
+    pieces = re.findall(r"\\.|.", pattern, re.DOTALL)
+    regex = ({"%": ".*", "_": "."}.get(one, re.escape(one.removeprefix("\\"))) for one in pieces)
+    return re.fullmatch("".join(regex), text, re.DOTALL) is not None
 
 
 def is_text(sql: str) -> bool:

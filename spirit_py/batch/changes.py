@@ -15,6 +15,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.tables.definition import near_name
+from spirit_py.sql import is_like
 from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
 from spirit_py.statement.parse import read_script
@@ -51,6 +52,10 @@ class NamePattern:
         """The operator of SQL that compares a name with :attr:`text`."""
         return "=" if self.exact else "LIKE"
 
+    def fits(self, name: str) -> bool:
+        """Return whether a name matches, in the case that it has here."""
+        return self.text == name if self.exact else is_like(name, self.text)
+
 
 @dataclass(frozen=True)
 class TablePattern:
@@ -70,6 +75,10 @@ class TablePattern:
     def parameters(self) -> tuple[str, str]:
         """The parameters of :attr:`condition`."""
         return self.schema.text, self.table.text
+
+    def fits(self, name: Name) -> bool:
+        """Return whether a table matches, which need not be there."""
+        return self.schema.fits(name[0]) and self.table.fits(name[1])
 
 
 def read_pattern(text: str, schema: str) -> TablePattern:

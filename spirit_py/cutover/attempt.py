@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.classes import dataclass, field
-from spirit_py.cutover.plan import CutoverResult, TryFailed
+from spirit_py.cutover.plan import CutoverResult, TryFailed, timed
 from spirit_py.cutover.rename import check_names, open_locking_session, rename
 from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.events.run import Warned
@@ -32,7 +32,7 @@ from spirit_py.mysql.faults import INTERRUPTED, connection_lost
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from spirit_py.contracts import ChangeSource
     from spirit_py.cutover.guard import SnapshotGuard
@@ -304,13 +304,8 @@ class Attempt:
                 why = f"the binlog position after the RENAME is unknown: {error.message}"
                 self.plan.tell(Warned(said=why))
 
-    @contextlib.contextmanager
-    def _step(self, name: str) -> Iterator[None]:
-        began = self.plan.clock()
-        try:
-            yield
-        finally:
-            self.steps_ms[name] = (self.plan.clock() - began) * 1000
+    def _step(self, name: str) -> AbstractContextManager[None]:
+        return timed(self.steps_ms, name, self.plan.clock)
 
     def _held_for(self) -> float:
         return 0.0 if self.held_from is None else self.plan.clock() - self.held_from

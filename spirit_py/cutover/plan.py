@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from functools import cached_property
@@ -12,11 +13,12 @@ from spirit_py.attached.sequence import SwapStatements, renaming
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import Tell, untold
+from spirit_py.events.swap import SwapDone
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.pace import uncounted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
@@ -151,6 +153,16 @@ class TryFailed(Exception):
     """A try was given up cleanly: nothing is locked, nothing was renamed, the feed goes on."""
 
 
+@contextlib.contextmanager
+def timed(steps: dict[str, float], name: str, clock: Clock = time.monotonic) -> Iterator[None]:
+    """Note how many milliseconds a step of a try takes."""
+    began = clock()
+    try:
+        yield
+    finally:
+        steps[name] = (clock() - began) * 1000
+
+
 class NotProven(HeldBack):
     """Rows must be compared once more; found under the lock. The next try follows that."""
 
@@ -177,3 +189,13 @@ class CutoverResult:
     attached: tuple[str, ...] = ()
     guard: str = ""
     snapshots: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> SwapDone:
+        """The event of it, with rounded figures."""
+        return SwapDone(
+            tries=self.attempts,
+            lock_wait_ms=round(self.lock_wait_ms, 3),
+            lock_held_ms=round(self.lock_held_ms, 3),
+            steps_ms={name: round(ms, 3) for name, ms in self.steps_ms.items()},
+        )

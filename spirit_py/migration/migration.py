@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checkpoint.decision import Afresh, Resume
@@ -22,12 +22,12 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
 from spirit_py.migration.doubts import relieved
-from spirit_py.migration.facts import Concluded, IndexBuildPlanned, PlainFact, Rehearsed
+from spirit_py.migration.facts import Concluded, IndexBuildPlanned, PlainFact
 from spirit_py.migration.indexes.build import build_indexes, dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
 from spirit_py.migration.opening import open_migration, show_plan
 from spirit_py.migration.pair import open_feed
-from spirit_py.migration.rehearsal import Rehearsal
+from spirit_py.migration.rehearsal import begin_rehearsal, note_rehearsal
 from spirit_py.migration.reverse.phase import (
     WayBack,
     begin_reverse,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord, ReverseRecord
-    from spirit_py.checksum.result import ChecksumResult
     from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import IndexPlan
@@ -68,28 +67,29 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 Contexts = tuple["PreflightContext", ...]
+R = TypeVar("R", bound="Run")
 
 
-class OneServer:
+class OneServer(Generic[R]):
     """How rows and changes get into new tables, and these into their places: on one server."""
 
     direction: Direction = FORWARD
 
-    def facing(self, run: Run, _mapping: TableMapping) -> Run:
+    def facing(self, run: R, _mapping: TableMapping) -> R:
         """Return the run as it faces the server of a new table."""
         return run
 
-    def applier(self, _run: Run) -> Callable[..., SqlApplier]:
+    def applier(self, _run: R) -> Callable[..., SqlApplier]:
         """Return what makes the applier, by the arguments of its class."""
         return SqlApplier
 
-    def joins(self, _run: Run) -> Callable[..., JoinCopy]:
+    def joins(self, _run: R) -> Callable[..., JoinCopy]:
         """Return what makes what opens the sessions of a task of the copy."""
         return JoinCopy
 
     def swap(
         self,
-        run: Run,
+        run: R,
         pairs: Sequence[CopiedPair],
         altered: Mapping[Name, AlterStatement],
         gate: SwapGate,
@@ -98,18 +98,18 @@ class OneServer:
         """Return what swaps the tables; it may be called again after :class:`HeldBack`."""
         return partial(swap_in_new_tables, run, plan_swap(run, pairs, altered, gate))
 
-    def fronts(self, run: Run) -> Sequence[Run]:
+    def fronts(self, run: R) -> Sequence[R]:
         """Return the run as it faces each server that has old tables."""
         return [run]
 
-    def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
+    def keeper(self, run: R, record: ReverseRecord) -> Keeper:
         """Return what lets the old tables follow."""
         return keeper_here(run, record)
 
-    def settle(self, run: Run, tables: Sequence[Name]) -> None:
+    def settle(self, run: R, tables: Sequence[Name]) -> None:
         """Do what is left beside the old tables, once nothing follows any more."""
 
-    def way_back(self, run: Run, table: Name) -> WayBack | None:
+    def way_back(self, run: R, table: Name) -> WayBack | None:
         """Return what swaps back while the old tables are kept, and nothing follows."""
         return WayBack.of(run, table)
 
@@ -137,7 +137,7 @@ class NewTables:
     plans: tuple[IndexPlan, ...]
     traffic: SeenTraffic
     reverse: ReverseRecord | None
-    way: OneServer = field(default_factory=OneServer)
+    way: OneServer[Any] = field(default_factory=OneServer)
     sources: tuple[ReadServer, ...] = ()
 
     def servers(self, run: Run) -> tuple[ReadServer, ...]:
@@ -231,7 +231,7 @@ def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
 def copy_and_swap(run: Run, new: NewTables) -> None:
     """Copy, compare and swap; then do what is left to do with the old tables."""
     run.note(IndexBuildPlanned(any(plan.left_out for plan in new.plans)))
-    rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
+    rehearsal = begin_rehearsal(run) if run.config.dry_run else None
     begin_throttling(run, CheckpointTable(*new.record.home), new.traffic)
     servers = new.servers(run)
     followed = [_follow(run, new, server) for server in servers]
@@ -260,7 +260,7 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     results = [pair.check() for pair in pairs]
     run.engines.rest()
     if rehearsal is not None:
-        _note_rehearsal(run, rehearsal, pairs, results)
+        note_rehearsal(run, rehearsal, pairs, results)
     if not checkpoints:
         return
     with contextlib.ExitStack() as often:
@@ -335,30 +335,6 @@ def _follow(run: Run, new: NewTables, server: ReadServer) -> list[CopiedPair]:
         pair.tables.look()
     run.tell(FeedBegun(position=feed.position()))
     return pairs
-
-
-def _begin_rehearsal(run: Run) -> Rehearsal:
-    config = run.config
-    rehearsal = Rehearsal(
-        config.connection, config.replicas, run.stop, account=config.replica_account
-    )
-    run.closing("the rehearsal's meter", rehearsal.stop)
-    rehearsal.start()
-    return rehearsal
-
-
-def _note_rehearsal(
-    run: Run, rehearsal: Rehearsal, pairs: Sequence[CopiedPair], results: Sequence[ChecksumResult]
-) -> None:
-    locked = [each for each in zip(pairs, results, strict=True) if each[1].lock_held_ms]
-    for pair, result in locked:
-        rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
-    rehearsal.measure_tables(pair.target_name for pair in pairs)
-    # Under identifiers of its own the copy is not received, and so not counted.
-    counted = not run.config.feed.own_writes
-    own = pairs[0].feed.statistics().own_bytes if counted else None
-    figures = rehearsal.stop(own_binlog_bytes=own)
-    run.note(Rehearsed(figures.to_dict(), figures.lines()))
 
 
 def _swap(

@@ -152,11 +152,13 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
         clear_abandoned(run, session, sorted(tables), None)
         raise SchemaChanged(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Resume):
-        _report_resumed(run, decision)
+        record, more = decision.record, ""
+        if not decision.cleanup and not record.copied:
+            more = f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"
+        tell_resumed(run, decision, rows=record.rows_copied, more=more)
     elif decision.reason:
         _agree_to_drop(run, found, decision)
-        said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
-        _tell(run, "afresh", said, decision.reason)
+        tell_afresh(run, decision)
         if decision.abandoned is not None and decision.abandoned.rows_copied:
             run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
     return decision
@@ -187,21 +189,25 @@ def _work_of(record: CheckpointRecord | None) -> str:
     )
 
 
-def _report_resumed(run: Run, decision: Resume) -> None:
-    record, said = decision.record, f"resuming: {decision.reason}"
-    if not decision.cleanup and not record.copied:
-        said += f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"
+def tell_resumed(run: Run, decision: Resume, *, rows: int, more: str = "") -> None:
+    """Report that a run goes on with ``rows`` that are copied."""
     run.tell(
         ResumeDecided(
-            said=said,
+            said=f"resuming: {decision.reason}{more}",
             decision="resume",
             reason=decision.reason,
-            number=record.runs + 1,
-            rows_copied=record.rows_copied,
-            phase=record.phase,
+            number=decision.record.runs + 1,
+            rows_copied=rows,
+            phase=decision.record.phase,
             swapped=decision.cleanup,
         )
     )
+
+
+def tell_afresh(run: Run, decision: Afresh) -> None:
+    """Report that a run does not go on with an earlier one."""
+    said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+    _tell(run, "afresh", said, decision.reason)
 
 
 def _tell(run: Run, decision: str, said: str, reason: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault
+from spirit_py.migration.facts import Rehearsed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.mysql.retry import RenewedSession
@@ -23,8 +24,11 @@ from spirit_py.units import human_bytes, human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from spirit_py.checksum.result import ChecksumResult
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.migration.copied_pair import CopiedPair
+    from spirit_py.migration.run import Run
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.replica import ReplicaWatch
 
@@ -333,3 +337,29 @@ class Rehearsal:
         self._watched.settle(_SETTLE_SECONDS)
         if self._watched.unlisted:
             self._trouble["replicas"] = self._watched.unlisted
+
+
+def begin_rehearsal(run: Run) -> Rehearsal:
+    """Return the meter of a rehearsal that begins; it ends with the run."""
+    config = run.config
+    rehearsal = Rehearsal(
+        config.connection, config.replicas, run.stop, account=config.replica_account
+    )
+    run.closing("the rehearsal's meter", rehearsal.stop)
+    rehearsal.start()
+    return rehearsal
+
+
+def note_rehearsal(
+    run: Run, rehearsal: Rehearsal, pairs: Sequence[CopiedPair], results: Sequence[ChecksumResult]
+) -> None:
+    """End a rehearsal, and note what it has measured."""
+    locked = [each for each in zip(pairs, results, strict=True) if each[1].lock_held_ms]
+    for pair, result in locked:
+        rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
+    rehearsal.measure_tables(pair.target_name for pair in pairs)
+    # Under identifiers of its own the copy is not received, and so not counted.
+    counted = not run.config.feed.own_writes
+    own = pairs[0].feed.statistics().own_bytes if counted else None
+    figures = rehearsal.stop(own_binlog_bytes=own)
+    run.note(Rehearsed(figures.to_dict(), figures.lines()))

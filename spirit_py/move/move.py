@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Resume
-from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs, shape_digest
+from spirit_py.checkpoint.proofs import noted_proof, shape_digest
 from spirit_py.checkpoint.record import MoveNote, ReverseRecord, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
@@ -23,11 +23,10 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
 from spirit_py.migration import auxiliary
 from spirit_py.migration.control.listener import begin_control
-from spirit_py.migration.facts import Concluded, PlainFact, Swapped
+from spirit_py.migration.facts import Concluded, PlainFact
 from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
 from spirit_py.migration.migration import (
     NewTables,
-    OneServer,
     ReadServer,
     begin_engines,
     copy_and_swap,
@@ -38,8 +37,8 @@ from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
-from spirit_py.move.back import KeeperApart, note_way_back, plan_back
-from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
+from spirit_py.move.across import Across
+from spirit_py.move.back import KeeperApart, plan_back
 from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
 from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
 from spirit_py.move.run import (
@@ -54,7 +53,6 @@ from spirit_py.move.run import (
     try_to_drop_all,
 )
 from spirit_py.move.shards import facing, with_shards
-from spirit_py.move.switch import Switch
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.phases import Phase
@@ -68,142 +66,17 @@ from spirit_py.threads import StopSwitch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spirit_py.applier.applier import SqlApplier
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig, MoveConfig
     from spirit_py.contracts import Reporter, SqlSession
-    from spirit_py.copier.task import JoinCopy
-    from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.events.event import Gate
-    from spirit_py.migration.checkpoints import Checkpoints
-    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.migration import Contexts
-    from spirit_py.migration.reverse.keeper import Keeper
-    from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.statement import AlterStatement
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
-
-
-class Across(OneServer):
-    """The way to other servers; ``mappings`` are of the new tables, by the shard of their way."""
-
-    direction = MOVED
-
-    def __init__(
-        self,
-        mappings: Mapping[str, Sequence[TableMapping]] | None = None,
-        reverse: ReverseRecord | None = None,
-    ) -> None:
-        self._mappings = mappings or {}
-        self._reverse = reverse
-        self._ways: list[MoveRun] = []
-
-    def facing(self, run: Run, mapping: TableMapping) -> Run:
-        """Return the run as it faces the servers that a mapping is between."""
-        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        # One for all tables of two servers, which are switched together.
-        self._ways = self._ways or run.ways()
-        return next(one for one in self._ways if mapping in self._mappings[one.config.shard])
-
-    def applier(self, run: Run) -> Callable[..., SqlApplier]:
-        """Return what makes the applier, which writes on the targets."""
-        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        if not run.config.shards:
-            return partial(ApartApplier, here=run.config.connection)
-        ways = [(one.config.there, self._mappings[one.config.shard]) for one in run.ways()]
-        return partial(ShardedApplier, here=run.config.connection, ways=ways)
-
-    def joins(self, run: Run) -> Callable[..., JoinCopy]:
-        """Return what opens a task's sessions, one on each server."""
-        return partial(JoinAcross, reads=run.config.connection)
-
-    def swap(
-        self,
-        run: Run,
-        pairs: Sequence[CopiedPair],
-        altered: Mapping[Name, AlterStatement],
-        gate: SwapGate,
-        checkpoints: Sequence[Checkpoints],
-    ) -> Callable[[], CutoverResult]:
-        """Return what switches over to the target."""
-        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        way_back = None
-        if self._reverse is not None:
-            way_back = partial(note_way_back, self._reverse, run.config.keep_old_current)
-        switch = _switch(run, pairs, altered, gate, checkpoints, way_back=way_back)
-        run.swap_with(switch)
-        return partial(_made, run, switch)
-
-    def fronts(self, run: Run) -> Sequence[Run]:
-        """Return the run as it faces each source."""
-        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        return run.fronts()
-
-    def keeper(self, run: Run, record: ReverseRecord) -> Keeper:
-        """Return what lets the source's tables follow."""
-        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        return KeeperApart(run, record)
-
-    def settle(self, run: Run, tables: Sequence[Name]) -> None:
-        """Forget on the target what proved its tables."""
-        assert isinstance(run, MoveRun)  # noqa: S101 - for the type checker
-        forget_there(run, tables)
-
-    def way_back(self, _run: Run, _table: Name) -> None:
-        """Return None: without reverse replication there is none."""
-
-
-def _switch(
-    run: MoveRun,
-    pairs: Sequence[CopiedPair],
-    altered: Mapping[Name, AlterStatement],
-    gate: SwapGate,
-    checkpoints: Sequence[Checkpoints],
-    *,
-    way_back: Callable[[Session, str], object] | None,
-) -> Switch:
-    """Return the switch of a move to the target; nothing is done yet."""
-
-    def require_whole(there: SqlSession) -> None:
-        for pair in pairs:
-            pair.plan.deferred.require_whole(there)
-
-    places = {one.server: one.go_on_behind for one in checkpoints}
-    return Switch(
-        run,
-        pairs,
-        MOVED,
-        gate,
-        check=require_whole,
-        behind=lambda address, place: places[address](place),
-        counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
-        way_back=way_back,
-    )
-
-
-def _made(run: MoveRun, switch: Switch) -> CutoverResult:
-    """Make the switch; may be called again after :class:`HeldBack`."""
-    try:
-        result = switch.run()
-    finally:
-        if not run.may_be_swapped:
-            _note_not_begun(run, switch)
-    run.note(Swapped(result))
-    return result
-
-
-def _note_not_begun(run: MoveRun, switch: Switch) -> None:
-    """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
-    for way in run.backs():
-        with contextlib.suppress(ServerFault), way.session("cleanup", there=True) as there:
-            for table in switch.tables:
-                if read_proofs(there, *table).swap_begun:
-                    note_proofs(there, *table, swap_begun=False)
 
 
 def run_move(run: MoveRun) -> None:
@@ -403,7 +276,9 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
         note_swap(front, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
-        reverted = carry_on_reverse(run, session, tables[0], Across().keeper)
+        reverted = carry_on_reverse(
+            run, session, tables[0], lambda _, record: KeeperApart(run, record)
+        )
     forget_there(run, tables)
     if not reverted:
         settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import matching, read_pattern
@@ -22,9 +21,9 @@ from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UnfinishedWork
-from spirit_py.events.run import AlgorithmChosen, ResumeDecided
+from spirit_py.events.run import AlgorithmChosen
 from spirit_py.migration.control.listener import begin_control
-from spirit_py.migration.opening import describe, end_earlier_run
+from spirit_py.migration.opening import describe, end_earlier_run, tell_afresh, tell_resumed
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.move.checks import check_servers, twice
 from spirit_py.move.decision import (
@@ -42,14 +41,13 @@ from spirit_py.mysql.tables.identity import doubtful, is_one_of, looked_at
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.check import refusal_of
 from spirit_py.preflight.preflight import prepare
-from spirit_py.sql import like_regex, quote_table
+from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, moving
 from spirit_py.throttle.option_checks import require_throttlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.batch.changes import NamePattern, TablePattern
     from spirit_py.config import MoveConfig, Shard
     from spirit_py.contracts import SqlSession
     from spirit_py.move.decision import Decision
@@ -69,8 +67,8 @@ def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) ->
     begun = list(_begun(session))
     found: set[Name] = set()
     for pattern in (read_pattern(text, schema) for text in config.patterns):
-        names = {*matching(session, pattern), *(name for name in begun if _fits(pattern, name))}
-        names = {name for name in names if not any(_fits(one, name) for one in excluded)}
+        names = {*matching(session, pattern), *(name for name in begun if pattern.fits(name))}
+        names = {name for name in names if not any(one.fits(name) for one in excluded)}
         if not (names or late):
             raise Refusal(
                 f"the pattern {pattern.given} matches no table",
@@ -99,13 +97,6 @@ def _begun(session: SqlSession) -> Iterator[Name]:
         found = list(looked_at(marks, tables, lambda _name, _error: ()))
     for names in found:
         yield from names
-
-
-def _fits(pattern: TablePattern, name: Name) -> bool:
-    def alike(part: NamePattern, text: str) -> bool:
-        return part.text == text if part.exact else bool(re.fullmatch(like_regex(part.text), text))
-
-    return alike(pattern.schema, name[0]) and alike(pattern.table, name[1])
 
 
 def open_move(
@@ -283,18 +274,7 @@ def _tell(run: MoveRun, decision: Decision, rows: int) -> None:
         where += f" from {' and '.join(one.address for one in run.config.origins)}"
     run.tell(AlgorithmChosen(algorithm="copy", reason=f"it moves to {where}"))
     if isinstance(decision, Resume):
-        record = decision.record
-        run.tell(
-            ResumeDecided(
-                said=f"resuming: {decision.reason}",
-                decision="resume",
-                reason=decision.reason,
-                number=record.runs + 1,
-                rows_copied=rows,
-                phase=record.phase,
-                swapped=decision.cleanup,
-            )
-        )
+        tell_resumed(run, decision, rows=rows)
     elif isinstance(decision, Afresh) and decision.reason:
         if decision.throws_away and not run.config.start_afresh:
             raise UnfinishedWork(
@@ -302,17 +282,7 @@ def _tell(run: MoveRun, decision: Decision, rows: int) -> None:
                 hint=f"to resume it: {decision.instead}; to drop it and begin with this one:"
                 " --start-afresh; to drop it only: spirit-py cleanup, on both servers",
             )
-        said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
-        run.tell(
-            ResumeDecided(
-                said=said,
-                decision="afresh",
-                reason=decision.reason,
-                number=1,
-                rows_copied=0,
-                phase=None,
-            )
-        )
+        tell_afresh(run, decision)
 
 
 def look(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py import points
 from spirit_py.classes import dataclass
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import ChangesNotFlushed, CutoverFailure, RowsMeet, ServerFault, SpiritError
+from spirit_py.errors import ChangesNotFlushed, CutoverFailure, RowsMeet, ServerFault
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -117,6 +115,16 @@ class Sides:
         """Why a watch has ended a lock, or its request; empty where none has."""
         return next((side.watch.verdict for side in self.here if side.watch.verdict), "")
 
+    @property
+    def feeds(self) -> list[ChangeFeed]:
+        """What follows the tables of each source."""
+        return [origin.feed for origin, _ in self.ours]
+
+    def stop_following(self) -> None:
+        """Stop following, on all sources."""
+        for feed in self.feeds:
+            feed.stop()
+
     def verify_targets(self) -> None:
         """Raise CutoverFailure unless the targets hold their locks, and answer."""
         for _, side in self.theirs:
@@ -146,50 +154,11 @@ class Sides:
             yield
 
 
-def stop_all(feeds: Iterable[ChangeFeed]) -> None:
-    """Stop following, on all sources."""
-    for feed in feeds:
-        feed.stop()
-
-
 def unlock(sides: Iterable[LockSide]) -> None:
     """Release locks; with a lost or closed session one is gone."""
     for side in sides:
         with contextlib.suppress(ServerFault):
             side.lock.release()
-
-
-def rename_back(
-    ours: Sequence[tuple[Outgoing, WatchedSide]],
-    note_behind: Callable[[Outgoing, WatchedSide], object],
-    again: Callable[[Outgoing, WatchedSide], object] | None = None,
-) -> None:
-    """Rename the sources' tables back, on each of them; raise the first failure at the end.
-
-    ``again`` is tried, after all others, where a session is lost.
-    """
-    faults: list[SpiritError] = []
-
-    def tried(work: Callable[[], object]) -> bool:
-        try:
-            work()
-        except SpiritError as fault:
-            faults.append(fault)
-            return False
-        return True
-
-    def back(origin: Outgoing, side: WatchedSide) -> None:
-        side.session.execute(origin.back)
-        points.reach("switch.undone")
-        note_behind(origin, side)
-
-    lost = [(origin, side) for origin, side in ours if not tried(partial(back, origin, side))]
-    if again is not None:
-        faults.clear()
-        for origin, side in lost:
-            tried(partial(again, origin, side))
-    for fault in faults:
-        raise fault
 
 
 def flush_in_turns(pairs: Sequence[Pair], session: Session) -> None:

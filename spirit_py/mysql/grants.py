@@ -6,14 +6,13 @@ hidden table for an absent one. Errors of a privilege lost in a run have code an
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.faults import ACCESS_DENIED, access_denied
-from spirit_py.sql import like_regex, quote_identifier, quote_table
+from spirit_py.sql import is_like, quote_identifier, quote_table
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class Grants:
     def _matches(self, pattern: str, schema: str) -> bool:
         if self.literal_schemas:
             return pattern == schema
-        return re.fullmatch(like_regex(pattern), schema, re.DOTALL) is not None
+        return is_like(schema, pattern)
 
 
 def _includes(grant: Grant, privilege: str) -> bool:

@@ -18,7 +18,6 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, SwapGate, nothing
 from spirit_py.errors import ServerFault, SpiritError
-from spirit_py.events.swap import SwapDone
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.facts import Swapped
@@ -129,10 +128,7 @@ class PairSwap:
                 self._attached.undo_later()
             raise
         self._attached.finish()
-        waited, held = round(result.lock_wait_ms, 3), round(result.lock_held_ms, 3)
-        steps, tries = {name: round(ms, 3) for name, ms in result.steps_ms.items()}, result.attempts
-        done = SwapDone(tries=tries, lock_wait_ms=waited, lock_held_ms=held, steps_ms=steps)
-        self.job.tell(done)
+        self.job.tell(result.event)
         return result
 
     def _changed(self, table: Name) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.classes import dataclass
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
-from spirit_py.sql import like_regex
+from spirit_py.sql import is_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,19 +73,15 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
         return True
     if full in rules.get("REPLICATE_IGNORE_TABLE", ()):
         return False
-    if any(_matches(full, rule) for rule in rules.get("REPLICATE_WILD_DO_TABLE", ())):
+    if any(is_like(full, rule) for rule in rules.get("REPLICATE_WILD_DO_TABLE", ())):
         return True
-    if any(_matches(full, rule) for rule in rules.get("REPLICATE_WILD_IGNORE_TABLE", ())):
+    if any(is_like(full, rule) for rule in rules.get("REPLICATE_WILD_IGNORE_TABLE", ())):
         return False
     only = [rule.lower() for rule in rules.get("REPLICATE_DO_TABLE", ())]
     wild = [rule.lower() for rule in rules.get("REPLICATE_WILD_DO_TABLE", ())]
     if not only and not wild:
         return True
-    return folded in only or any(_matches(folded, rule) for rule in wild)
-
-
-def _matches(name: str, rule: str) -> bool:
-    return re.fullmatch(like_regex(rule), name, re.DOTALL) is not None
+    return folded in only or any(is_like(folded, rule) for rule in wild)
 
 
 def _look(context: PreflightContext) -> Surroundings:

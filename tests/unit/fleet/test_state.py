@@ -14,11 +14,13 @@ from spirit_py.progress import BatchStatus
 
 
 def plan(name: str = "db1", **fields: Any) -> Any:
+    """Return what a server's plan has that decides how it begins."""
     known = {"done": False, "refused": False, "begun": False, "error": None, "refusals": ()}
     return SimpleNamespace(server=SimpleNamespace(name=name), **(known | fields))
 
 
 def figures() -> BatchStatus:
+    """Return figures of a server without tables."""
     return BatchStatus(described="", elapsed=0.0, tables=())
 
 
@@ -38,6 +40,7 @@ LOST = MigrationFailure("its named lock is lost")
     ],
 )
 def test_a_server_is_done_by_its_report_alone(told, why, stopped, state):
+    """An exit code, or whatever ended its process from here, keeps it from being done."""
     run = ServerRun.of(plan()).begun()
     for one in told:
         run = run.heard(one)
@@ -45,6 +48,7 @@ def test_a_server_is_done_by_its_report_alone(told, why, stopped, state):
 
 
 def test_what_ended_a_server_from_here_is_its_cause():
+    """The loss of its named lock says more than the end of the process, which follows."""
     run = ServerRun.of(plan()).begun().heard(MigrationFailure("its process was killed"))
     assert run.ended(1.0, LOST, stopped=False).cause == "its named lock is lost"
     assert run.ended(1.0, None, stopped=False).cause == "its process was killed"
@@ -60,6 +64,7 @@ def test_figures_that_are_read_late_do_not_come_back():
 
 
 def test_a_refused_server_says_why():
+    """The first of its refusals, with the exit code of a refusal."""
     refused = ServerRun.of(plan(refused=True, refusals=("no privilege", "no key")))
     assert refused.state is ServerState.REFUSED
     assert (refused.cause, refused.exit_code) == ("no privilege", 2)

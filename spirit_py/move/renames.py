@@ -1,0 +1,311 @@
+"""The RENAMEs of a switch and the operator's command, and what takes both back (R15, R17, R23).
+
+The tables of the targets get their names first, and those of the sources lose theirs after that:
+the last of these RENAMEs decides. Whatever fails before the command has ended is taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.cutover.plan import TryFailed, timed
+from spirit_py.cutover.rename import end_session
+from spirit_py.errors import (
+    CutoverFailure,
+    HeldBack,
+    MigrationFailure,
+    OutcomeUnknown,
+    ServerFault,
+    SpiritError,
+)
+from spirit_py.events.swap import RenameUnanswered
+from spirit_py.locks.named import named_lock_holder
+from spirit_py.migration.swap.same_tables import BACK, MOVED
+from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
+from spirit_py.move.run import bring_home, place_there, put_back
+from spirit_py.move.sides import unlock
+from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.tables.identity import is_one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.cutover.plan import SwapGate
+    from spirit_py.migration.swap.same_tables import Direction
+    from spirit_py.move.run import MoveRun
+    from spirit_py.move.sides import LockSide, Outgoing, Sides, WatchedSide
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Swap
+
+_LOOK_PAUSE: Final = 0.05
+_LOOK_SECONDS: Final = 60.0
+
+
+class Renames:
+    """Renames the tables of a switch, over all its tries: :meth:`make` in each.
+
+    ``steps`` gets what each step takes; ``behind`` and ``way_back`` are those of the switch.
+    ``place``: the one that ``way_back`` has noted.
+    """
+
+    def __init__(
+        self,
+        run: MoveRun,
+        swaps: Sequence[Swap],
+        direction: Direction,
+        gate: SwapGate,
+        *,
+        steps: dict[str, float],
+        behind: Callable[[str, str], object],
+        way_back: Callable[[Session, str], object] | None,
+    ) -> None:
+        self._run, self._swaps, self._direction, self._gate = run, swaps, direction, gate
+        self._tables = [swap.name for swap in swaps]
+        self._steps, self._behind, self._way_back = steps, behind, way_back
+        self._noted = False
+        self.renaming = self.made = False
+        self.place = ""
+
+    def make(self, sides: Sides) -> None:
+        """Rename on the targets, then on the sources, then run the operator's command.
+
+        After a stop request nothing is sent but if :attr:`renaming` was set before it. A source's
+        watch ends its lock where a target does not answer in time (R23).
+        """
+        self.renaming, arrived = True, False
+        gone: list[tuple[Outgoing, WatchedSide]] = []
+        try:
+            self._run.stop.check()
+            if what := self._gate.last_word():
+                raise HeldBack.by(what)
+            with timed(self._steps, "rename"):
+                arrived = True
+                for target, there in sides.theirs:
+                    there.session.execute(target.arrive)
+                    points.reach("switch.arrived")
+                for origin, side in sides.ours:
+                    sides.require_targets()
+                    if not side.watch.finish():
+                        raise TryFailed(f"the table lock was released: {sides.verdict}")
+                    origin.feed.expect_own_ddl(side.session.id, origin.away)
+                    self._send_away(origin, side, alone=not gone)
+                    gone.append((origin, side))
+                    points.reach("switch.away")
+                sides.require_targets()
+        except OutcomeUnknown:
+            sides.stop_following()
+            raise
+        except (SpiritError, TryFailed) as error:
+            # The others' tables have kept their names, and nobody was sent anywhere: their clients
+            # need not wait for a server that does not answer.
+            out = [side for _, side in gone]
+            unlock([side for side in sides.here if side not in out])
+            # Some sources may be out of the way: their clients wait for this.
+            ended = self._bring_back(sides, gone, error)
+            unlock(out)
+            if arrived:
+                self._take_names_back(sides)
+            for feed in sides.feeds:
+                feed.forget_own_ddl()
+            self.renaming = False
+            if ended is not None:
+                raise ended from error
+            raise
+        points.reach("switch.renamed")
+        sides.stop_following()
+        watcher = sides.here[0].watcher
+        if len(sides.here) > 1:
+            self._note_away(sides, watcher)
+        if self._way_back is not None:
+            # Whoever is killed in the operator's command leaves the way back.
+            with contextlib.suppress(SpiritError), timed(self._steps, "position"):
+                self.place = place_there(self._run, sides.theirs[0][1].session)
+                self._way_back(watcher, self.place)
+        with timed(self._steps, "command"):
+            self._switch_over(sides, watcher)
+        self.made = True
+
+    def _note_away(self, sides: Sides, watcher: Session) -> None:
+        """Note that this switch was made on all sources, and is not one that ended half-way."""
+        try:
+            note_away(watcher, self._tables, away=True)
+            self._noted = True
+        except SpiritError as fault:
+            self._undo(sides, watcher, f"it was not called: {fault.message}")
+
+    def _bring_back(
+        self, sides: Sides, gone: Sequence[tuple[Outgoing, WatchedSide]], error: Exception
+    ) -> MigrationFailure | None:
+        """Rename tables back that are out of the way where others stay; return what ends the run.
+
+        Their feeds have met both RENAMEs: another run goes on behind them. OutcomeUnknown where
+        some are left out of the way.
+        """
+        if not gone:
+            return None
+        said = f"the switch was made on {len(gone)} of {len(sides.here)} sources: {error}"
+        sides.stop_following()
+        try:
+            _rename_back(gone, self._note_behind, again=self._bring_home)
+        except SpiritError as fault:
+            names = ", ".join(origin.moved_names for origin, _ in gone)
+            raise OutcomeUnknown(
+                f"{said}; whether {names} got their names back is not known: {fault.message}",
+                hint="run the same command at once: it gives them their names back",
+            ) from fault
+        # A way back goes on in another process, as after the operator's command.
+        failed = SwitchFailed if self._direction is BACK else CutoverFailure
+        return failed(
+            f"{said}; the tables of those are in their places again",
+            hint="run the same command again: it looks at all sources, and resumes",
+        )
+
+    def _bring_home(self, origin: Outgoing, side: LockSide) -> None:
+        """Rename a source's tables back in a new session, where the locking one is lost."""
+        connection = origin.run.config.connection
+        end_session(connection, side.session, side.fence)
+        note = partial(self._behind, connection.address)
+        bring_home(origin.run, self._swaps, self._direction, note)
+
+    def _note_behind(self, origin: Outgoing, side: LockSide) -> None:
+        """Have a feed that goes on begin after both RENAMEs, which would end it."""
+        place = origin.feed.position_here(side.session)
+        self._behind(origin.run.config.connection.address, place)
+
+    def _take_names_back(self, sides: Sides) -> None:
+        """Rename the incoming tables to their auxiliary names, before anybody can use them."""
+        for target, side in sides.theirs:
+            try:
+                side.session.execute(target.leave)
+            except ServerFault:
+                # Not arrived, or the session is lost: the tables show it, once that has ended.
+                end_session(target.run.config.there, side.session, side.fence)
+                with contextlib.suppress(SpiritError):
+                    again = partial(put_back, swaps=target.swaps, direction=self._direction)
+                    target.run.step("cutover", again, there=True)
+
+    def _send_away(self, origin: Outgoing, side: LockSide, *, alone: bool) -> None:
+        """Send the RENAME; where others are away already, they do not wait until it is seen."""
+        try:
+            side.session.execute(origin.away)
+        except ServerFault as fault:
+            if disposition(fault, committing=True) is not Disposition.UNKNOWN:
+                raise
+            self._run.tell(RenameUnanswered(reason=fault.message))
+            side.session.close()
+            if not alone:
+                where = origin.run.config.connection.address
+                raise TryFailed(f"the answer of {where} to RENAME was lost") from fault
+            if not self._is_away(origin, side.fence):
+                said = f"the connection was lost before RENAME took effect: {fault.message}"
+                raise TryFailed(said) from fault
+
+    def _is_away(self, origin: Outgoing, fence: str) -> bool:
+        """Look whether the RENAME was made, once its session has ended; or OutcomeUnknown."""
+        noted = {pair.source_name: pair.tables.noted[pair.source_name] for pair in origin.pairs}
+
+        def all_are(session: Session, name: str) -> bool:
+            return all(
+                is_one_of(session, s.schema, getattr(s, name), noted[s.name]) for s in self._swaps
+            )
+
+        deadline = time.monotonic() + _LOOK_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ServerFault), origin.run.session("look") as session:
+                if (holder := named_lock_holder(session, fence)) is not None:
+                    kill_session(session, holder)
+                elif all_are(session, "old"):
+                    return True
+                elif all_are(session, "table"):
+                    return False
+            self._run.stop.wait(_LOOK_PAUSE)
+        raise OutcomeUnknown(
+            "the answer to RENAME was lost, and whether it was done could not be seen",
+            hint=f"look at {origin.run.config.connection.address}: its tables are out"
+            f" of the way if {origin.moved_names} exists; the same command goes on in both cases",
+        )
+
+    def _switch_over(self, sides: Sides, watcher: Session) -> None:
+        """Run the operator's command, under the locks; its failure renames the tables back."""
+        if self._run.config.on_switch:
+            why = run_switch_command(self._run, self._tables, back=self._direction is BACK)
+            if why:
+                self._undo(sides, watcher, why)
+        points.reach("switch.commanded")
+        if self._direction is MOVED:
+            # A command that has run is not run again, if this can be written.
+            with contextlib.suppress(ServerFault):
+                note_switched(watcher, self._tables)
+
+    def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
+        """Rename back: first where clients may have been sent already, and still wait."""
+        try:
+            sides.verify_targets()
+            for target, there in sides.theirs:
+                there.session.execute(target.leave)
+        except (CutoverFailure, ServerFault) as lost:
+            raise OutcomeUnknown(
+                f"the command of --on-switch failed ({why}), and the lock on the server to which it"
+                f" was to switch was lost: clients may have written there ({lost.message})",
+                hint="the tables stay there; send the application there, and run the same command"
+                " again: it runs --on-switch once more",
+            ) from lost
+        points.reach("switch.undoing")
+        try:
+            if self._noted:
+                note_away(watcher, self._tables, away=False)
+            _rename_back(sides.ours, self._note_behind)
+            if self._way_back is not None:
+                # Where it stays, a run that resumes forgets it.
+                with contextlib.suppress(SpiritError):
+                    self._way_back(watcher, "")
+        except SpiritError as fault:
+            raise OutcomeUnknown(
+                f"the command of --on-switch failed ({why}), and it is not known whether the tables"
+                f" were renamed back: {fault.message}",
+                hint="the same command looks at all servers, and goes on from what it finds",
+            ) from fault
+        self.renaming = False
+        raise SwitchFailed(
+            f"the command of --on-switch failed: {why}; the tables are in their places again, and"
+            " unlocked",
+            hint="see why it failed, and run the same command again: it resumes",
+        )
+
+
+def _rename_back(
+    ours: Sequence[tuple[Outgoing, WatchedSide]],
+    note_behind: Callable[[Outgoing, WatchedSide], object],
+    again: Callable[[Outgoing, WatchedSide], object] | None = None,
+) -> None:
+    """Rename the sources' tables back, on each of them; raise the first failure at the end.
+
+    ``again`` is tried, after all others, where a session is lost.
+    """
+    faults: list[SpiritError] = []
+
+    def tried(work: Callable[[], object]) -> bool:
+        try:
+            work()
+        except SpiritError as fault:
+            faults.append(fault)
+            return False
+        return True
+
+    def back(origin: Outgoing, side: WatchedSide) -> None:
+        side.session.execute(origin.back)
+        points.reach("switch.undone")
+        note_behind(origin, side)
+
+    lost = [(origin, side) for origin, side in ours if not tried(partial(back, origin, side))]
+    if again is not None:
+        faults.clear()
+        for origin, side in lost:
+            tried(partial(again, origin, side))
+    for fault in faults:
+        raise fault
