@@ -18,6 +18,7 @@ from spirit_py.events.run import SAME_ALREADY, AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.turns import Front, LockTurns
+from spirit_py.migration import in_place
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.new_key import prove_key, try_key
 from spirit_py.migration.throttling import throttled
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
+    from spirit_py.migration.in_place import OutcomeProof
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.preflight.shortcut import OutcomeProof
     from spirit_py.table.names import Name
 
 
@@ -167,14 +168,14 @@ def _tried(
         made = shape_after(trial, context.source, context.statement)
     whole = None
     if clauses.made_natively([context]):
-        whole = shortcut.WholeProof(session=session, source=context.source, made=made)
+        whole = in_place.WholeProof(session=session, source=context.source, made=made)
     with throttled(run, Work.SWAP):
         try:
             # Before the time begins in which the lock has to be had.
             if _await_pace(run, context, listen):
                 # It may have lasted longer than a session may idle.
                 _renew(run, native, session)
-            return shortcut.Shortcut(
+            return in_place.Shortcut(
                 native,
                 session,
                 context.source,
@@ -188,8 +189,8 @@ def _tried(
                 sending=partial(_sending, run),
                 refused=run.veto.try_ended,
             ).try_all()
-        except (shortcut.OtherModesAccept, _Deferred) as reason:
-            if whole and isinstance(reason, shortcut.OtherModesAccept):
+        except (in_place.OtherModesAccept, _Deferred) as reason:
+            if whole and isinstance(reason, in_place.OtherModesAccept):
                 raise
             return shortcut.ShortcutResult(reason=str(reason))
 
@@ -271,12 +272,12 @@ def _reach(listen: Callable[[], None]) -> None:
 
 
 @contextlib.contextmanager
-def _sending(run: Run) -> Iterator[shortcut.Sending]:
+def _sending(run: Run) -> Iterator[in_place.Sending]:
     """Show operators that the ALTER is under way; in this order no pause request is lost."""
     postponed = run.state.postponements
     run.note(PlainFact.ALTER_SENT)
     held = run.giving_up or run.pace.reason(Work.SWAP)
-    sending = shortcut.Sending(allowed=not held and run.state.postponements == postponed)
+    sending = in_place.Sending(allowed=not held and run.state.postponements == postponed)
     try:
         yield sending
     finally:

@@ -1,56 +1,37 @@
-"""Let the server change the table in place where that takes no time: INSTANT, or metadata only.
+"""Which algorithm of the server changes a table at once: INSTANT, or INPLACE for metadata only.
 
 INPLACE only for clauses of "Only Modifies Metadata" (manual 17.12.1), measured on 9.7.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
-import secrets
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
-from spirit_py.attached.foreign_keys.rules import REMEDIES
 from spirit_py.attached.triggers.catalogue import list_triggers
-from spirit_py.classes import dataclass, field, replace
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
-from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
+from spirit_py.errors import Refusal
 from spirit_py.mysql.capabilities import most_row_versions
-from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes
 from spirit_py.mysql.faults import (
-    LOCK_WAIT_TIMEOUT,
-    Disposition,
     access_denied,
-    connection_lost,
-    disposition,
     excused,
 )
-from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import file_bytes, row_versions
-from spirit_py.mysql.tables.identity import identity
-from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
+from spirit_py.mysql.tables.new_table import probe_algorithm
 from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.locks.turns import LockTurns
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement import AlterStatement, Clause
     from spirit_py.table.schema import TableSchema
 
 Algorithm = Literal["instant", "inplace", "native"]
 
-_IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
-#: Not with this algorithm, or not with this lock; with the third, too many changes for its log.
-_NOT_SO: Final = frozenset({1845, 1846})
-_LOG_TOO_BIG: Final = 1799
 _MODIFIERS: Final[dict[Algorithm, str]] = {
     "instant": "ALGORITHM=INSTANT",
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
@@ -65,73 +46,6 @@ _NOT_ON_A_COPY: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD
 #: when no more than this share of them is left.
 REBUILT_BYTES: Final = 64 << 20
 _LEFT: Final = 1 / 4
-
-
-class OutcomeProof(Protocol):
-    """What a clause changes, where the definition is no proof.
-
-    ``settings`` are sent in its session before it.
-    """
-
-    settings: tuple[str, ...]
-
-    def begin(self) -> None:
-        """Look at what is there, right before the clause is sent."""
-
-    def without(self, shape: str) -> str:
-        """Return the part of a definition that the clause leaves alone."""
-
-    def happened(self, *, answered: bool) -> bool:
-        """Return whether the clause was made; ``answered``: the server says so."""
-
-
-@dataclass(kw_only=True)
-class Sending:
-    """An ALTER about to be sent; ``made`` is set before it counts as under way no more."""
-
-    allowed: bool = True
-    made: bool = False
-
-
-@dataclass(kw_only=True, eq=False)
-class WholeProof:
-    """Of an ALTER that may build the table anew: the definition that it makes, if that is known.
-
-    The server judges values as strictly as it can, and checks foreign keys: nothing compares rows
-    afterwards.
-    """
-
-    session: SqlSession
-    source: TableSchema
-    made: str
-    settings: tuple[str, ...] = (
-        "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
-        "SET SESSION foreign_key_checks = 1",
-    )
-
-    def begin(self) -> None:
-        """Look at nothing: the number of before is known."""
-
-    def without(self, shape: str) -> str:
-        """Return whether there is a table."""
-        return "" if not shape else "a table"
-
-    def happened(self, *, answered: bool) -> bool:
-        """Return whether the definition is the one that was to be made."""
-        found = read_table(self.session, self.source.schema, self.source.name)
-        shape = "" if found is None else shape_of(found)
-        return shape == self.made or (answered and not self.made)
-
-
-class _NotGranted(Exception):
-    def __init__(self, error: ServerFault) -> None:
-        self.error = error
-
-
-class OtherModesAccept(Refusal):
-    """The server refuses a definition that it may accept under other modes."""
-
-    error_code = ErrorCode.OTHER_MODES_ACCEPT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +83,10 @@ def probe_shortcut(
             used = row_versions(session, source.schema, source.name) or 0
             if used >= most_row_versions(str(session.query("SELECT @@version")[0][0])):
                 return f"the table has {used} row versions already"
-        modifiers = _modifiers(algorithm, statement)
-        return probe_algorithm(session, native, source, statement, modifiers, building=building)
+        asked = modifiers(algorithm, statement)
+        return probe_algorithm(session, native, source, statement, asked, building=building)
 
-    if whole:
-        return _choose_whole(source, statement, refused)
-    return _choose(source, statement, refused, by_server is not None)
+    return choose(source, statement, refused, by_server=by_server is not None, whole=whole)
 
 
 def why_rebuilt(session: SqlSession, context: PreflightContext) -> str:
@@ -216,16 +128,37 @@ def _takes_version(source: TableSchema, clause: Clause) -> bool:
     return not source.column(clause.name).generated
 
 
-def _choose(
+def choose(
     source: TableSchema,
     statement: AlterStatement,
     refused: Callable[[Algorithm], str],
+    *,
     by_server: bool,
+    whole: bool,
 ) -> ShortcutResult:
-    if by_server:
+    """Choose by what the server refuses; Refusal where only the server makes it, and does not.
+
+    What it does at once comes first. ``whole``: then what it does online, then its copy.
+    """
+    if by_server and not whole:
         if why := refused("inplace"):
             raise _not_made(statement, "in place", why)
         return ShortcutResult(algorithm="inplace", reason="the server makes it itself")
+    found = _choose(source, statement, refused)
+    if found.algorithm is not None or not whole:
+        return found
+    if not statement.of_kind(*_WITHOUT_MODIFIERS) and not refused("inplace"):
+        return ShortcutResult(
+            algorithm="inplace", reason="the server builds the table anew while writes go on"
+        )
+    if why := refused("native"):
+        raise _not_made(statement, "by a copy", why)
+    return ShortcutResult(algorithm="native", reason="the server copies the rows, and writes wait")
+
+
+def _choose(
+    source: TableSchema, statement: AlterStatement, refused: Callable[[Algorithm], str]
+) -> ShortcutResult:
     if statement.of_kind(*_WITHOUT_MODIFIERS):
         return ShortcutResult(reason="partitioning is changed: the table is rebuilt")
     instant = refused("instant")
@@ -246,254 +179,6 @@ def _not_made(statement: AlterStatement, how: str, why: str) -> Refusal:
     )
 
 
-def _modifiers(algorithm: Algorithm, statement: AlterStatement) -> str:
+def modifiers(algorithm: Algorithm, statement: AlterStatement) -> str:
     """Return what is asked of the server; the grammar takes nothing beside partitions."""
     return "" if statement.of_kind(*_WITHOUT_MODIFIERS) else _MODIFIERS[algorithm]
-
-
-def _choose_whole(
-    source: TableSchema, statement: AlterStatement, refused: Callable[[Algorithm], str]
-) -> ShortcutResult:
-    """Choose what the server does at once, then what it does online, then its copy."""
-    found = _choose(source, statement, refused, False)
-    if found.algorithm is not None:
-        return found
-    if not statement.of_kind(*_WITHOUT_MODIFIERS) and not refused("inplace"):
-        return ShortcutResult(
-            algorithm="inplace", reason="the server builds the table anew while writes go on"
-        )
-    if why := refused("native"):
-        raise _not_made(statement, "by a copy", why)
-    return ShortcutResult(algorithm="native", reason="the server copies the rows, and writes wait")
-
-
-@dataclass
-class Shortcut:
-    """Sends the ALTER within a bounded wait for the lock, several times.
-
-    Neither algorithm gives the table another InnoDB number (measured on 9.7): so number and
-    definition prove the outcome; else ``proof`` does.
-
-    ``native``, with the server's own settings, runs the ALTER; ``session`` looks who is in front,
-    and at the table when the answer is lost. ``made``: the definition that it makes, empty where
-    not known; ``proof`` is that of a clause which only the server makes, or of a ``whole`` ALTER.
-    ``renew`` opens lost sessions again, and returns whether ``session`` was lost; ``await_turn``
-    waits until the ALTER may be sent, and returns whether that took time. ``sending`` is open
-    meanwhile; ``refused`` is called before the next ``await_turn``.
-    """
-
-    native: SqlSession
-    session: SqlSession
-    source: TableSchema
-    statement: AlterStatement
-    turns: LockTurns
-    made: str = ""
-    proof: OutcomeProof | None = None
-    whole: bool = False
-    renew: Callable[[], bool] = lambda: False
-    await_turn: Callable[[], bool] = lambda: False
-    sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
-        Sending()
-    )
-    refused: Callable[[], object] = lambda: None
-    _sends: int = field(default=0, init=False)
-    _fenced: str = field(default="", init=False)
-    _unchanged: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        self._attend = self.turns.attend
-        self.turns = replace(self.turns, attend=self._keep_alive)
-        self._numbers = identity(self.session, self.source.schema, self.source.name)
-
-    def try_all(self) -> ShortcutResult:
-        """Change the table by INSTANT, else by an INPLACE that changes only metadata.
-
-        Refusal where the server refuses the statement for another reason than the algorithm;
-        MigrationFailure where the lock was not granted: the table is unchanged; SchemaChanged where
-        another session has changed or replaced the table before; OutcomeUnknown where it is neither
-        as before nor as the statement makes it.
-        """
-        if self.whole:
-            found = _choose_whole(self.source, self.statement, self._run)
-        else:
-            found = _choose(self.source, self.statement, self._run, self.proof is not None)
-        return replace(found, attempts=self._sends, unchanged=self._unchanged)
-
-    def _keep_alive(self) -> None:
-        self._attend()
-        for each in (self.native, self.session):
-            with contextlib.suppress(ServerFault):
-                each.query("SELECT 1")
-
-    def _run(self, algorithm: Algorithm) -> str:
-        """Change the table; return why the server cannot with this algorithm, or an empty text."""
-        # Whole seconds, and a request may wait twice: to read the table, then to change it.
-        wait = max(1, int(self.turns.policy.wait))
-        while True:
-            # A look's session that is lost has changed nothing.
-            if not retrying(self.turns.stop)(self.turns.await_free):
-                raise self._no_lock(None)
-            if self.await_turn():
-                continue
-            self.renew()
-            if not self._is_unchanged():
-                continue
-            try:
-                with self.sending() as sending:
-                    found = self._sent(algorithm, wait) if sending.allowed else None
-                    sending.made = found == ""
-            except _NotGranted as late:
-                if self.turns.over:
-                    raise self._no_lock(late.error) from late.error
-                self.refused()
-                self.turns.pause(self._sends, wait, "", in_vain=True)
-            else:
-                if found is not None:
-                    return found
-
-    def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
-        """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
-        table = self.source.quoted
-        self._sends += 1
-        fence = f"spirit-py:alter:{secrets.token_hex(8)}"
-        try:
-            # For the statement: a restarted server numbers its sessions again.
-            if self._fenced:
-                release_named_lock(self.native, self._fenced)
-            take_named_lock(self.native, fence)
-            self._fenced = fence
-            self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
-            if self.proof is not None:
-                self.proof.begin()
-                for setting in self.proof.settings:
-                    self.native.execute(setting)
-            how = filter(None, (_modifiers(algorithm, self.statement), self.statement.clauses))
-            self.native.execute(f"ALTER TABLE {table} {', '.join(how)}")
-        except ServerFault as error:
-            # An answer: the session that got it is there, and still has its fence.
-            if error.code == LOCK_WAIT_TIMEOUT:
-                raise _NotGranted(error) from error
-            if not self._was_restarted(error):
-                return self._judge(error, fence)
-            return "" if self._changed(error, fence) else None
-        self._require_made()
-        return ""
-
-    def _was_restarted(self, error: ServerFault) -> bool:
-        return disposition(error, committing=True) is not Disposition.FATAL and self.renew()
-
-    def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
-        why = error.text if error else "it was not sent while other sessions used the table"
-        who = self.turns.described()
-        return MigrationFailure(
-            f"the server can change table {self.source.name} itself, but its metadata lock was"
-            f" not granted to {self._sends} requests: {why}{who and f'; in front: {who}'}",
-            hint="end the long transactions that use the table, then run the same command again",
-            error_code=ErrorCode.LOCK_NOT_GRANTED,
-        )
-
-    def _judge(self, error: ServerFault, fence: str) -> str:
-        fate = disposition(error, committing=True)
-        not_so = error.code in _NOT_SO or (self.whole and error.code == _LOG_TOO_BIG)
-        if fate is Disposition.FATAL and (not_so or _IMPOSSIBLE.search(error.text)):
-            return error.text
-        if fate is Disposition.FATAL and not error.hint:
-            modes = copying_modes(error) if self.whole else ""
-            refusal = server_refusal(error, "the ALTER", modes)
-            if error.code in REMEDIES:
-                refusal.hint = REMEDIES[error.code]
-                refusal.error_code = ErrorCode.FOREIGN_KEY
-            if error.code in DEPENDING_ON_MODES:
-                refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
-            raise refusal from error
-        if self._changed(error, fence):
-            return ""
-        raise error
-
-    def _is_unchanged(self) -> bool:
-        """Return whether the table is the one that was judged; False where the server was away."""
-        try:
-            shape, same = self._look()
-        except ServerFault as error:
-            if not self._was_restarted(error):
-                raise
-            return False
-        if same and shape == shape_of(self.source):
-            return True
-        raise SchemaChanged(
-            f"another session {'changed' if same else 'replaced or dropped'} the table"
-            f" {self.source.full_name} before the ALTER was sent",
-            hint="see what was changed, then start the migration again",
-        )
-
-    def _require_made(self) -> None:
-        """Require that the table is now what the server has answered."""
-        try:
-            shape, same = self._look()
-        except ServerFault:
-            # The answer counts: the server says that it was done.
-            return
-        if not self._is_made(shape, same=same, answered=True):
-            raise self._other_table("was executed", same=same)
-        # A shape shows no counter, and no values that DROP and ADD of one name have replaced.
-        more = self.proof or self.statement.auto_increment or self.statement.dropped
-        self._unchanged = not more and shape == shape_of(self.source)
-
-    def _changed(self, error: ServerFault, fence: str) -> bool:
-        """Return whether an ALTER, which is atomic, has taken effect without an answer."""
-        try:
-            # Its session holds ``fence`` until the statement has ended, and after that if it lives.
-            for _ in range(60 if connection_lost(error) else 1):
-                if not connection_lost(error) or named_lock_holder(self.session, fence) is None:
-                    return self._has_changed(error)
-                self.turns.stop.wait(1.0)
-        except ServerFault as second:
-            error = second
-        raise self._lost(error) from error
-
-    def _lost(self, error: ServerFault) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"the answer to ALTER TABLE {self.source.name} was lost ({error.text})",
-            hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
-        )
-
-    def _has_changed(self, error: ServerFault) -> bool:
-        shape, same = self._look()
-        if same and shape == shape_of(self.source):
-            if self.made == shape and self.statement.dropped:
-                # A column that is dropped and added again: made again, new values would go.
-                raise self._lost(error) from error
-            return False
-        if self._is_made(shape, same=same, answered=False):
-            return True
-        raise self._other_table(f"was not answered ({error.text})", same=same) from error
-
-    def _is_made(self, shape: str, *, same: bool, answered: bool) -> bool:
-        """Return whether the table is what the ALTER makes of it; ``answered``: with success."""
-        if self.proof is None:
-            return same and (shape == self.made or (answered and not self.made))
-        rest = self.proof.without
-        if rest(shape) != rest(shape_of(self.source)):
-            return False
-        return self.proof.happened(answered=answered)
-
-    def _look(self) -> tuple[str, bool]:
-        """Return the definition (empty without a table), and whether the table is the same."""
-        # In this order: a table that takes its place has another number.
-        found = read_table(self.session, self.source.schema, self.source.name)
-        now = identity(self.session, self.source.schema, self.source.name)
-        same = (now.server, now.numbers) == (self._numbers.server, self._numbers.numbers)
-        return ("", False) if found is None else (shape_of(found), same)
-
-    def _other_table(self, what: str, *, same: bool) -> OutcomeUnknown:
-        name = self.source.full_name
-        now = "it has another definition than the ALTER makes of the one that was read"
-        if same and not self.made:
-            now = "its definition is another one, and what the ALTER makes of it is not known"
-        elif not same:
-            now = "the table that was to be changed is gone, or another one is in its place"
-        return OutcomeUnknown(
-            f"the ALTER of {name} {what}, and {now}: another session changed or replaced the table",
-            hint=f"look at SHOW CREATE TABLE {self.source.name}, and see who changed it: the ALTER"
-            " may have taken effect before that, or not",
-        )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
+from spirit_py.migration.in_place import Shortcut, WholeProof
 from spirit_py.plan import make_plan
 from spirit_py.plan.definition import shape_after
-from spirit_py.preflight.shortcut import Shortcut, WholeProof
 from spirit_py.statement import alter_of
 from tests.kits.locking import turns_on
 from tests.kits.lost_answer import LosesTheAnswer

@@ -30,8 +30,8 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.migration import shortcuts
+from spirit_py.migration.in_place import Shortcut
 from spirit_py.plan import make_plan
-from spirit_py.preflight.shortcut import Shortcut
 from spirit_py.statement import alter_of
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options

@@ -12,9 +12,9 @@ import pytest
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, ServerFault, SpiritError
 from spirit_py.frameworks import online
+from spirit_py.migration.in_place import Shortcut
 from spirit_py.mysql.tables.partitions import PartitionProof, partitions_of
 from spirit_py.plan import make_plan
-from spirit_py.preflight.shortcut import Shortcut
 from spirit_py.statement import alter_of
 from spirit_py.table.names import lock_name
 from tests.kits.command import command_line, environment, run

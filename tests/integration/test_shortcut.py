@@ -21,6 +21,7 @@ from spirit_py.errors import (
 )
 from spirit_py.locks import turns as turns_module
 from spirit_py.locks.blockers import LockPolicy
+from spirit_py.migration.in_place import Shortcut
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.connect import connect
@@ -28,7 +29,7 @@ from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan import make_plan
 from spirit_py.plan.definition import shape_after
-from spirit_py.preflight.shortcut import Shortcut, ShortcutResult, probe_shortcut
+from spirit_py.preflight.shortcut import ShortcutResult, probe_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
