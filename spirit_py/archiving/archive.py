@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections import defaultdict
 from datetime import UTC, datetime
 from functools import partial
@@ -18,14 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import __version__, points
 from spirit_py.archiving.columns import HASH_DIGITS
-from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.archiving.notes import MANIFEST, WRITING, ArchiveFolder, piece_of
 from spirit_py.archiving.session import SparkTables
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.record import digest_of
-from spirit_py.chunk.chunk import KeyRange, same_bound
+from spirit_py.chunk.chunk import KeyRange
 from spirit_py.classes import dataclass, field
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.spark.java import said_by_java
 from spirit_py.threads import Background
@@ -43,46 +40,12 @@ if TYPE_CHECKING:
 
     Step = Callable[[Callable[[Session], Any]], Any]
 
-MANIFEST: Final = "_manifest.json"
-"""What is proved, beside the files; Spark and others pass over names with an underscore."""
-_NOTES: Final = "_archive"
-_WRITING: Final = f"{_NOTES}/writing"
-_BEGUN: Final = f"{_NOTES}/begun.json"
 #: Of the table, in one file; the table's bytes are more than the file's.
 _FILE_BYTES: Final = 256 << 20
 _FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
-_OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5}\.parquet")
 _UNREAD_SHOWN: Final = 3
 #: Between two looks whether the run is to stop.
 _LOOK_SECONDS: Final = 0.2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Begun:
-    """What a folder's archive is of: a digest of all that decides its rows, and rows of a range."""
-
-    table: str
-    digest: str
-    rows: int
-
-    def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise ValueError("a range has no rows")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PieceNoted:
-    """A piece: the literals of its bounds, empty for an open end, and whether it is there."""
-
-    lower: tuple[str, ...] = ()
-    upper: tuple[str, ...] = ()
-    written: bool = True
-
-    @classmethod
-    def of(cls, piece: KeyRange, *, written: bool) -> PieceNoted:
-        """Return what is noted of a range."""
-        lower, upper = (() if at is None else at.literals for at in (piece.lower, piece.upper))
-        return cls(lower=lower, upper=upper, written=written)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,11 +112,12 @@ class Archive:
 
     def run(self) -> Archived:
         """Write what is not written yet, prove all of it, and write the manifest."""
-        self.folder = Folder(self.context, self.path)
+        by = None if self.by is None else self.by.name
+        self.folder = ArchiveFolder(self.context, self.path, self.what, parted_by=by)
         self._spark = SparkTables(self.context)
         try:
             rows = self._begin()
-            self._take_over()
+            self._pieces, self._unwritten = self.folder.noted()
             self._write(rows)
             return self._prove()
         finally:
@@ -168,62 +132,10 @@ class Archive:
         # Not the server's uuid: the same command carries on after a failover.
         parts = (digest_of(shape_of(table), table.name), self.what.wanted, by, self.born)
         digest = digest_of(repr(parts), "")
-        text = self.folder.read(_BEGUN)
-        if text is not None:
-            try:
-                begun = from_text(text, Begun)
-            except UnreadableCheckpoint as error:
-                raise self._refusal(f"another version began it: {error}") from error
-            if begun.digest != digest:
-                raise self._refusal(f"it holds another archive, of {begun.table}")
-            return begun.rows
-        if self.folder.files():
-            raise self._refusal("it is not empty")
         rows = int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES))
         # Of a small table, too, every task reads a part.
         rows = max(_FEWEST_ROWS, min(rows, table.estimated_rows // self.slots + 1))
-        self.folder.write(_BEGUN, to_text(Begun(table=table.full_name, digest=digest, rows=rows)))
-        return rows
-
-    def _refusal(self, why: str) -> Refusal:
-        return Refusal(
-            f"nothing can be archived to {self.folder.path}: {why}",
-            hint="name another folder with --archive-to, then run the same command again",
-            error_code=ErrorCode.ARCHIVE_REFUSED,
-        )
-
-    def _take_over(self) -> None:
-        """Read which pieces are noted, from the first on, and delete files of any other."""
-        noted: list[KeyRange] = []
-        while (text := self.folder.read(_note(len(noted)))) is not None:
-            try:
-                piece = from_text(text, PieceNoted)
-                found = KeyRange(
-                    lower=self.what.bound(piece.lower), upper=self.what.bound(piece.upper)
-                )
-            except (UnreadableCheckpoint, ValueError) as error:
-                raise self._refusal(f"{_note(len(noted))} is no note of ours: {error}") from error
-            before = noted[-1].upper if noted else None
-            if not same_bound(found.lower, before) or (noted and before is None):
-                raise self._refusal(f"{_note(len(noted))} does not follow the note before")
-            self._unwritten += [] if piece.written else [len(noted)]
-            noted.append(found)
-        self._pieces = noted
-        for name in self._data_files():
-            if (piece_of := _piece_of(name)) >= len(noted) or piece_of in self._unwritten:
-                self.folder.delete(name)
-
-    def _data_files(self) -> list[str]:
-        """List the files with rows; Refusal where another one is there that readers would read."""
-        names = []
-        for one in self.folder.files():
-            if one.name.startswith("_") or one.name.split("/")[-1].startswith((".", "_")):
-                continue
-            found = _OURS.fullmatch(one.name)
-            if found is None or found[1] != (self.by.name if self.by else None):
-                raise self._refusal(f"{one.name} is not of this archive")
-            names.append(one.name)
-        return names
+        return self.folder.begin(digest, rows)
 
     @property
     def _whole(self) -> bool:
@@ -265,25 +177,25 @@ class Archive:
                 writer = writer.option("parquet.block.size.row.check.min", "1")
                 writer = writer.option("parquet.page.size.row.check.min", "1")
             writer = writer.partitionBy(*names) if names else writer
-            writer.parquet(self.folder.place(_WRITING))
+            writer.parquet(self.folder.place(WRITING))
         points.reach("archive.written")
-        written = [one.name for one in self.folder.files(_WRITING) if one.name.endswith("parquet")]
+        written = [one.name for one in self.folder.files(WRITING) if one.name.endswith("parquet")]
         for at, name in enumerate(written):
             parent, _, _ = name.rpartition("/")
             place = f"{parent}/" if parent else ""
-            self.folder.move(f"{_WRITING}/{name}", f"{place}rows-{number:06d}-{at:05d}.parquet")
+            self.folder.move(f"{WRITING}/{name}", f"{place}rows-{number:06d}-{at:05d}.parquet")
         points.reach("archive.moved")
-        self.folder.write(_note(number), to_text(PieceNoted.of(piece, written=True)))
-        self.folder.delete(_WRITING)
+        self.folder.note(number, piece, written=True)
+        self.folder.delete(WRITING)
         points.reach("archive.piece")
 
     # -- the proof
 
     def _prove(self) -> Archived:
         points.reach("archive.prove")
-        files = self._data_files()
-        if strange := [name for name in files if _piece_of(name) >= len(self._pieces)]:
-            raise self._refusal(f"{strange[0]} is not of this archive")
+        files = self.folder.data_files()
+        if strange := [name for name in files if piece_of(name) >= len(self._pieces)]:
+            raise self.folder.refusal(f"{strange[0]} is not of this archive")
         self.progress(0, "reading the files back")
         in_files, rows_of_files, unread = self._read_back(files)
         self.progress(0, "counting and hashing the table's rows")
@@ -347,7 +259,7 @@ class Archive:
         unread: list[str] = []
         for number in range(len(self._pieces)):
             try:
-                own = self._tallies([name for name in files if _piece_of(name) == number])
+                own = self._tallies([name for name in files if piece_of(name) == number])
             except ArchiveFailure as error:
                 unread.append(error.message)
             else:
@@ -368,7 +280,7 @@ class Archive:
         for file, count, hashes in found:
             name = own[str(file).rpartition("/")[2]]
             rows[name] = int(count)
-            pieces[_piece_of(name)] = pieces[_piece_of(name)].plus(Tally(int(count), int(hashes)))
+            pieces[piece_of(name)] = pieces[piece_of(name)].plus(Tally(int(count), int(hashes)))
         return pieces, rows
 
     def _hash_pieces(self) -> list[tuple[Tally, Tally]]:
@@ -397,12 +309,12 @@ class Archive:
 
     def _forget(self, pieces: Iterable[int]) -> None:
         """Have the next run write pieces again; never those of an archive that is proved."""
-        if self.folder.read(MANIFEST) is not None:
-            # It may be the only copy by now.
-            raise self._refusal("it holds a proved archive, and the table is not that one any more")
+        if self.folder.proved:
+            raise self.folder.refusal(
+                "it holds a proved archive, and the table is not that one any more"
+            )
         for number in pieces:
-            noted = PieceNoted.of(self._pieces[number], written=False)
-            self.folder.write(_note(number), to_text(noted))
+            self.folder.note(number, self._pieces[number], written=False)
 
     @contextlib.contextmanager
     def _spark_job(self, what: str) -> Iterator[None]:
@@ -450,15 +362,6 @@ class Archive:
             "files": list(files),
         }
         return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-
-
-def _note(number: int) -> str:
-    return f"{_NOTES}/{number:06d}.json"
-
-
-def _piece_of(name: str) -> int:
-    found = _OURS.fullmatch(name)
-    return int(found[2]) if found else -1
 
 
 def _count(session: SqlSession, table: str) -> int:

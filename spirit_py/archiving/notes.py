@@ -1,0 +1,145 @@
+"""What the folder of an archive holds: the notes of its pieces, and the files of each.
+
+Anybody who can write there could have left anything: what is not of this archive is refused (R26).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.archiving.folder import Folder
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.chunk.chunk import KeyRange, same_bound
+from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from spirit_py.archiving.ranges import ReadTable
+
+MANIFEST: Final = "_manifest.json"
+"""What is proved, beside the files; Spark and others pass over names with an underscore."""
+_NOTES: Final = "_archive"
+WRITING: Final = f"{_NOTES}/writing"
+"""Where Spark writes a piece."""
+_BEGUN: Final = f"{_NOTES}/begun.json"
+_OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5}\.parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a folder's archive is of: a digest of all that decides its rows, and rows of a range."""
+
+    table: str
+    digest: str
+    rows: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise ValueError("a range has no rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceNoted:
+    """A piece: the literals of its bounds, empty for an open end, and whether it is there."""
+
+    lower: tuple[str, ...] = ()
+    upper: tuple[str, ...] = ()
+    written: bool = True
+
+
+class ArchiveFolder(Folder):
+    """The folder of one table's archive; ``parted_by`` is the column of its folders, if any."""
+
+    def __init__(
+        self, context: Any, path: str, what: ReadTable, *, parted_by: str | None = None
+    ) -> None:
+        super().__init__(context, path)
+        self._what = what
+        self._parted_by = parted_by
+
+    def begin(self, digest: str, rows: int) -> int:
+        """Note that an archive begins, with so many rows in a range; return those of a begun one.
+
+        Refusal where the folder holds something else.
+        """
+        text = self.read(_BEGUN)
+        if text is not None:
+            try:
+                begun = from_text(text, Begun)
+            except UnreadableCheckpoint as error:
+                raise self.refusal(f"another version began it: {error}") from error
+            if begun.digest != digest:
+                raise self.refusal(f"it holds another archive, of {begun.table}")
+            return begun.rows
+        if self.files():
+            raise self.refusal("it is not empty")
+        table = self._what.table.full_name
+        self.write(_BEGUN, to_text(Begun(table=table, digest=digest, rows=rows)))
+        return rows
+
+    def refusal(self, why: str) -> Refusal:
+        """Return the refusal to archive to this folder."""
+        return Refusal(
+            f"nothing can be archived to {self.path}: {why}",
+            hint="name another folder with --archive-to, then run the same command again",
+            error_code=ErrorCode.ARCHIVE_REFUSED,
+        )
+
+    @property
+    def proved(self) -> bool:
+        """Whether it holds a proved archive, which may be the only copy by now."""
+        return self.read(MANIFEST) is not None
+
+    def noted(self) -> tuple[list[KeyRange], list[int]]:
+        """Return the pieces, from the first on, and which of them are not written.
+
+        Files of others are deleted.
+        """
+        noted: list[KeyRange] = []
+        unwritten: list[int] = []
+        while (text := self.read(_note(len(noted)))) is not None:
+            try:
+                piece = from_text(text, PieceNoted)
+                found = KeyRange(
+                    lower=self._what.bound(piece.lower), upper=self._what.bound(piece.upper)
+                )
+            except (UnreadableCheckpoint, ValueError) as error:
+                raise self.refusal(f"{_note(len(noted))} is no note of ours: {error}") from error
+            before = noted[-1].upper if noted else None
+            if not same_bound(found.lower, before) or (noted and before is None):
+                raise self.refusal(f"{_note(len(noted))} does not follow the note before")
+            unwritten += [] if piece.written else [len(noted)]
+            noted.append(found)
+        for name in self.data_files():
+            if (number := piece_of(name)) >= len(noted) or number in unwritten:
+                self.delete(name)
+        return noted, unwritten
+
+    def note(self, number: int, piece: KeyRange, *, written: bool) -> None:
+        """Note a piece, and whether its files are there."""
+        lower, upper = (() if at is None else at.literals for at in (piece.lower, piece.upper))
+        self.write(_note(number), to_text(PieceNoted(lower=lower, upper=upper, written=written)))
+
+    def data_files(self) -> list[str]:
+        """List the files with rows; Refusal where another one is there that readers would read."""
+        names = []
+        for one in self.files():
+            if one.name.startswith("_") or one.name.split("/")[-1].startswith((".", "_")):
+                continue
+            found = _OURS.fullmatch(one.name)
+            if found is None or found[1] != self._parted_by:
+                raise self.refusal(f"{one.name} is not of this archive")
+            names.append(one.name)
+        return names
+
+
+def piece_of(name: str) -> int:
+    """Return the number of the piece that a file is of; -1 for one that is of none."""
+    found = _OURS.fullmatch(name)
+    return int(found[2]) if found else -1
+
+
+def _note(number: int) -> str:
+    return f"{_NOTES}/{number:06d}.json"
