@@ -86,7 +86,7 @@ class SpiritSource(DataSource):
         )
 
     def _is_on(self, name: str) -> bool:
-        from spirit_py.api.commands import flag_value
+        from spirit_py.api.values import flag_value
 
         return flag_value(name, self.options.get(name, "false"))
 
@@ -128,7 +128,7 @@ class SpiritSource(DataSource):
 
 def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
     """Return how the server is reached, by options of the commands' names; UsageFault."""
-    from spirit_py.api.commands import option_values
+    from spirit_py.api.values import option_values
     from spirit_py.cli.archive import archive as command
     from spirit_py.cli.values import complete, connection_of
     from spirit_py.options.commands import ArchiveArguments

@@ -12,7 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.api.commands import cleanup, flag_value, migration_config_of, run_of
+from spirit_py.api.commands import cleanup, migration_config_of, run_of
+from spirit_py.api.values import flag_value
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped

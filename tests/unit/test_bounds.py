@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 import pytest
 
-from spirit_py.api.commands import option_values
+from spirit_py.api.values import option_values
 from spirit_py.cli import configfile, main
 from spirit_py.errors import UsageFault
 from spirit_py.options import Form, declared

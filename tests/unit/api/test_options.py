@@ -17,7 +17,8 @@ import pytest
 import spirit_py
 from spirit_py import cli
 from spirit_py.api import commands
-from spirit_py.api.commands import argument_name, batch_config_of
+from spirit_py.api.commands import batch_config_of
+from spirit_py.api.values import argument_name
 from spirit_py.cli.changes import migration_config
 from spirit_py.cli.checksum import compare_config, watch_config
 from spirit_py.cli.unfinished import revert_config
