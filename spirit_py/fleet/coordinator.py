@@ -33,7 +33,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.fleet.process import ServerWork
 from spirit_py.fleet.records import figures_of, finish, order, orders_of
-from spirit_py.fleet.state import BAD, FleetState, ServerRun, ServerState
+from spirit_py.fleet.report import BAD, FleetState, ServerRun, ServerState
 from spirit_py.fleet.waves import next_server, waves_of
 from spirit_py.progress import BatchStatus
 from spirit_py.threads import Background, StopSwitch, every, side_by_side

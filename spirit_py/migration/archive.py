@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
+    from spirit_py.table.expressions import RowExpression
     from spirit_py.table.names import Name
-    from spirit_py.table.row_expression import RowExpression
 
 _LEFT: Final = "the change is done, and the old table is kept"
 _LONGEST_NAME: Final = 60

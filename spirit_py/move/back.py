@@ -18,7 +18,7 @@ from spirit_py.migration.reverse.keeper import Keeper, write_first
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.move.carrier import ApartApplier
-from spirit_py.move.command import SwitchFailed, run_switch_command
+from spirit_py.move.renames import SwitchFailed, run_switch_command
 from spirit_py.move.switch import Switch
 from spirit_py.mysql.tables.definition import shape_of
 

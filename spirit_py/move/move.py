@@ -39,8 +39,8 @@ from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.across import Across
 from spirit_py.move.back import KeeperApart, plan_back
-from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
 from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
+from spirit_py.move.renames import SwitchFailed, note_away, note_switched, run_switch_command
 from spirit_py.move.run import (
     MoveRun,
     Opened,

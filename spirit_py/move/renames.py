@@ -12,6 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.checkpoint.record import MoveNote, home_of
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed, timed
 from spirit_py.cutover.rename import end_session
 from spirit_py.errors import (
@@ -22,10 +26,10 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
-from spirit_py.events.swap import RenameUnanswered
+from spirit_py.events.swap import MoveSwitching, RenameUnanswered
+from spirit_py.hooks import call
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.swap.same_tables import BACK, MOVED
-from spirit_py.move.command import SwitchFailed, note_away, note_switched, run_switch_command
 from spirit_py.move.run import bring_home, place_there, put_back
 from spirit_py.move.sides import unlock
 from spirit_py.mysql.faults import Disposition, disposition
@@ -35,15 +39,20 @@ from spirit_py.mysql.tables.identity import is_one_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.move.run import MoveRun
     from spirit_py.move.sides import LockSide, Outgoing, Sides, WatchedSide
     from spirit_py.mysql.session import Session
-    from spirit_py.table.names import Swap
+    from spirit_py.table.names import Name, Swap
 
 _LOOK_PAUSE: Final = 0.05
 _LOOK_SECONDS: Final = 60.0
+
+
+class SwitchFailed(MigrationFailure, code=ErrorCode.SWITCH_FAILED):
+    """The operator's command has failed; the tables are as before the switch."""
 
 
 class Renames:
@@ -309,3 +318,37 @@ def _rename_back(
             tried(partial(again, origin, side))
     for fault in faults:
         raise fault
+
+
+def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = False) -> str:
+    """Run the operator's command; return why it failed, empty where it did not."""
+    config = run.config
+    told = MoveSwitching(
+        tables=[".".join(name) for name in tables],
+        source=", ".join(one.address for one in config.origins),
+        target=", ".join(one.address for one in config.targets),
+        shards={one.name: one.connection.address for one in config.shards},
+        sources={one.name: one.connection.address for one in config.sources},
+        back=back,
+    )
+    run.tell(told)
+    run.show("the command of --on-switch")
+    result = call(config.on_switch, told, seconds=config.switch_timeout)
+    run.show("")
+    return ": ".join([result.why, *result.lines[:1]]) if result.trouble else ""
+
+
+def note_away(session: SqlSession, tables: Sequence[Name], *, away: bool) -> None:
+    """Note whether the tables of all sources are out of the way; ServerFault if impossible."""
+    _note(session, tables, away=away)
+
+
+def note_switched(session: SqlSession, tables: Sequence[Name]) -> None:
+    """Note that the operator's command has run."""
+    _note(session, tables, switched=True)
+
+
+def _note(session: SqlSession, tables: Sequence[Name], **changes: bool) -> None:
+    home = CheckpointTable(*home_of(tables))
+    if (note := home.read(session, MoveNote)) is not None:
+        home.write(session, replace(note, **changes))

@@ -19,7 +19,7 @@ from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.tables.definition import show_create
 from spirit_py.sql import identifier_list, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, tokenize
-from spirit_py.table.row_expression import RowExpression, names_in, why_zoned
+from spirit_py.table.expressions import RowExpression, names_in, why_zoned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

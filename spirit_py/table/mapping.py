@@ -23,7 +23,7 @@ from spirit_py.table.keys import TEMPORALS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from spirit_py.table.row_expression import RowExpression
+    from spirit_py.table.expressions import RowExpression
     from spirit_py.table.schema import Column, Index, TableSchema
 
 

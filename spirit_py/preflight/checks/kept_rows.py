@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.table.expressions import RowExpression
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.row_expression import RowExpression
 
 #: So often a range of the key is divided, and so many rows of each are judged for an estimate.
 _DIVISIONS, _SAMPLED, _SAMPLE_SECONDS = 60, 200, 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.table.row_expression import RowExpression, names_in, why_zoned
+from spirit_py.table.expressions import RowExpression, names_in, why_zoned
 from tests.kits.definitions import column
 
 

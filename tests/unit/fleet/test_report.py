@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.batch.report import BatchReport
 from spirit_py.errors import MigrationFailure
-from spirit_py.fleet.state import FleetState, ServerRun, ServerState
+from spirit_py.fleet.report import FleetState, ServerRun, ServerState
 from spirit_py.progress import BatchStatus
 
 
