@@ -132,7 +132,7 @@ def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
     from spirit_py.cli.archive import archive as command
     from spirit_py.cli.values import complete, connection_of
     from spirit_py.options.commands import ArchiveArguments
-    from spirit_py.options.shared import ConnectionArguments
+    from spirit_py.options.servers import ConnectionArguments
 
     taken = {name.lower(): value for name, value in given.items() if name.lower() not in _OWN}
     known = set(ConnectionArguments.__annotations__)

@@ -16,11 +16,10 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.evaluation import choose_modes, under_modes
+from spirit_py.mysql.evaluation import choose_modes, server_refusal, under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of

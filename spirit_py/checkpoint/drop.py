@@ -1,27 +1,47 @@
-"""Drop auxiliary tables that are proven to be ours, and no others (R24)."""
+"""Drop auxiliary tables and old ones that are proven to be ours, and no others (R24).
+
+DROP TABLE frees all blocks at once and slows commits (docs/gentleness.md), so a large partitioned
+table is emptied first, a partition at a time.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py import points
 from spirit_py.attached.record import AttachmentsNote
 from spirit_py.checkpoint.earlier_run import cannot_be_read, may_hold_rows, see_what_it_holds
 from spirit_py.checkpoint.examination import members
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import SpiritError
 from spirit_py.locks.named import named_lock_holder, take_named_lock
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.processlist import whose
+from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.identity import drop_if, is_one_of
+from spirit_py.mysql.tables.identity import as_noted, drop_if, is_one_of
 from spirit_py.mysql.tables.new_table import drop_building, drop_sentinel
+from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.threads import StopSwitch
+
+#: Below that the whole table is dropped at once, bytes.
+_LARGE: Final = 1 << 30
+_PARTITIONS: Final = """
+SELECT PARTITION_NAME, SUM(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.PARTITIONS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND PARTITION_NAME IS NOT NULL
+GROUP BY PARTITION_NAME ORDER BY 2 DESC, 1"""
 
 
 def drop_left_behind(
@@ -93,3 +113,65 @@ def drop_checkpoint(session: SqlSession, table: tuple[str, str]) -> None:
     """Drop the requests beside a table, then its checkpoint: nothing else leads to the requests."""
     RequestQueue(*table).drop(session)
     CheckpointTable(*table).drop(session)
+
+
+def drop_old_table(
+    options: ConnectionOptions,
+    schema: str,
+    table: str,
+    *,
+    proof: Identity,
+    stop: StopSwitch,
+    lock_wait: int = 5,
+    attempts: int = 8,
+    patience: float = PATIENCE,
+    before_each: Callable[[], object] = lambda: None,
+) -> str:
+    """Drop a table that no migration needs any more; return why one of this name still exists.
+
+    Each try has a session of its own, to survive a restart. Another table of this name stays (R24).
+    ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away;
+    ``before_each`` is called before a partition is emptied, and may wait.
+    """
+    points.reach("cleanup.old_table")
+
+    def drop() -> str:
+        with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
+            free_partitions(session, schema, table, proof, before_each=before_each)
+            if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
+                return ""
+        return "nothing proves that it is the table that was swapped out: see who created it"
+
+    try:
+        again = retrying(stop, attempts=attempts, patience=patience, passing=takes_no_writes)
+        return str(again(drop))
+    except SpiritError as error:
+        return error.message
+
+
+def free_partitions(
+    session: SqlSession,
+    schema: str,
+    table: str,
+    proof: Identity,
+    *,
+    before_each: Callable[[], object],
+    large: int = _LARGE,
+) -> int:
+    """Empty all partitions but the smallest of a table above ``large`` bytes; return how many.
+
+    The largest goes first. The smallest keeps its number, which still proves the table (R24); those
+    that an earlier drop has emptied have other numbers, and are passed over.
+    """
+    found = session.query(_PARTITIONS, (schema, table))
+    if sum(int(size or 0) for _, size in found) < large:
+        return 0
+    emptied = as_noted(session, schema, table, proof, [str(name) for name, _ in found])[:-1]
+    for name in emptied:
+        before_each()
+        if not is_one_of(session, schema, table, proof):
+            break
+        session.execute(
+            f"ALTER TABLE {quote_table(schema, table)} TRUNCATE PARTITION {quote_identifier(name)}"
+        )
+    return len(emptied)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.binlog.cascades import acting_parents
 from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.rows import differences
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.checksum.worker import JoinChecksum, SnapshotReader, differences
+from spirit_py.checksum.worker import JoinChecksum, SnapshotReader
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.retry import retrying
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.checksum.result import RowDifference
+    from spirit_py.checksum.rows import Rows
     from spirit_py.checksum.snapshot import LockFigures
-    from spirit_py.checksum.worker import Comparison, Rows
+    from spirit_py.checksum.worker import Comparison
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
     from spirit_py.table.mapping import TableMapping

@@ -12,7 +12,7 @@ Orders and answers are JSON, for the mailbox of :mod:`spirit_py.spark.gang`:
 
 ``rest`` in an order: seconds to rest for each second of its statements; not while a ``short``
 snapshot is open. Differing rows are the task's result; in a short snapshot their keys are in the
-answer, ``differing``, as far as these are :data:`MOST_TOLD` bytes at most.
+answer, ``differing``, as far as these are ``rows.MOST_TOLD`` bytes at most.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan, Keys
 from spirit_py.checksum.result import ChecksumOptions, Counts, RowDifference, count
+from spirit_py.checksum.rows import as_bytes, by_key, differences, first_keys, key_text, unequal
 from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import decode_chunk
 from spirit_py.classes import asdict, dataclass, field
@@ -35,24 +35,21 @@ from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import TaskRest
 from spirit_py.pace import Unhindered, uncounted
-from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checksum.query import Selection, Side
+    from spirit_py.checksum.rows import Listed, Rows
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.pace import HeldUp, Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.schema import Column
     from spirit_py.threads import StopSwitch
 
 _SESSION_SECONDS: Final = 86_400
-MOST_TOLD: Final = 64 << 10
-"""Bytes of keys that an answer lists; eight answers are one message to the driver."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +172,7 @@ class SnapshotReader:
             source, target = self._aggregates(chunk)
         if self._differed or source != target:
             mine, theirs = self._listed(chunk, judged=True)
-            found = differences(*self._keyed(*_unequal(mine, theirs, self._width)))
+            found = differences(*self._keyed(*unequal(mine, theirs, self._width)))
             if source != target and not found:
                 raise _differs_without_a_row(chunk, source, target)
             source, target = (len(mine), 0), (len(theirs), 0)
@@ -185,7 +182,7 @@ class SnapshotReader:
             "target": target[0],
             "counts": asdict(count(found)),
             "seconds": time.monotonic() - began,
-            "differing": _first_keys(found),
+            "differing": first_keys(found),
         }
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -219,7 +216,7 @@ class SnapshotReader:
     def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
         return self._keyed(*self._listed(wanted))
 
-    def _listed(self, wanted: Selection, *, judged: bool = False) -> tuple[_Listed, _Listed]:
+    def _listed(self, wanted: Selection, *, judged: bool = False) -> tuple[Listed, Listed]:
         """List the rows of both sides; of single ones a key's literal may be warned of."""
         source = self.session.query(query.rows(self._plan, SOURCE, wanted))
         if judged:
@@ -231,9 +228,9 @@ class SnapshotReader:
             raise _not_hashed(wanted, "a hash is NULL")
         return source, target
 
-    def _keyed(self, source: _Listed, target: _Listed) -> tuple[Rows, Rows]:
+    def _keyed(self, source: Listed, target: Listed) -> tuple[Rows, Rows]:
         mapping = self._plan.mapping
-        return _by_key(source, mapping.key_columns), _by_key(target, mapping.new_key)
+        return by_key(source, mapping.key_columns), by_key(target, mapping.new_key)
 
     @property
     def _width(self) -> int:
@@ -249,7 +246,7 @@ class SnapshotReader:
     def unmatched(self, among: Keys | None) -> list[RowDifference]:
         """List rows of the new table, all or some, that have no source row."""
         sql = query.unmatched_target_rows(self._plan, self._spec.most_differences, among)
-        keys = [_key_text(self._plan.mapping.new_key, row) for row in self.session.query(sql)]
+        keys = [key_text(self._plan.mapping.new_key, row) for row in self.session.query(sql)]
         return [RowDifference(key=key, kind="extra") for key in keys]
 
     def look(self, keys: Keys) -> tuple[Rows, Rows]:
@@ -273,29 +270,9 @@ class SnapshotReader:
         names = tuple(
             pair.old.name
             for pair, one, other in zip(compared, source[0], target[0], strict=True)
-            if _bytes(one) != _bytes(other)
+            if as_bytes(one) != as_bytes(other)
         )
         return RowDifference(key=difference.key, kind="changed", columns=names)
-
-
-def _first_keys(found: Sequence[RowDifference]) -> list[str]:
-    sizes = accumulate(len(each.key) for each in found)
-    return [each.key for each, size in zip(found, sizes, strict=True) if size <= MOST_TOLD]
-
-
-_Listed: TypeAlias = "Sequence[Sequence[Any]]"
-
-
-def _unequal(source: _Listed, target: _Listed, width: int) -> tuple[_Listed, _Listed]:
-    """Leave out the rows that both sides have, by their hashes; these are behind the key."""
-    mine, theirs = {row[width] for row in source}, {row[width] for row in target}
-    if len(mine) != len(source) or len(theirs) != len(target):
-        # Twins: how often a row is there counts, too.
-        return source, target
-    only = mine ^ theirs
-    return [row for row in source if row[width] in only], [
-        row for row in target if row[width] in only
-    ]
 
 
 def _not_hashed(wanted: Selection, why: str) -> ChecksumFailure:
@@ -311,54 +288,6 @@ def _differs_without_a_row(
     return ChecksumFailure(
         f"chunk {chunk} differs ({source[0]} and {target[0]} rows), but no row in it does"
     )
-
-
-#: For each key as the new table renders it: its SQL text and the hashes of its rows.
-Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
-
-
-def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
-    found: Rows = {}
-    width = len(columns)
-    for row in rows:
-        # A number becomes text on the side that may be NULL.
-        same = tuple(_bytes(item) for item in row[width + 1 :])
-        if same not in found:
-            found[same] = (_key_text(columns, row[:width]), [])
-        found[same][1].append(row[width])
-    for _, hashes in found.values():
-        hashes.sort()
-    return found
-
-
-def _bytes(item: Any) -> bytes:
-    return item if isinstance(item, bytes) else str(item).encode()
-
-
-def _key_text(columns: Sequence[Column], row: Sequence[Any]) -> str:
-    if None not in row:
-        return row_key_sql(columns, row)
-    parts = [
-        "NULL" if item is None else row_key_sql((column,), (item,))[1:-1]
-        for column, item in zip(columns, row, strict=True)
-    ]
-    return f"({', '.join(parts)})"
-
-
-def differences(source: Rows, target: Rows) -> list[RowDifference]:
-    """List the keys that have not the same rows on both sides."""
-    kinds: list[RowDifference] = []
-    for same, (key, hashes) in source.items():
-        if same not in target:
-            kinds.append(RowDifference(key=key, kind="missing"))
-        elif target[same][1] != hashes:
-            kinds.append(RowDifference(key=key, kind="changed"))
-    kinds += [
-        RowDifference(key=key, kind="extra")
-        for same, (key, _) in target.items()
-        if same not in source
-    ]
-    return kinds
 
 
 Follower: TypeAlias = Literal["", "source", "target"]

@@ -187,6 +187,14 @@ class IndexesBuilt(Event):
         )
 
 
+@event("duplicates.searched", "searched about {rows} rows for duplicates of the new key {index}")
+class DuplicatesSearched(Event):
+    """The search for duplicates of a new unique key goes on."""
+
+    index: str
+    rows: int
+
+
 @event("checksum.begun", "comparing {said}", detail=True)
 class ChecksumBegun(Event):
     """A table is compared; ``reason`` says why once more, and is None for the first time."""

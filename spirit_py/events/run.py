@@ -206,14 +206,6 @@ class HookFailed(Event):
     said: str = aside()
 
 
-@event("duplicates.searched", "searched about {rows} rows for duplicates of the new key {index}")
-class DuplicatesSearched(Event):
-    """The search for duplicates of a new unique key goes on."""
-
-    index: str
-    rows: int
-
-
 @event("batch.planned")
 class BatchPlanned(Worded):
     """What is done with all tables is known."""

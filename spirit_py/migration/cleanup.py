@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.drop import take_from_others
+from spirit_py.checkpoint.drop import drop_old_table, take_from_others
 from spirit_py.checkpoint.earlier_run import ReverseState, cannot_be_read
 from spirit_py.checkpoint.examination import find_record, members, runs_seen
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
@@ -20,7 +20,7 @@ from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.listing import HIDDEN, require_name
 from spirit_py.migration.swap.attachments import settle_left
-from spirit_py.migration.swap.old_tables import drop_old_table, leave_to_operator
+from spirit_py.migration.swap.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants

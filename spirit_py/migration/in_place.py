@@ -12,7 +12,7 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes
+from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes, server_refusal
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,
     Disposition,
@@ -22,7 +22,6 @@ from spirit_py.mysql.faults import (
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import identity
-from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.preflight.shortcut import choose, modifiers
 
 if TYPE_CHECKING:

@@ -157,13 +157,13 @@ class _Listing:
         except ServerFault as fault:
             if not access_denied(fault):
                 raise
-            needed: tuple[Sequence[str], str] = (IDENTITY_PRIVILEGES, "")
+            hint = self.grants.grant(IDENTITY_PRIVILEGES)
             if self.grants.missing(("SELECT",), schema):
-                needed = ("SELECT",), schema
+                hint = self.grants.grant(("SELECT",), schema)
             raise Refusal(
                 f"account {self.grants.account} may not read {schema}.{name}"
                 f" and its auxiliary tables: {fault.text}",
-                hint=self.grants.grant(*needed),
+                hint=hint,
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             ) from fault
 

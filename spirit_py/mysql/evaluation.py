@@ -13,10 +13,12 @@ modes are accepted; writes stay strict (R10), and other modes do not resume.
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import ServerFault, UsageFault
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, ServerFault, UsageFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_identifier, string_literal
 
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
 OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
 DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
+
+#: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
+_UNSAFE_FUNCTION = 1674
+_NAME_TOO_LONG = 1059
+#: The end of a name that the server gives to a CHECK constraint.
+_GIVEN_NAME = re.compile(r"_chk_\d+'")
 
 _SUBTRACTION: Final = "NO_UNSIGNED_SUBTRACTION"
 
@@ -227,3 +235,26 @@ def _candidates(mode: str) -> Iterator[tuple[str, str]]:
     yield _ANY_ROW, f"innodb_strict_mode = 0, sql_mode = {string_literal(mode)}"
     both = f"innodb_strict_mode = 0, sql_mode = {string_literal(lenient)}"
     yield f"{_ANY_ROW} --sql-mode '{lenient}'", both
+
+
+def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
+    """Return a refusal with the server's message, and the options under which it accepts it."""
+    hint = "correct the statement; a native ALTER TABLE would fail in the same way"
+    code = ErrorCode.DEFINITION_REFUSED
+    if modes:
+        code = ErrorCode.OTHER_MODES_ACCEPT
+        hint = (
+            f"the server accepts it under other modes: add {modes} if the definition is meant so;"
+            " a native ALTER TABLE in a session with these modes would do the same"
+        )
+    elif error.code == _UNSAFE_FUNCTION:
+        hint = (
+            "a native ALTER TABLE would fail in the same way, because the default of a new column"
+            " has another value in each row: add the column without the default, fill it, and then"
+            " ALTER TABLE ... ALTER COLUMN ... SET DEFAULT (...), which the server accepts"
+        )
+    elif error.code == _NAME_TOO_LONG and _GIVEN_NAME.search(error.text):
+        code = ErrorCode.CHECK_NAME
+        hint = "name it in the ALTER: ADD CONSTRAINT name CHECK (...)"
+    text = f"the server refuses {what}: {error.text} (error {error.code})"
+    return Refusal(text, hint=hint, error_code=code)

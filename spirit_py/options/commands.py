@@ -22,11 +22,11 @@ from spirit_py.options import (
     SecondsOrNever,
     Size,
 )
+from spirit_py.options.servers import ConnectionArguments, TargetOptions, TargetServer
 from spirit_py.options.shared import (
     ArchiveOptions,
     BatchOptions,
     ComparedOptions,
-    ConnectionArguments,
     DocsOption,
     FleetOptions,
     LoadOptions,
@@ -37,8 +37,6 @@ from spirit_py.options.shared import (
     SampleOption,
     SparkOptions,
     SwapOptions,
-    TargetOptions,
-    TargetServer,
     TracebackOption,
     VerboseOption,
     VetoOption,

@@ -10,11 +10,10 @@ from spirit_py.attached.foreign_keys.rules import KeyedTables, objections
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
+from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes, server_refusal
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.definition import TEMPORARY, shape_of
-from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.plan.model import Note
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
 from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of

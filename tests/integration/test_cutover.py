@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.checkpoint.drop import drop_old_table
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
@@ -17,7 +18,6 @@ from spirit_py.errors import (
     Interrupted,
     OutcomeUnknown,
 )
-from spirit_py.migration.swap.old_tables import drop_old_table
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.threads import StopSwitch

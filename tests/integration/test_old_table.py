@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.checkpoint.codec import FORMAT
+from spirit_py.checkpoint.drop import drop_old_table, free_partitions
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -21,7 +22,6 @@ from spirit_py.migration import cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.swap import old_tables
-from spirit_py.migration.swap.old_tables import free_partitions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
@@ -328,7 +328,7 @@ def test_the_grace_counts_from_the_swap_and_follows_reverse_replication(db, chan
 
 def test_a_drop_that_fails_leaves_the_proof(db, change, monkeypatch):
     """A reader still has the old table open: the change is done, and cleanup drops it later."""
-    quick = partial(old_tables.drop_old_table, lock_wait=1, attempts=1)
+    quick = partial(drop_old_table, lock_wait=1, attempts=1)
     monkeypatch.setattr(old_tables, "drop_old_table", quick)
     interrupted_in_grace(change)
     reader = db.connect(autocommit=False).cursor()

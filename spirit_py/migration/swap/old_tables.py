@@ -1,7 +1,6 @@
 """The tables that a swap put out of place: kept for a while, or for good, and dropped.
 
-DROP TABLE frees all blocks at once and slows commits (docs/gentleness.md), so a large partitioned
-table is emptied first, a partition at a time. The grace of ``--drop-old-after`` counts from the
+The grace of ``--drop-old-after`` counts from the
 swap, by the server's clock, in the checkpoint table, which proves the old table and goes after it.
 """
 
@@ -14,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from spirit_py import points
+from spirit_py.checkpoint.drop import drop_old_table
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import noted_proof, proofs_here, proven
 from spirit_py.checkpoint.record import OldTableRecord, ReverseRecord
@@ -26,29 +25,21 @@ from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.facts import OldTablesLeft
 from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
-from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
-from spirit_py.mysql.retry import PATIENCE, retrying
-from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.identity import as_noted, drop_if, is_one_of
 from spirit_py.pace import Work
 from spirit_py.phases import Phase
-from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.table.names import Name
-    from spirit_py.threads import StopSwitch
 
 #: Between two questions whether a drop may begin.
 _PACE_SECONDS: Final = 0.2
@@ -92,76 +83,6 @@ def _between_partitions(job: Job, name: str) -> None:
     """Leave the disk to others for a moment, and longer while something holds back the drop."""
     job.stop.wait(_REST_SECONDS)
     await_pace(job, f"drop of {name}")
-
-
-def drop_old_table(
-    options: ConnectionOptions,
-    schema: str,
-    table: str,
-    *,
-    proof: Identity,
-    stop: StopSwitch,
-    lock_wait: int = 5,
-    attempts: int = 8,
-    patience: float = PATIENCE,
-    before_each: Callable[[], object] = lambda: None,
-) -> str:
-    """Drop a table that no migration needs any more; return why one of this name still exists.
-
-    Each try has a session of its own, to survive a restart. Another table of this name stays (R24).
-    ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away;
-    ``before_each`` is called before a partition is emptied, and may wait.
-    """
-    points.reach("cleanup.old_table")
-
-    def drop() -> str:
-        with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
-            free_partitions(session, schema, table, proof, before_each=before_each)
-            if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
-                return ""
-        return "nothing proves that it is the table that was swapped out: see who created it"
-
-    try:
-        again = retrying(stop, attempts=attempts, patience=patience, passing=takes_no_writes)
-        return str(again(drop))
-    except SpiritError as error:
-        return error.message
-
-
-#: Below that the whole table is dropped at once, bytes.
-_LARGE: Final = 1 << 30
-_PARTITIONS: Final = """
-SELECT PARTITION_NAME, SUM(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.PARTITIONS
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND PARTITION_NAME IS NOT NULL
-GROUP BY PARTITION_NAME ORDER BY 2 DESC, 1"""
-
-
-def free_partitions(
-    session: SqlSession,
-    schema: str,
-    table: str,
-    proof: Identity,
-    *,
-    before_each: Callable[[], object],
-    large: int = _LARGE,
-) -> int:
-    """Empty all partitions but the smallest of a table above ``large`` bytes; return how many.
-
-    The largest goes first. The smallest keeps its number, which still proves the table (R24); those
-    that an earlier drop has emptied have other numbers, and are passed over.
-    """
-    found = session.query(_PARTITIONS, (schema, table))
-    if sum(int(size or 0) for _, size in found) < large:
-        return 0
-    emptied = as_noted(session, schema, table, proof, [str(name) for name, _ in found])[:-1]
-    for name in emptied:
-        before_each()
-        if not is_one_of(session, schema, table, proof):
-            break
-        session.execute(
-            f"ALTER TABLE {quote_table(schema, table)} TRUNCATE PARTITION {quote_identifier(name)}"
-        )
-    return len(emptied)
 
 
 T = TypeVar("T")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from spirit_py import points
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
+from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes, server_refusal
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
@@ -20,18 +19,13 @@ from spirit_py.statement import ClauseKind, rewrite
 from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name, is_trial_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
-#: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
-_UNSAFE_FUNCTION = 1674
-_NAME_TOO_LONG = 1059
-#: The end of a name that the server gives to a CHECK constraint.
-_GIVEN_NAME = re.compile(r"_chk_\d+'")
 _SENTINEL_MARK = "drop this table to let spirit-py swap"
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
@@ -156,14 +150,11 @@ def _tried(
 ) -> set[str]:
     """Return the definitions that a new table has one after the other while it is made."""
     seen: set[str] = set()
-    checks = _create_copy(session, source, building, seen)
-    try:
+    with _copied(session, source, building, seen) as checks:
         seen.add(read_shape(session, source.schema, building))
         _alter_copy(native, source, building, statement, checks)
         seen.add(read_shape(session, source.schema, building))
         points.reach("create.tried")
-    finally:
-        _drop_quietly(session, source.schema, building)
     return seen
 
 
@@ -177,15 +168,13 @@ def probe_algorithm(
     building: str,
 ) -> str:
     """Return why an empty copy cannot be altered with such as ``ALGORITHM=INSTANT``, if so."""
-    checks = _create_copy(session, source, building)
-    try:
-        _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
-    except Refusal as refusal:
-        # In the words of the table's own ALTER: that there is another way is no failure.
-        server = refusal.__cause__
-        return server.text if isinstance(server, ServerFault) else refusal.message
-    finally:
-        _drop_quietly(session, source.schema, building)
+    with _copied(session, source, building) as checks:
+        try:
+            _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
+        except Refusal as refusal:
+            # In the words of the table's own ALTER: that there is another way is no failure.
+            server = refusal.__cause__
+            return server.text if isinstance(server, ServerFault) else refusal.message
     return ""
 
 
@@ -198,15 +187,24 @@ def altered_definition(
     building: str,
 ) -> TableSchema:
     """Return what the ALTER makes of an empty copy, which is dropped again; or a refusal."""
-    checks = _create_copy(session, source, building)
-    try:
+    with _copied(session, source, building) as checks:
         _alter_copy(native, source, building, statement, checks)
         made = read_table(session, source.schema, building)
-    finally:
-        _drop_quietly(session, source.schema, building)
     if made is None:
         raise _changed_meanwhile(building)
     return made
+
+
+@contextlib.contextmanager
+def _copied(
+    session: SqlSession, source: TableSchema, building: str, seen: set[str] | None = None
+) -> Iterator[dict[str, str]]:
+    """Make an empty copy, whose names of CHECK constraints are returned, and drop it again."""
+    checks = _create_copy(session, source, building, seen)
+    try:
+        yield checks
+    finally:
+        _drop_quietly(session, source.schema, building)
 
 
 def _create_copy(
@@ -309,29 +307,6 @@ def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = Fals
             raise
         modes = accepting_modes(session, sql, error) if asks_modes else copying_modes(error)
         raise server_refusal(error, what, modes) from error
-
-
-def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
-    """Return a refusal with the server's message, and the options under which it accepts it."""
-    hint = "correct the statement; a native ALTER TABLE would fail in the same way"
-    code = ErrorCode.DEFINITION_REFUSED
-    if modes:
-        code = ErrorCode.OTHER_MODES_ACCEPT
-        hint = (
-            f"the server accepts it under other modes: add {modes} if the definition is meant so;"
-            " a native ALTER TABLE in a session with these modes would do the same"
-        )
-    elif error.code == _UNSAFE_FUNCTION:
-        hint = (
-            "a native ALTER TABLE would fail in the same way, because the default of a new column"
-            " has another value in each row: add the column without the default, fill it, and then"
-            " ALTER TABLE ... ALTER COLUMN ... SET DEFAULT (...), which the server accepts"
-        )
-    elif error.code == _NAME_TOO_LONG and _GIVEN_NAME.search(error.text):
-        code = ErrorCode.CHECK_NAME
-        hint = "name it in the ALTER: ADD CONSTRAINT name CHECK (...)"
-    text = f"the server refuses {what}: {error.text} (error {error.code})"
-    return Refusal(text, hint=hint, error_code=code)
 
 
 def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
-from spirit_py.events.run import DuplicatesSearched
+from spirit_py.events.copy import DuplicatesSearched
 from spirit_py.mysql.duplicates import EXAMPLES, duplicates_for, search_room
 from spirit_py.preflight.check import Findings, PreflightContext, Severity, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes

@@ -19,7 +19,7 @@ from spirit_py.mysql.faults import (
     server_fault,
 )
 from spirit_py.options import declared
-from spirit_py.options.shared import TargetOptions
+from spirit_py.options.servers import TargetOptions
 
 
 def fault(code: int, text: str = "text of the server") -> ServerFault:
