@@ -23,7 +23,7 @@ from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
-from spirit_py.mysql.tables.new_table import create_new_table, drop_sentinel
+from spirit_py.mysql.tables.new_table import NewTable, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
 from spirit_py.table.names import AuxiliaryNames, Swap
 
@@ -98,9 +98,8 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
     with run.session("alter", native=True) as native:
         try:
             building = read_proofs(session, context.schema, context.table).building
-            target = create_new_table(
-                session, native, context.source, context.statement, building=building, note=note
-            )
+            new = NewTable(session, native, context.source, context.statement)
+            target = new.create(building=building, note=note)
         except errors.ServerFault:
             # What a session sent before its connection was cut may come after the DROP (R18).
             lost = [one.id for one in (session, native) if not _answers(one)]

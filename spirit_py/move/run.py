@@ -25,7 +25,7 @@ from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
-from spirit_py.mysql.tables.new_table import OWN_CHECKS, create_apart
+from spirit_py.mysql.tables.new_table import OWN_CHECKS, NewTable
 from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 from spirit_py.sql import quote_table, string_literal
@@ -124,15 +124,8 @@ def _created(run: MoveRun, there: Session, context: PreflightContext) -> TableSc
     checks = [str(row[0]) for row in context.session.query(OWN_CHECKS, name)]
     with run.session("alter", native=True, there=True) as native:
         try:
-            return create_apart(
-                there,
-                native,
-                context.source,
-                context.statement,
-                checks,
-                building=building,
-                note=note,
-            )
+            new = NewTable(there, native, context.source, context.statement)
+            return new.create_apart(checks, building=building, note=note)
         except errors.ServerFault:
             # What a session sent before its connection was cut may come after the DROP (R18).
             lost = [one.id for one in (there, native) if not one.alive()]

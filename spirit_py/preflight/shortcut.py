@@ -18,7 +18,7 @@ from spirit_py.mysql.faults import (
     excused,
 )
 from spirit_py.mysql.tables.guard_column import file_bytes, row_versions
-from spirit_py.mysql.tables.new_table import probe_algorithm
+from spirit_py.mysql.tables.new_table import NewTable
 from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.statement import ClauseKind
 
@@ -83,8 +83,8 @@ def probe_shortcut(
             used = row_versions(session, source.schema, source.name) or 0
             if used >= most_row_versions(str(session.query("SELECT @@version")[0][0])):
                 return f"the table has {used} row versions already"
-        asked = modifiers(algorithm, statement)
-        return probe_algorithm(session, native, source, statement, asked, building=building)
+        new = NewTable(session, native, source, statement)
+        return new.why_not(modifiers(algorithm, statement), building=building)
 
     return choose(source, statement, refused, by_server=by_server is not None, whole=whole)
 

@@ -12,7 +12,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.tables.identity import drop_unreferenced
-from spirit_py.mysql.tables.new_table import create_new_table
+from spirit_py.mysql.tables.new_table import NewTable
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.table.names import AuxiliaryNames
 from tests.kits.connection import account, granted
@@ -52,7 +52,7 @@ def findings(desk, alter: str, session: Any = None, **changed: str) -> list[str]
     context = replace(context, facts=facts)
     try:
         warnings = check_before_create([context])
-        target = create_new_table(desk.session, desk.native, context.source, context.statement)
+        target = NewTable(desk.session, desk.native, context.source, context.statement).create()
         try:
             warnings += check_after_create(context, target)[1]
         finally:

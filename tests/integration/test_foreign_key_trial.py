@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
-from spirit_py.mysql.tables.new_table import create_new_table, drop_building, drop_tables
+from spirit_py.mysql.tables.new_table import NewTable, drop_building, drop_tables
 from spirit_py.preflight.preflight import check_keys, mapping_of, prepare
 from spirit_py.table.names import AuxiliaryNames, building_name, trial_name
 from tests.kits.schema_tools import open_schema_tools
@@ -49,7 +49,7 @@ def tried(desk, **alters: str) -> str:
     names = [AuxiliaryNames.of(table).new for table in alters]
     try:
         mappings = [
-            mapping_of(one, create_new_table(desk.session, desk.native, one.source, one.statement))
+            mapping_of(one, NewTable(desk.session, desk.native, one.source, one.statement).create())
             for one in contexts
         ]
         check_keys(contexts, mappings, BUILDING)

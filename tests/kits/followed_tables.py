@@ -12,7 +12,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.new_table import create_new_table
+from spirit_py.mysql.tables.new_table import NewTable
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
@@ -84,7 +84,7 @@ class FollowedTables:
         source = read_table(session, schema, table)
         assert source is not None
         statement = alter_of(schema, table, clauses)
-        target = create_new_table(session, native, source, statement)
+        target = NewTable(session, native, source, statement).create()
         return build_mapping(source, target, statement, "+00:00")
 
     @staticmethod

@@ -12,7 +12,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import drop_unreferenced
-from spirit_py.mysql.tables.new_table import create_new_table
+from spirit_py.mysql.tables.new_table import NewTable
 from spirit_py.plan import make_plan
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.statement import alter_of
@@ -47,7 +47,7 @@ class SchemaTools:
     def create(self, alter: str, name: str = "t") -> TableSchema:
         """Create the new table of ``name``."""
         statement = alter_of(self.schema, name, alter)
-        return create_new_table(self.session, self.native, self.table(name), statement)
+        return NewTable(self.session, self.native, self.table(name), statement).create()
 
     def config(self, alter: str, **more: Any) -> MigrationConfig:
         """Return the configuration of a migration."""
@@ -72,7 +72,7 @@ class SchemaTools:
 
     def _after(self, config: MigrationConfig) -> tuple[TableMapping, tuple[Finding, ...]]:
         (context,) = prepare(self.session, config)
-        target = create_new_table(self.session, self.native, context.source, context.statement)
+        target = NewTable(self.session, self.native, context.source, context.statement).create()
         try:
             return check_after_create(context, target)
         finally:

@@ -17,7 +17,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.own_sessions import token_of
 from spirit_py.mysql.tables.deferred_indexes import drop_sql, why_not_deferred
 from spirit_py.mysql.tables.definition import read_shape, shape_of
-from spirit_py.mysql.tables.new_table import altered_definition, drop_building
+from spirit_py.mysql.tables.new_table import NewTable, drop_building
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.statement.index_definitions import index_clauses, without_indexes
 from spirit_py.table.names import building_name, is_building_name, lock_name
@@ -217,8 +217,8 @@ def _deferred_clauses(
         if not is_building_name(context.table, building):
             building = building_name(context.table, secrets.token_hex(3))
         with run.session("alter", native=True) as native:
-            made = altered_definition(
-                session, native, context.source, context.statement, building=building
+            made = NewTable(session, native, context.source, context.statement).definition(
+                building=building
             )
     found = index_clauses(made)
     if missing := [name for name in progress.deferred if name not in found]:

@@ -54,200 +54,176 @@ class Making:
     new: Identity = NOTHING
 
 
-def create_new_table(
-    session: SqlSession,
-    native: SqlSession,
-    source: TableSchema,
-    statement: AlterStatement,
-    *,
-    building: str = "",
-    note: Callable[[Making], None] = lambda _: None,
-) -> TableSchema:
-    """Create the empty new table with the definition that a native ALTER would leave.
+@dataclass(frozen=True)
+class NewTable:
+    """What an ALTER makes of an empty table with the definition of ``source``.
 
-    The ALTER is tried on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a DATA
-    DIRECTORY) under a random name, and then made on the new table under its own name, by which
-    followers of the binlog know whose ALTER it is (docs/followers.md). The name is taken only where
-    it is free; ``note`` has the definitions before that, and the identity at the end (R24).
-
-    Raises a Refusal if the server refuses the ALTER, or the name is taken. ``native``: a session
-    with the server's ``sql_mode`` and time zone (R10).
+    ``native``: a session with the server's ``sql_mode`` and time zone (R10). Each method raises a
+    Refusal if the server refuses the ALTER.
     """
-    new = AuxiliaryNames.of(source.name).new
-    building = building or building_name(source.name, secrets.token_hex(3))
-    shapes = _tried(session, native, source, statement, building)
-    again = read_table(session, source.schema, source.name)
-    if again is None or shape_of(again) != shape_of(source):
-        raise _changed_meanwhile(source.name)
-    # The name is random: in no other place can it be part of a definition.
-    note(Making(shapes=frozenset(shape.replace(building, new) for shape in shapes)))
-    try:
-        checks = _create_copy(session, source, new)
-    except Refusal as refusal:
-        server = refusal.__cause__
-        if not isinstance(server, ServerFault) or server.code != TABLE_EXISTS:
-            raise
-        note(Making())
-        raise Refusal(
-            f"table {source.schema}.{new} already exists: another session has made it meanwhile",
-            hint=f"see what it holds; drop or rename {new}, then run the same command again",
-            error_code=ErrorCode.NAME_TAKEN,
-        ) from server
-    points.reach("create.named")
-    _alter_copy(native, source, new, statement, checks)
-    points.reach("create.built")
-    note(Making(new=identity(session, source.schema, new)))
-    created = read_table(session, source.schema, new)
-    if created is None:
-        raise _changed_meanwhile(new)
-    points.reach("create.done")
-    return created
 
+    session: SqlSession
+    native: SqlSession
+    source: TableSchema
+    statement: AlterStatement
 
-def create_apart(
-    session: SqlSession,
-    native: SqlSession,
-    source: TableSchema,
-    statement: AlterStatement,
-    checks: Sequence[str],
-    *,
-    building: str,
-    note: Callable[[Making], None],
-) -> TableSchema:
-    """Create the empty new table on another server, which the sessions are of.
+    def create(
+        self, *, building: str = "", note: Callable[[Making], None] = lambda _: None
+    ) -> TableSchema:
+        """Create the new table with the definition that a native ALTER would leave.
 
-    ``checks`` are the names of the source's CHECK constraints. It is made under a random name, and
-    gets its own when ``note`` has its identity (R24). Raises a Refusal if the server refuses it.
-    """
-    new, prefix = AuxiliaryNames.of(source.name).new, f"{source.name}_chk_"
-    names = {
-        one: building + one[len(source.name) :] if one.startswith(prefix) else one for one in checks
-    }
-    sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, building, names)
-    with as_stored(session):
-        _judged(session, sql, "the table")
-    try:
-        _alter_copy(native, source, building, statement, names)
-        note(Making(new=identity(session, source.schema, building)))
-        points.reach("move.built")
-        both = quote_table(source.schema, building), quote_table(source.schema, new)
-        _judged(session, f"RENAME TABLE {both[0]} TO {both[1]}", f"the name {new}")
-    except BaseException:
-        _drop_quietly(session, source.schema, building)
-        raise
-    created = read_table(session, source.schema, new)
-    if created is None:
-        raise _changed_meanwhile(new)
-    return created
-
-
-def _tried(
-    session: SqlSession,
-    native: SqlSession,
-    source: TableSchema,
-    statement: AlterStatement,
-    building: str,
-) -> set[str]:
-    """Return the definitions that a new table has one after the other while it is made."""
-    seen: set[str] = set()
-    with _copied(session, source, building, seen) as checks:
-        seen.add(read_shape(session, source.schema, building))
-        _alter_copy(native, source, building, statement, checks)
-        seen.add(read_shape(session, source.schema, building))
-        points.reach("create.tried")
-    return seen
-
-
-def probe_algorithm(
-    session: SqlSession,
-    native: SqlSession,
-    source: TableSchema,
-    statement: AlterStatement,
-    modifiers: str,
-    *,
-    building: str,
-) -> str:
-    """Return why an empty copy cannot be altered with such as ``ALGORITHM=INSTANT``, if so."""
-    with _copied(session, source, building) as checks:
+        The ALTER is tried on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a
+        DATA DIRECTORY) under a random name, and then made on the new table under its own name, by
+        which followers of the binlog know whose ALTER it is (docs/followers.md). The name is taken
+        only where it is free; ``note`` has the definitions before that, and the identity at the end
+        (R24). Raises a Refusal if the name is taken.
+        """
+        source, new = self.source, AuxiliaryNames.of(self.source.name).new
+        building = building or building_name(source.name, secrets.token_hex(3))
+        shapes = self._tried(building)
+        again = read_table(self.session, source.schema, source.name)
+        if again is None or shape_of(again) != shape_of(source):
+            raise _changed_meanwhile(source.name)
+        # The name is random: in no other place can it be part of a definition.
+        note(Making(shapes=frozenset(shape.replace(building, new) for shape in shapes)))
         try:
-            _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
+            checks = self._create_copy(new)
         except Refusal as refusal:
-            # In the words of the table's own ALTER: that there is another way is no failure.
             server = refusal.__cause__
-            return server.text if isinstance(server, ServerFault) else refusal.message
-    return ""
+            if not isinstance(server, ServerFault) or server.code != TABLE_EXISTS:
+                raise
+            note(Making())
+            raise Refusal(
+                f"table {source.schema}.{new} already exists: another session has made it"
+                " meanwhile",
+                hint=f"see what it holds; drop or rename {new}, then run the same command again",
+                error_code=ErrorCode.NAME_TAKEN,
+            ) from server
+        points.reach("create.named")
+        self._alter_copy(new, checks)
+        points.reach("create.built")
+        note(Making(new=identity(self.session, source.schema, new)))
+        created = self._read(new)
+        points.reach("create.done")
+        return created
 
+    def create_apart(
+        self, checks: Sequence[str], *, building: str, note: Callable[[Making], None]
+    ) -> TableSchema:
+        """Create the new table on another server, which the sessions are of.
 
-def altered_definition(
-    session: SqlSession,
-    native: SqlSession,
-    source: TableSchema,
-    statement: AlterStatement,
-    *,
-    building: str,
-) -> TableSchema:
-    """Return what the ALTER makes of an empty copy, which is dropped again; or a refusal."""
-    with _copied(session, source, building) as checks:
-        _alter_copy(native, source, building, statement, checks)
-        made = read_table(session, source.schema, building)
-    if made is None:
-        raise _changed_meanwhile(building)
-    return made
-
-
-@contextlib.contextmanager
-def _copied(
-    session: SqlSession, source: TableSchema, building: str, seen: set[str] | None = None
-) -> Iterator[dict[str, str]]:
-    """Make an empty copy, whose names of CHECK constraints are returned, and drop it again."""
-    checks = _create_copy(session, source, building, seen)
-    try:
-        yield checks
-    finally:
-        _drop_quietly(session, source.schema, building)
-
-
-def _create_copy(
-    session: SqlSession, source: TableSchema, new: str, seen: set[str] | None = None
-) -> dict[str, str]:
-    checks = names_of_checks(session, source, new)
-    if "DATA DIRECTORY=" in source.create_sql:
-        sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, new, checks)
-    else:
-        sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {source.quoted}"
-    with as_stored(session):
-        _judged(session, sql, "a copy of the table's definition")
+        ``checks`` are the names of the source's CHECK constraints. It is made under a random name,
+        and gets its own when ``note`` has its identity (R24).
+        """
+        source, session = self.source, self.session
+        new, prefix = AuxiliaryNames.of(source.name).new, f"{source.name}_chk_"
+        names = {
+            one: building + one[len(source.name) :] if one.startswith(prefix) else one
+            for one in checks
+        }
+        sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, building, names)
+        with as_stored(session):
+            _judged(session, sql, "the table")
         try:
-            if seen is not None:
-                seen.add(read_shape(session, source.schema, new))
-            _complete_copy(session, source, new, checks)
+            self._alter_copy(building, names)
+            note(Making(new=identity(session, source.schema, building)))
+            points.reach("move.built")
+            both = quote_table(source.schema, building), quote_table(source.schema, new)
+            _judged(session, f"RENAME TABLE {both[0]} TO {both[1]}", f"the name {new}")
         except BaseException:
-            _drop_quietly(session, source.schema, new)
+            _drop_quietly(session, source.schema, building)
             raise
-    return checks
+        return self._read(new)
 
+    def why_not(self, modifiers: str, *, building: str) -> str:
+        """Return why an empty copy cannot be altered with such as ``ALGORITHM=INSTANT``, if so."""
+        with self._copied(building) as checks:
+            try:
+                self._alter_copy(building, checks, modifiers=modifiers)
+            except Refusal as refusal:
+                # In the words of the table's own ALTER: that there is another way is no failure.
+                server = refusal.__cause__
+                return server.text if isinstance(server, ServerFault) else refusal.message
+        return ""
 
-def _alter_copy(
-    native: SqlSession,
-    source: TableSchema,
-    new: str,
-    statement: AlterStatement,
-    checks: dict[str, str],
-    *,
-    modifiers: str = "",
-) -> None:
-    if statement.of_kind(ClauseKind.EXCHANGE_PARTITION):
-        raise AssertionError("a copy would get the rows of the other table")
-    mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
-    keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
-    clauses = rewrite.rewrite_clauses(statement, source.name, new, checks, keys=keys, sql_mode=mode)
-    before = f"{modifiers}, " if modifiers else ""
-    _judged(
-        native,
-        f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}",
-        "the ALTER",
-        asks_modes=not modifiers,
-    )
+    def definition(self, *, building: str) -> TableSchema:
+        """Return what the ALTER makes of an empty copy, which is dropped again."""
+        with self._copied(building) as checks:
+            self._alter_copy(building, checks)
+            return self._read(building)
+
+    def _read(self, name: str) -> TableSchema:
+        made = read_table(self.session, self.source.schema, name)
+        if made is None:
+            raise _changed_meanwhile(name)
+        return made
+
+    def _tried(self, building: str) -> set[str]:
+        """Return the definitions that a new table has one after the other while it is made."""
+        seen: set[str] = set()
+        with self._copied(building, seen) as checks:
+            seen.add(read_shape(self.session, self.source.schema, building))
+            self._alter_copy(building, checks)
+            seen.add(read_shape(self.session, self.source.schema, building))
+            points.reach("create.tried")
+        return seen
+
+    @contextlib.contextmanager
+    def _copied(self, building: str, seen: set[str] | None = None) -> Iterator[dict[str, str]]:
+        """Make an empty copy, whose names of CHECK constraints are given, and drop it again."""
+        checks = self._create_copy(building, seen)
+        try:
+            yield checks
+        finally:
+            _drop_quietly(self.session, self.source.schema, building)
+
+    def _create_copy(self, new: str, seen: set[str] | None = None) -> dict[str, str]:
+        session, source = self.session, self.source
+        checks = names_of_checks(session, source, new)
+        if "DATA DIRECTORY=" in source.create_sql:
+            sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, new, checks)
+        else:
+            sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {source.quoted}"
+        with as_stored(session):
+            _judged(session, sql, "a copy of the table's definition")
+            try:
+                if seen is not None:
+                    seen.add(read_shape(session, source.schema, new))
+                self._complete_copy(new, checks)
+            except BaseException:
+                _drop_quietly(session, source.schema, new)
+                raise
+        return checks
+
+    def _complete_copy(self, new: str, checks: Mapping[str, str]) -> None:
+        """Add what LIKE leaves out: names of CHECK constraints, and the counter."""
+        session, source = self.session, self.source
+        made = {str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, new))}
+        clauses = []
+        if made != set(checks.values()):
+            clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
+            clauses += [
+                f"ADD CONSTRAINT {quote_identifier(checks[name])} CHECK {definition}"
+                for name, definition in rewrite.check_definitions(source.create_sql, checks).items()
+            ]
+        if source.auto_increment is not None and source.auto_increment > 1:
+            clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
+        if clauses:
+            altering = f"ALTER TABLE {quote_table(source.schema, new)} {', '.join(clauses)}"
+            _judged(session, altering, "a copy of the definition")
+
+    def _alter_copy(self, new: str, checks: dict[str, str], *, modifiers: str = "") -> None:
+        native, source = self.native, self.source
+        if self.statement.of_kind(ClauseKind.EXCHANGE_PARTITION):
+            raise AssertionError("a copy would get the rows of the other table")
+        mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+        keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
+        clauses = rewrite.rewrite_clauses(
+            self.statement, source.name, new, checks, keys=keys, sql_mode=mode
+        )
+        before = f"{modifiers}, " if modifiers else ""
+        altering = f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}"
+        _judged(native, altering, "the ALTER", asks_modes=not modifiers)
 
 
 def _changed_meanwhile(table: str) -> Refusal:
@@ -261,25 +237,6 @@ def _changed_meanwhile(table: str) -> Refusal:
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
     with contextlib.suppress(ServerFault):
         drop_unreferenced(session, schema, new)
-
-
-def _complete_copy(
-    session: SqlSession, source: TableSchema, new: str, checks: Mapping[str, str]
-) -> None:
-    """Add what LIKE leaves out: names of CHECK constraints, and the counter."""
-    made = {str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, new))}
-    clauses = []
-    if made != set(checks.values()):
-        clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
-        clauses += [
-            f"ADD CONSTRAINT {quote_identifier(checks[name])} CHECK {definition}"
-            for name, definition in rewrite.check_definitions(source.create_sql, checks).items()
-        ]
-    if source.auto_increment is not None and source.auto_increment > 1:
-        clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
-    if clauses:
-        table = quote_table(source.schema, new)
-        _judged(session, f"ALTER TABLE {table} {', '.join(clauses)}", "a copy of the definition")
 
 
 def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
