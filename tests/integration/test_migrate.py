@@ -11,7 +11,7 @@ import time
 import pytest
 
 from spirit_py import points
-from tests.kits.command import MINUTE, command_line, environment, run_here
+from tests.kits.command import MINUTE, await_line, command_line, environment, run_here
 from tests.kits.events import kinds
 from tests.kits.held_command import assert_migrated, fill, migration
 from tests.kits.point_listener import PointListener
@@ -113,8 +113,7 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
     report = tmp_path / "report.json"
     with copy_held(table, tmp_path, "--report-json", str(report)) as (process, cursor):
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        assert any("stopping and cleaning up" in line for line in process.stderr)
+        await_line(process, "stopping and cleaning up")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=4 * MINUTE)
         assert process.returncode == 130, errors

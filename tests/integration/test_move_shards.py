@@ -13,7 +13,7 @@ import pytest
 from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits import kills
-from tests.kits.command import environment
+from tests.kits.command import await_line, environment
 from tests.kits.moving import ALTER, ROWS, ShardedApplication, Shards, await_held, fill, part
 from tests.kits.point_listener import PointListener
 from tests.kits.waiting import until
@@ -363,8 +363,7 @@ def test_a_target_that_goes_away_during_the_copy_is_waited_for(shards, targets, 
     hold.release()
     shards.here.execute("UPDATE t SET b = 'late' WHERE id = 1")
     us = shards.theirs["us"]
-    waits = (line for line in process.stderr if '"pending": 1' in line and "[drain]" in line)
-    assert next(waits, ""), "it went on without its target"
+    await_line(process, '"pending": 1', "[drain]")
     assert shards.times_switched() == 0
     targets[1].resume()
     us.reconnect()

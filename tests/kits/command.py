@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from typing import Any
 from unittest import mock
 
@@ -74,6 +75,30 @@ def run_words_here(words: list[str], **variables: str) -> subprocess.CompletedPr
     with mock.patch.object(choice, "_START_ANYWAY_SECONDS", 3600.0):
         ended = runner.invoke(main, words)
     return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)
+
+
+def await_line(
+    process: subprocess.Popen[str], *texts: str, seconds: float = 2 * MINUTE
+) -> list[str]:
+    """Read what a process writes to its stderr until a line has all these texts; return the lines.
+
+    A process that has not written such a line in time is killed, so that the reading ends.
+
+    Raises:
+        AssertionError: with all that it wrote, if no line has them.
+    """
+    assert process.stderr is not None
+    read: list[str] = []
+    late = threading.Timer(seconds, process.kill)
+    late.start()
+    try:
+        for line in process.stderr:
+            read.append(line)
+            if all(text in line for text in texts):
+                return read
+    finally:
+        late.cancel()
+    raise AssertionError(f"no line with {texts} in {seconds:.0f} s, but: {''.join(read)}")
 
 
 def codes_told(stderr: str) -> set[str]:
