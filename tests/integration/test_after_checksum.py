@@ -166,6 +166,7 @@ def test_two_inserts_some_time_apart_are_found(db, engine, name):
     check_refused(db, migrating, ROWS)
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_when_the_duplicate_is_gone(db, engine):
     """The copy and its place stay; with the duplicate removed the run ends well."""
     db.execute(f"CREATE TABLE t ({INTS})")
@@ -401,6 +402,7 @@ def test_a_key_that_is_computed_otherwise(db, engine, name):
     assert db.query("SELECT COUNT(*) FROM t WHERE id > 1000") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, engine):
     """The copy reads another spelling than the first change that waits; the row is one row."""
     db.execute(

@@ -326,6 +326,7 @@ def test_tables_that_reference_each_other_are_known_as_related(two):
     two.db.execute(f"DROP TABLE {child}.c")
 
 
+@pytest.mark.slow
 def test_related_tables_are_never_migrated_at_once(four, engine, monkeypatch):
     """The first two of four: each waits for the other, and another table goes first."""
     first, second = ((schema, "orders") for schema in four.schemas[:2])

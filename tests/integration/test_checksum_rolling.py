@@ -180,6 +180,7 @@ def test_rows_missing_extra_and_changed_are_found_anywhere(db: Database, alter: 
     ]
 
 
+@pytest.mark.slow
 def test_a_snapshot_lasts_for_a_piece(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that is damaged while others are compared is found when its turn comes."""
     fill(db, 20_000)
@@ -220,6 +221,7 @@ def test_a_row_that_changes_all_the_time_does_not_differ(db: Database) -> None:
     assert (result.passes, result.differences) == (1, 0)
 
 
+@pytest.mark.slow
 def test_many_rows_that_differ_are_compared_in_one_snapshot(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

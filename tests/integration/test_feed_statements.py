@@ -234,6 +234,7 @@ def test_the_feed_goes_on_behind_a_write_whose_table_is_named_later(either: Scen
     assert len(either.rows("t")) == 2
 
 
+@pytest.mark.slow
 def test_a_migration_carries_on_behind_a_write_to_a_named_table(
     db: Database, engine: GangEngine
 ) -> None:
@@ -294,6 +295,7 @@ def test_comments_hide_no_target(scene: Scene) -> None:
     assert "wrote to an unknown table" in str(fault)
 
 
+@pytest.mark.slow
 def test_watch_passes_over_writes_to_named_tables(db: Database) -> None:
     """R13: what is followed cannot be, because it could not be printed."""
     run(db, "CREATE TABLE t (id INT PRIMARY KEY)", ELSEWHERE)

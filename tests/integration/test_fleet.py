@@ -153,6 +153,7 @@ def test_at_most_so_many_of_a_label_at_a_time(four):
     assert most == 2
 
 
+@pytest.mark.slow
 def test_the_plan_has_a_line_for_each_server_and_writes_nothing(four):
     """A definition that differs, and a table that is refused, are named with their server."""
     first, _, third, last = four.made.names

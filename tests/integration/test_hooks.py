@@ -121,6 +121,7 @@ def test_a_log_that_nobody_reads_stops_no_run(table):
     assert table.query("SHOW COLUMNS FROM t LIKE 'y'")
 
 
+@pytest.mark.slow
 def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp_path, engine):
     """Ctrl-C in the terminal is not aimed at the hook; the same command resumes."""
     asked, ended = tmp_path / "asked", tmp_path / "ended"

@@ -254,6 +254,7 @@ def test_each_kept_row_is_there_and_no_other(name, db, engine, monkeypatch):
     assert "left out by --keep" in "\n".join(report.summary())
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("point", ["chunk.committed", "checksum.chunk", "cutover.lock"])
 @pytest.mark.parametrize("name", ["dates", "text key", "unique"])
 def test_it_resumes(name, point, db, engine, monkeypatch):
@@ -274,6 +275,7 @@ def test_it_resumes(name, point, db, engine, monkeypatch):
     assert report.chunks_repaired == 0
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("setting", "value", "keep"),
     [
@@ -613,6 +615,7 @@ def test_a_revert_says_what_the_old_table_has(db, engine):
     assert "the old table has rows that --keep left out" in said
 
 
+@pytest.mark.slow
 def test_a_table_may_lose_every_row_or_none(db, engine):
     """An empty new table is a right one; so is a whole one, and that of an empty table."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")

@@ -257,6 +257,7 @@ def start_followed(two, listener=None):
     return process
 
 
+@pytest.mark.slow
 def test_a_revert_brings_the_table_back(two):
     """What was written on the target is on the source again; nothing is lost on the way."""
     with Application(two) as clients:
@@ -273,6 +274,7 @@ def test_a_revert_brings_the_table_back(two):
     assert two.tables(two.there) == []
 
 
+@pytest.mark.slow
 def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
     """Its place is before a RENAME of ours: the move is completed, and says so."""
     with Application(two) as clients:
@@ -418,6 +420,7 @@ def test_its_time_passes(two):
 # -- what is proven
 
 
+@pytest.mark.slow
 def test_a_byte_that_another_wrote_on_the_target_is_found(two, listener):
     """The comparison across the servers finds it: with --no-repair nothing is switched."""
     hold = listener.hold("drain.begun")

@@ -118,6 +118,7 @@ def test_a_failed_command_takes_all_targets_back(shards):
     assert_moved(shards)
 
 
+@pytest.mark.slow
 def test_a_byte_on_one_target_is_found(shards, listener):
     """Each target is compared with the rows that the source has for it."""
     hold = listener.hold("drain.begun")
@@ -131,6 +132,7 @@ def test_a_byte_on_one_target_is_found(shards, listener):
     assert shards.times_switched() == 0
 
 
+@pytest.mark.slow
 def test_a_row_on_the_wrong_target_is_found(shards, listener):
     """It is the other target's: there are as many rows in all, and one is missing on each."""
     hold = listener.hold("drain.begun")
@@ -267,6 +269,7 @@ def test_another_time_zone_on_a_target_is_refused(shards):
     assert not any(shards.tables(db) for db in shards.theirs.values())
 
 
+@pytest.mark.slow
 def test_status_says_that_a_killed_move_resumes(shards, listener):
     """Its new tables are on the targets, where status does not look."""
     shards.kill_at(listener, "switch.begin")

@@ -108,6 +108,7 @@ def test_killed_it_goes_on(sources, listener, point, nth):
     assert_moved(sources)
 
 
+@pytest.mark.slow
 def test_a_failed_command_takes_all_sources_back(sources):
     """Its failure renames the tables back on each; the same command copies nothing twice."""
     with MergingApplication(sources) as clients:
@@ -157,6 +158,7 @@ def in_place(sources):
     return [name for name, db in sources.ours.items() if "t" in sources.tables(db)]
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("who", NAMES)
 @pytest.mark.parametrize(
     "damage",
@@ -180,6 +182,7 @@ def test_what_is_done_to_one_source_behind_the_switch_harms_nobody(sources, list
     assert sources.there.query("SELECT COUNT(*) FROM t") == [(ROWS + 1,)]
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("when", ["before", "while"])
 @pytest.mark.parametrize("key", ["primary", "unique"])
 def test_keys_that_meet_are_refused(sources, listener, key, when):
@@ -209,6 +212,7 @@ def test_keys_that_meet_are_refused(sources, listener, key, when):
     assert_moved(sources)
 
 
+@pytest.mark.slow
 def test_a_value_of_a_unique_key_goes_from_row_to_row(sources, listener):
     """It is given up by one row, and taken by another of the same source, in any order."""
     eu = sources.here
@@ -228,6 +232,7 @@ def test_a_value_of_a_unique_key_goes_from_row_to_row(sources, listener):
     assert list(there) == list(eu.query("SELECT id, code FROM _t_moved ORDER BY id"))
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("when", ["before", "while"])
 def test_a_row_of_another_source_is_named(sources, listener, when):
     """The expression says that it is not this source's: the move ends, and names it."""
@@ -274,6 +279,7 @@ def test_a_source_that_does_not_take_part_brings_all_back(sources, listener):
     assert_moved(sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -153,6 +153,7 @@ def test_an_answer_that_is_lost_is_found_out(keyless, more, ended):
         assert type(raised.value).__name__ == ended
 
 
+@pytest.mark.slow
 def test_a_stop_ends_the_servers_copy(keyless, engine):
     """The table is as it was, and nothing is left."""
     db = keyless

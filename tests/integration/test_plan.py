@@ -218,6 +218,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_row(
     assert plan["tables"][0]["time"]["seconds"] is None
 
 
+@pytest.mark.slow
 def test_the_last_line_says_whether_it_would_run(table: Database) -> None:
     """The causes stand above, each once; the table is not said to be changed."""
     would = run_here(table, "plan", "--alter", "ADD COLUMN z INT")
@@ -319,6 +320,7 @@ def test_a_migration_logs_its_plan_before_it_begins(table: Database) -> None:
     assert made["plan"]["tables"][0]["size"]["data_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
     """A terminal of 80 columns shows the diff in colour, and no line is broken within a word."""
     command = command_line(table, "migrate", "--table", "t", "--alter", "MODIFY note VARCHAR(30)")

@@ -1016,6 +1016,7 @@ def test_a_zero_date_passes_where_the_server_takes_it(db, desk):
     desk.after(ZERO_DATE)
 
 
+@pytest.mark.slow
 def test_a_search_that_takes_too_long_is_a_warning(db, desk, monkeypatch):
     """A look that does not end in its time is a warning."""
     db.execute("ALTER TABLE t ADD e ENUM('x', 'y')")

@@ -101,6 +101,7 @@ def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(st
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_a_defect_at_the_last_record_keeps_the_copy(db, engine, interrupt, monkeypatch):
     """R17: a record with a position is there, from which the next run resumes."""
 
@@ -117,6 +118,7 @@ def test_a_defect_at_the_last_record_keeps_the_copy(db, engine, interrupt, monke
     assert_migrated(db)
 
 
+@pytest.mark.slow
 def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
     """It is refused, and names what would be lost and every way on; the first one resumes."""
     record = the_record(stopped)
@@ -133,6 +135,7 @@ def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
     """The tables of an abandoned migration are dropped for another one of the same table."""
     run = start(engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5", start_afresh=True)
@@ -144,6 +147,7 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, engine):
     """Whatever would become of it: the dry run is refused, and the migration is resumed."""
 
@@ -183,6 +187,7 @@ def test_a_dry_run_begins_over_one_that_was_killed(db, engine, interrupt, monkey
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_status_shows_why_nothing_can_be_resumed(stopped, engine):
     """Each is seen before anything is touched; the last one makes a new beginning."""
     assert shown(stopped).again == "resume"
@@ -202,6 +207,7 @@ def test_status_shows_why_nothing_can_be_resumed(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_a_purged_binlog_begins_afresh(stopped, engine):
     """The changes since the checkpoint are gone: everything is copied again."""
     purge_binlogs(stopped)
@@ -213,6 +219,7 @@ def test_a_purged_binlog_begins_afresh(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_a_reset_binlog_begins_afresh_however_much_was_written_since(stopped):
     """After RESET the numbers begin again: that they are large enough proves nothing (R17)."""
     before = the_record(stopped).position
@@ -265,6 +272,7 @@ def test_another_server_behind_the_address_is_refused(stopped, engine):
     assert tables(stopped) == KEPT
 
 
+@pytest.mark.slow
 def test_what_cannot_be_looked_at_is_kept(stopped, engine, monkeypatch):
     """R17: an error on the way to resuming proves nothing; everything stays for the next try."""
 
@@ -280,6 +288,7 @@ def test_what_cannot_be_looked_at_is_kept(stopped, engine, monkeypatch):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_what_another_version_has_noted_is_kept(stopped, engine):
     """Nothing proves whose the tables are: no command drops one, nor the checkpoint."""
     stopped.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', 99) WHERE id <> 3")
@@ -304,6 +313,7 @@ def test_what_another_version_has_noted_is_kept(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [("1 OR TRUE",), ("1", "2")])
 def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, engine, bound):
     """What goes into SQL text is read back strictly; status and run say the same (R17)."""
@@ -396,6 +406,7 @@ def start_held(db, engine, monkeypatch, cursor):
     return run
 
 
+@pytest.mark.slow
 def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, engine, interrupt):
     """It was dropped by the operator while no process ran."""
     make_table(db, ROWS)
@@ -414,6 +425,7 @@ def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, engine, int
     assert_migrated(db)
 
 
+@pytest.mark.slow
 def test_several_tables_are_carried_on_together(db, engine, interrupt):
     """One of them copied, the other not: in whatever order the statements are given."""
     make_table(db, ROWS)

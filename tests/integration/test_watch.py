@@ -146,6 +146,7 @@ def test_transactions_and_ddl_come_in_order(either_db: Database, watch) -> None:
     assert lines[-1]["position"] == found.interrupt()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["COMMIT", "ROLLBACK"])
 def test_rows_of_an_xa_transaction_wait_for_its_decision(
     either_db: Database, watch, decision: str
@@ -271,6 +272,7 @@ def test_a_restart_loses_nothing_and_keeps_the_order(
     assert [row for found in runs for row in seen(found.lines)] == written(writer)
 
 
+@pytest.mark.slow
 def test_a_killed_run_and_killed_dumps_lose_nothing(
     either_db: Database, watch, writer: Writer
 ) -> None:
@@ -299,6 +301,7 @@ def test_a_killed_run_and_killed_dumps_lose_nothing(
     assert seen(kept) + seen(second.lines) + seen(third.lines) == journal
 
 
+@pytest.mark.slow
 def test_until_now_ends_where_the_server_was(either_db: Database, watch) -> None:
     """``--until now`` with nothing to read ends at once; with a backlog it reads it all."""
     db = either_db
@@ -314,6 +317,7 @@ def test_until_now_ends_where_the_server_was(either_db: Database, watch) -> None
     assert ids == list(range(300))
 
 
+@pytest.mark.slow
 def test_a_purged_position_is_refused(either_db: Database, watch) -> None:
     """R17: what the server no longer has cannot be followed; the error says so."""
     db = either_db
@@ -357,6 +361,7 @@ def test_rows_that_nobody_can_describe_any_more_stop_the_stream(
     assert found.lines[-1]["reason"] == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["ALTER TABLE t {}", "DROP TABLE t"], ids=["altered", "gone"])
 def test_rows_that_describe_themselves_outlive_every_ddl(
     either_db: Database, watch, after: str
@@ -443,6 +448,7 @@ def test_a_write_without_row_images_stops_the_stream(db: Database, watch) -> Non
     assert "STATEMENT format" in found.errors
 
 
+@pytest.mark.slow
 def test_scopes_leave_the_rest_out(db: Database, watch) -> None:
     """A table, a schema, everything: each sees its own."""
     table(db)
@@ -485,6 +491,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(db: Database, watch) -> None:
     assert "error" not in found.errors
 
 
+@pytest.mark.slow
 def test_a_full_output_gives_the_position_to_go_on_from(
     either_db: Database, watch, tmp_path: Path
 ) -> None:
@@ -515,6 +522,7 @@ def test_a_full_output_gives_the_position_to_go_on_from(
     assert [int(values(row["after"])["id"]) for row in ids] == list(range(60))
 
 
+@pytest.mark.slow
 def test_a_reader_that_stands_still_loses_nothing_by_the_end(db: Database, watch) -> None:
     """SIGINT in the middle of a line: the position on stderr is of the last whole one."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
@@ -541,6 +549,7 @@ def test_a_reader_that_stands_still_loses_nothing_by_the_end(db: Database, watch
     assert [int(values(event["after"])["id"]) for event in events] == list(range(4))
 
 
+@pytest.mark.slow
 def test_the_login_and_the_table_are_named_when_they_are_wrong(db: Database, watch) -> None:
     """Errors have a hint and an exit code; a table that is not there is said."""
     found = watch(db, "--table", "nothing").started()
