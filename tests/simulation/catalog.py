@@ -15,6 +15,7 @@ from tests.simulation.statements import (
     _ID,
     _STAGED,
     Rows,
+    _add,
     _nothing,
     _predicate,
     _replace,
@@ -368,6 +369,34 @@ def _add_column(session: Session, found: re.Match[str], _: Sequence[Any]) -> Non
         _logged(session, found)
 
 
+@statement(rf"ALTER TABLE {_ID} FORCE")
+def _rebuild(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    name = (found[1], found[2])
+    if name not in session.temporary:
+        session.server.lock_table(session, name, EXCLUSIVE)
+        session.server.table(name).born = int(session.server.unix_time)
+        _logged(session, found)
+
+
+@statement(r"SHOW SESSION STATUS LIKE 'Handler_read(?:%|_next)'")
+def _rows_read(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    read = [("Handler_read_next", str(session.read_next))]
+    if "%" in found[0]:
+        read += [("Handler_read_prev", "0"), ("Handler_read_rnd_next", "0")]
+    return read
+
+
+@statement(r"FLUSH STATUS")
+def _flush_status(session: Session, *_: Any) -> None:
+    session.read_next = 0
+
+
+@statement(rf"SELECT 1 FROM {_ID} LIMIT 0")
+def _readable(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    session.server.table((found[1], found[2]))
+    return []
+
+
 @statement(rf"ALTER TABLE {_ID} RENAME TO {_ID}")
 def _rename_to(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     pairs = [((found[1], found[2]), (found[3], found[4]))]
@@ -483,16 +512,21 @@ def _literals(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     return [(", ".join(one), 0) for one in texts]
 
 
-@statement(rf"CREATE TABLE {_ID} \( (`id` int NOT NULL, .*) PRIMARY KEY \(`id`\) \) ENGINE=.*")
+@statement(
+    rf"CREATE TABLE {_ID} \( (`id` int NOT NULL, .*) PRIMARY KEY \(`id`\)"
+    r"((?:, UNIQUE KEY `\w+` \(`\w+`\))*) \) ENGINE=.*"
+)
 def _create_apart(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     name = (found[1], found[2])
     if name in session.server.tables:
         raise fault(1050, f"Table '{name[1]}' already exists")
-    session.server.create(name, tuple(re.findall(r"`(\w+)` int", found[3])))
+    columns = tuple(re.findall(r"`(\w+)` int", found[3]))
+    unique = tuple(map(columns.index, re.findall(r"\(`(\w+)`\)", found[4])))
+    session.server.create(name, columns, unique=unique)
     _logged(session, found)
 
 
-# -- a move to several servers: which rows go where, and rows of a state
+# -- which rows are kept, or go where, and rows of a state
 
 _PROBE: Final = ("s", "_spirit_py_kept")
 
@@ -504,7 +538,7 @@ def _probed(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.temporary[found[1], found[2]].comment = found[3]
 
 
-@statement(r"SELECT \(\(CASE .* IS TRUE\) FROM .* LIMIT 1")
+@statement(r"SELECT \(\(.*\) IS (?:TRUE|NOT FALSE)\) FROM .* LIMIT 1")
 def _judged_once(session: Session, *_: Any) -> Rows:
     return [(1,)]
 
@@ -539,16 +573,17 @@ def _delete_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> 
 
 
 @statement(
-    rf"INSERT INTO {_ID} \((`[^()]*)\) SELECT [^()]* FROM {_STAGED}"
+    rf"(INSERT|REPLACE) INTO {_ID} \((`[^()]*)\) SELECT [^()]* FROM {_STAGED}"
     rf" STRAIGHT_JOIN {_STAGED} ON \S+ = \S+(?: AND (.*))?"
 )
 def _insert_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
-    latest = {number for number, _ in session.temporary[found[4], found[5]].rows.values()}
-    names = re.findall(r"`(\w+)`", found[3])
-    holds = _predicate(found[8] or "TRUE", tuple(names))
-    staged = session.temporary[found[6], found[7]].rows.values()
+    latest = {number for number, _ in session.temporary[found[5], found[6]].rows.values()}
+    names = re.findall(r"`(\w+)`", found[4])
+    holds = _predicate(found[9] or "TRUE", tuple(names))
+    staged = session.temporary[found[7], found[8]].rows.values()
     rows = [row[1:] for row in staged if row[0] in latest and holds(row[1:])]
-    number = _replace(session, (found[1], found[2]), names, rows)
+    write = _replace if found[1] == "REPLACE" else _add
+    number = write(session, (found[2], found[3]), names, rows)
     session.server.end_statement(session)
     return number
 

@@ -223,6 +223,87 @@ _WRITING: Final = (
             a: SELECT COUNT(*) FROM `s`.`t` => (4)
         """,
     ),
+    Fact(
+        says="an UPDATE of a row's key is one update in the binlog; a key that is there is 1062",
+        script="""
+            a: UPDATE `s`.`t` SET `id` = 7 WHERE `id` = 5 => 1
+            a: UPDATE `s`.`t` SET `id` = 3 WHERE `id` = 1 => error 1062
+            a: SELECT `id` FROM `s`.`t` => (1) (3) (7)
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; UPDATE (5, 0, 0) to (7, 0, 0); COMMIT
+        """,
+    ),
+)
+
+_KEPT: Final = (
+    Fact(
+        says="an expression over NULL is NULL, which is not true and not false",
+        script="""
+            a: UPDATE `s`.`t` SET `v` = 100 WHERE `id` = 3
+            a: REPLACE INTO `s`.`t` (`id`, `v`) VALUES (5, NULL), (6, 101), (8, 7)
+            a: SELECT `id` FROM `s`.`t` WHERE ((((`v` % 2) = 0)) IS TRUE) => (1) (3)
+            a: SELECT `id` FROM `s`.`t` WHERE ((((`v` % 2) = 0)) IS NOT FALSE) => (1) (3) (5)
+            a: SELECT `id` FROM `s`.`t` WHERE (((`v` >= 100)) IS TRUE) => (3) (6)
+            a: SELECT `id` FROM `s`.`t` WHERE (((`v` < 100)) IS TRUE) => (1) (8)
+            a: SELECT `id` FROM `s`.`t` WHERE (((`v` is null)) IS TRUE) => (5)
+            a: SELECT `id` FROM `s`.`t` WHERE (((`id` > 4)) IS TRUE) => (5) (6) (8)
+            a: SELECT `id` FROM `s`.`t` WHERE (((((`id` + `v`) % 2) = 0)) IS TRUE) => nothing
+            a: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 8
+            a: SELECT `id` FROM `s`.`t` WHERE (((((`id` + `v`) % 2) = 0)) IS TRUE) => (8)
+        """,
+    ),
+    Fact(
+        says="a row that is not kept is read and not copied",
+        script="""
+            a: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 3
+            a: SELECT 1 FROM `s`.`t` LIMIT 0 => nothing
+            a: SELECT 1 FROM `s`.`_t_new` LIMIT 0 => nothing
+            a: FLUSH STATUS
+            a: REPLACE INTO `s`.`_t_new` (`id`, `v`) SELECT `id`, `v` FROM `s`.`t` FORCE INDEX
+            ... (`PRIMARY`) WHERE (`id` >= 1) AND (((`v` >= 2)) IS TRUE)
+            ! info a => Records: 1  Duplicates: 0  Warnings: 0
+            a: SHOW SESSION STATUS LIKE 'Handler_read_next' => (Handler_read_next, 3)
+            a: SELECT `id`, `v` FROM `s`.`_t_new` => (3, 2)
+        """,
+    ),
+    Fact(
+        says="of staged changes the latest of each key is written, if it is kept",
+        script="""
+            a: INSERT INTO `s`.`_t_new` (`id`, `v`, `w`) VALUES (1, 4, 0), (3, 4, 0), (9, 4, 0)
+            a: CREATE TEMPORARY TABLE `s`.`_spirit_py_stage_rows` (`_spirit_py_number` BIGINT
+            ... UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
+            ... SELECT `id`, `v`, `w` FROM `s`.`t` LIMIT 0
+            a: CREATE TEMPORARY TABLE `s`.`_spirit_py_stage_keys` (`_spirit_py_number` BIGINT
+            ... UNSIGNED NOT NULL DEFAULT 0, PRIMARY KEY (`id`)) ENGINE=InnoDB
+            ... ROW_FORMAT=DYNAMIC SELECT `id` FROM `s`.`t` LIMIT 0
+            a: INSERT INTO `s`.`_spirit_py_stage_keys` (`_spirit_py_number`, `id`) VALUES
+            ... (1, 1), (2, 3), (3, 5), (4, 5) ON DUPLICATE KEY UPDATE `_spirit_py_number` =
+            ... VALUES(`_spirit_py_number`)
+            a: INSERT INTO `s`.`_spirit_py_stage_rows` (`_spirit_py_number`, `id`, `v`, `w`) VALUES
+            ... (1, 1, 1, 0), (2, 3, NULL, 0), (3, 5, 1, 0), (4, 5, 6, 0)
+            a: CREATE TEMPORARY TABLE `s`.`_spirit_py_stage_new_keys` (`_spirit_py_number` BIGINT
+            ... UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB
+            ... ROW_FORMAT=DYNAMIC SELECT `id` FROM `s`.`_t_new` LIMIT 0
+            a: INSERT INTO `s`.`_spirit_py_stage_new_keys` (`_spirit_py_number`, `id`) SELECT
+            ... `_spirit_py_number`, `id` FROM `s`.`_spirit_py_stage_keys`
+            a: SET SESSION autocommit = 0
+            a: DELETE `s`.`_t_new` FROM `s`.`_spirit_py_stage_new_keys` STRAIGHT_JOIN `s`.`_t_new`
+            ... ON `s`.`_t_new`.`id` = `s`.`_spirit_py_stage_new_keys`.`id` => 2
+            a: INSERT INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `s`.`_spirit_py_stage_rows`.`id`,
+            ... `s`.`_spirit_py_stage_rows`.`v`, `s`.`_spirit_py_stage_rows`.`w` FROM
+            ... `s`.`_spirit_py_stage_keys` STRAIGHT_JOIN `s`.`_spirit_py_stage_rows` ON
+            ... `s`.`_spirit_py_stage_rows`.`_spirit_py_number` =
+            ... `s`.`_spirit_py_stage_keys`.`_spirit_py_number` AND
+            ... ((((`s`.`_spirit_py_stage_rows`.`v` % 2) = 0)) IS TRUE) => 1
+            a: SET SESSION autocommit = 1
+            b: SELECT `id`, `v` FROM `s`.`_t_new` => (5, 6) (9, 4)
+            a: INSERT INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `s`.`_spirit_py_stage_rows`.`id`,
+            ... `s`.`_spirit_py_stage_rows`.`v`, `s`.`_spirit_py_stage_rows`.`w` FROM
+            ... `s`.`_spirit_py_stage_keys` STRAIGHT_JOIN `s`.`_spirit_py_stage_rows` ON
+            ... `s`.`_spirit_py_stage_rows`.`_spirit_py_number` =
+            ... `s`.`_spirit_py_stage_keys`.`_spirit_py_number` AND
+            ... ((((`s`.`_spirit_py_stage_rows`.`v` % 2) = 0)) IS TRUE) => error 1062
+        """,
+    ),
 )
 
 _ROW_LOCKS: Final = (
@@ -253,6 +334,17 @@ _ROW_LOCKS: Final = (
             a: COMMIT
             b< => 0
             b: SELECT `id`, `v` FROM `s`.`t` => (3, 0) (5, 0) (8, NULL)
+        """,
+    ),
+    Fact(
+        says="an UPDATE of a key waits for the writer of the row that has it",
+        script="""
+            b: BEGIN
+            b: DELETE FROM `s`.`t` WHERE `id` = 3 => 1
+            a> UPDATE `s`.`t` SET `id` = 3 WHERE `id` = 1 => waits for row
+            b: COMMIT
+            a< => 1
+            b: SELECT `id` FROM `s`.`t` => (3) (5)
         """,
     ),
     Fact(
@@ -882,6 +974,7 @@ _CRASH: Final = (
 GROUPS: Final = {
     "reading": _READING,
     "writing": _WRITING,
+    "kept rows": _KEPT,
     "row locks": _ROW_LOCKS,
     "table locks": _TABLE_LOCKS,
     "named locks": _NAMED_LOCKS,

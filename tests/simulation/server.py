@@ -172,6 +172,8 @@ class Session:
         self.row_wait = 3.0
         self.warnings: list[tuple[str, int, str]] = []
         self.info = ""
+        #: Rows that it has read behind the first one of a range.
+        self.read_next = 0
         self.doing = ""
         self.wait_timeout = 28_800.0
         #: When its transaction began: its first lock.
@@ -654,11 +656,20 @@ class Server:
             if before == after:
                 continue
             if after is not None:
+                if after[0] != key:
+                    self._require_free(session, name, after[0])
                 for at in table.unique:
                     self._make_way(session, name, (key, at, after[at]), replacing=replacing)
             session.changes.append(RowChange(name, table.number, before, after))
             number += 1
         return number
+
+    def _require_free(self, session: Session, name: Name, key: Any) -> None:
+        """Wait for whoever writes the row of a key that another one is to get; 1062."""
+        table = self.table(name)
+        self._lock_row(session, table, key)
+        if key in self._current(session, table):
+            raise fault(1062, f"Duplicate entry '{key}' for key '{name[1]}.PRIMARY'")
 
     def _make_way(
         self, session: Session, name: Name, value: tuple[Any, int, Any], *, replacing: bool

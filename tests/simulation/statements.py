@@ -334,11 +334,34 @@ def _of_shard(found: re.Match[str]) -> str:
     return f"({found[1]} % {found[2]} = {bytes.fromhex(name).decode()})"
 
 
+#: What decides whether a row is kept: an expression that is true, or at least not false.
+_JUDGED: Final = re.compile(
+    r"\(\((\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))\) IS (TRUE|NOT FALSE)\)"
+)
+_IS_NULL: Final = re.compile(r"\((?:`\w+`\.){0,2}(`\w+`) is null\)")
+_QUALIFIED: Final = re.compile(r"`\w+`\.`\w+`\.(`\w+`)")
+
+
+def _judged(found: re.Match[str]) -> str:
+    """Write an expression in Python: one column IS NULL, or operators of which NULL makes NULL."""
+    text, names = found[1], "|".join(sorted(set(re.findall(r"`\w+`(?!\.)", found[1]))))
+    if null := _IS_NULL.fullmatch(text):
+        return f"({null[1]} is None)"
+    if re.search(r"[A-Za-z]", re.sub(r"`\w+`\.?", "", text)):
+        raise Unknown(f"the model server does not know the expression: {text}")
+    text = _QUALIFIED.sub(r"\1", text)
+    known = " and ".join(f"{name} is not None" for name in names.split("|"))
+    if found[2] == "TRUE":
+        return f"({known} and {text})"
+    return f"(not ({known}) or {text})"
+
+
 @cache
 def _predicate(text: str, columns: tuple[str, ...]) -> Callable[[Row], bool]:
     """Compile a WHERE clause of comparisons of columns with whole numbers."""
     source = re.sub(r"`r`\.", "", text)
     source = _SHARD.sub(_of_shard, source)
+    source = _JUDGED.sub(_judged, source) if " IS " in source else source
     source = re.sub(
         r"\((`\w+`)\) IN \(((?:\(-?\d+\)(?:, )?)+)\)",
         lambda found: " OR ".join(f"{found[1]} = {n}" for n in re.findall(r"-?\d+", found[2])),
@@ -347,7 +370,7 @@ def _predicate(text: str, columns: tuple[str, ...]) -> Callable[[Row], bool]:
     source = re.sub(r"`(\w+)`", lambda found: f"row[{columns.index(found[1])}]", source)
     source = re.sub(r"(?<![<>!])=", "==", source)
     source = source.replace(" AND ", " and ").replace(" OR ", " or ").replace("TRUE", "True")
-    if re.search(r"[A-Za-z_]{2,}", re.sub(r"\b(row|and|or|not|True)\b", "", source)):
+    if re.search(r"[A-Za-z_]{2,}", re.sub(r"\b(row|and|or|not|is|True|None)\b", "", source)):
         raise Unknown(f"the model server does not know the condition: {text}")
     code: Callable[[Row], bool] = eval(f"lambda row: {source}")  # noqa: S307
     return code
@@ -359,6 +382,10 @@ def _selected(session: Session, name: Name, where: str) -> Iterator[Row]:
     return (rows[key] for key in sorted(rows) if holds(rows[key]))
 
 
+#: What decides, behind the range of the key, which rows are kept.
+_KEPT: Final = re.compile(r" AND \(\(.* IS .*\)")
+
+
 @statement(
     rf"REPLACE INTO {_ID} \(([^()]*)\) SELECT ([^()]*) FROM {_ID}"
     r" FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
@@ -367,6 +394,9 @@ def _copy(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     server = session.server
     into, source = (found[1], found[2]), (found[5], found[6])
     old = [server.table(source).columns.index(one) for one in re.findall(r"`(\w+)`", found[4])]
+    if " IS " in found[7]:
+        within = _KEPT.sub("", found[7])
+        session.read_next += sum(1 for _ in _selected(session, source, within))
     copied = [tuple(row[at] for at in old) for row in _selected(session, source, found[7])]
     number = _replace(session, into, re.findall(r"`(\w+)`", found[3]), copied)
     session.info = f"Records: {len(copied)}  Duplicates: 0  Warnings: 0"
@@ -403,6 +433,21 @@ def _replace(session: Session, name: Name, names: list[str], rows: Iterable[Row]
             yield new[0], new
 
     return session.server.write(session, name, changing)
+
+
+def _add(session: Session, name: Name, names: list[str], rows: Iterable[Row]) -> int:
+    """INSERT rows; 1062 for one whose key, or unique value, is there."""
+    given = list(rows)
+
+    def changing(there: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        for row in given:
+            new = dict(zip(names, row, strict=True))
+            key, *_ = values = tuple(map(new.get, session.server.table(name).columns))
+            if key in there:
+                raise fault(1062, f"Duplicate entry '{key}' for key '{name[1]}.PRIMARY'")
+            yield key, values
+
+    return session.server.write(session, name, changing, replacing=False)
 
 
 _STAGE: Final = r"`(\w+)`\.`(_spirit_py_stage_rows)`"
@@ -782,7 +827,7 @@ def _create(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 @statement(r"client (insert|update|delete) (\w+)\.(\w+) (.*)")
 def _client(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     server, name = session.server, (found[2], found[3])
-    values = tuple(int(value) for value in found[4].split(","))
+    values = tuple(None if value == "NULL" else int(value) for value in found[4].split(","))
 
     def changing(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
         if found[1] == "insert" and values[0] not in rows:
@@ -792,6 +837,20 @@ def _client(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
             yield values[0], (values[0], *values[1:], *old[len(values) :])
         elif found[1] == "delete" and values[0] in rows:
             yield values[0], None
+
+    number = server.write(session, name, changing, replacing=False)
+    server.end_statement(session)
+    return number
+
+
+@statement(r"client key (\w+)\.(\w+) (\d+),(\d+)")
+def _change_key(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    """UPDATE of a row's key; nothing where there is no such row."""
+    server, name, old, new = session.server, (found[1], found[2]), int(found[3]), int(found[4])
+
+    def changing(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        if old in rows:
+            yield old, (new, *rows[old][1:])
 
     number = server.write(session, name, changing, replacing=False)
     server.end_statement(session)

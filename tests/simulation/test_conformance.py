@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import MySQLdb
 import pytest
 
+# Its statements are known from then on.
+import tests.simulation.catalog  # noqa: F401
 from mysql_server import ServerOptions, running
 from mysql_words import binlog_end, reset_binlogs
 from spirit_py.binlog import wire, writes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 # Its statements are known from then on.
@@ -21,6 +23,8 @@ with stand_in():
     from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.simulation.server import Server
 
 setattr(resumption, "BinlogConnection", program.dump)  # noqa: B010 (its type is another one)
@@ -61,11 +65,20 @@ class WholeRun:
     Attributes:
         repairs: rows that differ are repaired, as they have to be where changes are hidden.
         rolling: the comparison has a snapshot for each piece, and no lock.
+        choices: of the configuration, beside what is the same in all worlds.
         exit_code: as of the process.
     """
 
-    def __init__(self, server: Server, *, repairs: bool = True, rolling: bool = False) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        repairs: bool = True,
+        rolling: bool = False,
+        choices: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.server = server
+        self.choices = choices
         self.rolling = rolling
         self.repairs = repairs
         self.done = False
@@ -95,6 +108,7 @@ class WholeRun:
             checksum="rolling" if self.rolling else "snapshot",
             feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
         )
+        config = replace(config, **self.choices)
         run = Run(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
         try:
             run_migration(run)

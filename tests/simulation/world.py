@@ -26,7 +26,7 @@ from tests.simulation.whole import WholeRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tests.simulation.server import Row, Table
+    from tests.simulation.server import Name, Row, Table
 
 #: How often the operator runs a command again that failed while nothing went wrong.
 _PATIENCE: Final = 3
@@ -43,6 +43,10 @@ _MOVES: Final = 0.1
 _MERGES: Final = 0.5
 #: Of worlds whose comparison has short snapshots.
 _ROLLING: Final = 0.6
+#: Worlds before this seed are as they were before there were the kinds below.
+_OLDER: Final = 5000
+#: Of the others: rows are left out of the new table.
+_KEEPS: Final = 0.1
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
@@ -51,6 +55,8 @@ _TROUBLED: Final = 0.5
 _STATEMENTS: Final = 0.2
 #: What clients do to a row.
 _KINDS: Final = ("insert", "update", "update", "delete")
+#: Of two rows: the value of one goes to the other, or one gets the other's key.
+_OF_TWO: Final = frozenset({"move", "key"})
 COLUMNS: Final = ("id", "v", "w")
 
 
@@ -77,6 +83,9 @@ class Plan:
         rolling: the comparison has a snapshot for each piece, and no lock.
         moves: the table goes to so many other servers; 0: it stays.
         merges: its rows come from so many servers, to one.
+        keeps: the expression of the rows that the new table has; empty for all.
+        keeps_old: the old table stays.
+        alters: a column is added; the table is rebuilt otherwise.
     """
 
     rows: int = 6
@@ -97,6 +106,9 @@ class Plan:
     rolling: bool = False
     moves: int = 0
     merges: int = 1
+    keeps: str = ""
+    keeps_old: bool = False
+    alters: bool = True
 
     @property
     def faults(self) -> int:
@@ -104,8 +116,11 @@ class Plan:
         return self.kills + self.crashes + self.cuts
 
 
-def drawn(seed: int, *, moves: bool = False) -> Plan:
-    """Return what the world of a seed is made of; ``moves``: each is a move to another server."""
+def drawn(seed: int, *, moves: bool = False, keeps: bool = False) -> Plan:
+    """Return what the world of a seed is made of.
+
+    ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``.
+    """
     dice = random.Random(seed)
     plan = Plan(
         rows=dice.randrange(1, 9),
@@ -141,6 +156,11 @@ def drawn(seed: int, *, moves: bool = False) -> Plan:
         plan = replace(plan, troubles=(), readers=0, xa=0.0, unique=False)
         if several == 1 and random.Random(f"sources of {seed}").random() < _MERGES:
             plan = replace(plan, merges=2)
+    share = random.Random(f"kept rows in {seed}").random()
+    if keeps or (seed >= _OLDER and not plan.moves and share < _KEEPS):
+        from tests.simulation.kept import kept_plan
+
+        plan = kept_plan(plan, seed)
     return plan
 
 
@@ -175,9 +195,7 @@ def play(
     scheduler = Scheduler(choices, telling=telling)
     program.repeatable(seed or 0)
     with simulated(scheduler):
-        world = (making or (MoveWorld if plan.moves else World))(
-            scheduler, plan, random.Random(seed or 0)
-        )
+        world = (making or _class_of(plan))(scheduler, plan, random.Random(seed or 0))
         try:
             outcome = world.run()
         except (Hang, Unknown) as error:
@@ -190,13 +208,26 @@ def play(
     return outcome
 
 
-def visible(first: dict[Any, Row], server: Server) -> dict[Any, Row]:
-    """Return the rows that all visible changes of the table on a server make of its first ones."""
+def _class_of(plan: Plan) -> type[World]:
+    from tests.simulation.kept import KeptWorld
+
+    if plan.moves:
+        return MoveWorld
+    return KeptWorld if plan.keeps else World
+
+
+def visible(first: dict[Any, Row], server: Server, numbered: int | None = None) -> dict[Any, Row]:
+    """Return the rows that all visible changes of the table on a server make of its first ones.
+
+    ``numbered``: those of the table with this number, whatever its name was.
+    """
     expected = dict(first)
     for _, change in server.history:
         if change.table == T and isinstance(change, Replaced):
             expected = dict(change.rows)
         elif change.table == T and isinstance(change, RowChange):
+            if numbered not in {None, change.number}:
+                continue
             if change.before is not None:
                 expected.pop(change.before[0], None)
             if change.after is not None:
@@ -406,10 +437,12 @@ class World:
                     execute(session, "BEGIN", ())
                 for _ in range(2 if several else 1):
                     key = self._key(number, self.random.randrange(1, keys))
-                    kind = self.random.choice((*_KINDS, "move") if self.plan.unique else _KINDS)
+                    kind = self.random.choice(self.kinds)
                     values = f"{key}" if kind == "delete" else f"{key},{100 * number + turn + 1}"
-                    if kind == "move":
+                    if kind in _OF_TWO:
                         values = f"{key},{self.random.randrange(1, keys)}"
+                    elif kind == "null":
+                        kind, values = "update", f"{key},NULL"
                     execute(session, f"client {kind} s.t {values}", ())
                     self.scheduler.tell(f"{kind} {values}")
                 if several and self.random.random() < self.plan.xa:
@@ -424,6 +457,11 @@ class World:
             if session.killed and not session.disturbed:
                 self.strangers.append(session.number)
         session.server.end(session)
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """What clients do to a row."""
+        return (*_KINDS, "move") if self.plan.unique else _KINDS
 
     def _key(self, _client: int, key: int) -> int:
         """Return the key of a row that a client may write, for one that was drawn."""
@@ -487,7 +525,7 @@ class World:
         table = server.tables.get(T)
         if table is None:
             return Outcome(wrong=f"the table is gone: {sorted(server.tables)}", error=run.error)
-        outcome = Outcome(swapped="n" in table.columns, error=run.error)
+        outcome = Outcome(swapped=self._swapped(table), error=run.error)
         outcome.wrong = (
             self._wrong_rows(table)
             or self.misread
@@ -496,6 +534,10 @@ class World:
             or self._left_behind(run)
         )
         return outcome
+
+    def _swapped(self, table: Table) -> bool:
+        """Whether the new table is in the place of the old one."""
+        return "n" in table.columns
 
     def _wrong_rows(self, table: Table) -> str:
         """Compare the table with its first rows and all that was visible of it since."""
@@ -529,9 +571,13 @@ class World:
             return f"sessions of clients were killed: {self.strangers}"
         if found := left_on(server):
             return found
-        if isinstance(run, WholeRun) and not run.error and set(server.tables) != {T}:
+        if isinstance(run, WholeRun) and not run.error and set(server.tables) != self._staying():
             return f"tables are left: {sorted(server.tables)}"
         return ""
+
+    def _staying(self) -> set[Name]:
+        """Return the tables that a migration leaves."""
+        return {T}
 
 
 _MOVED: Final = "the tables are moved already"
