@@ -23,6 +23,13 @@ FOUND = (
     "another-table-is-accepted",
 )
 WORLDS = 250
+#: Of the worlds with kept rows.
+FIRST_KEPT = 60
+FOUND_AMONG_KEPT = (
+    "a-row-that-is-kept-no-more-stays",
+    "null-is-taken-for-true",
+    "a-key-that-changes-leaves-its-row",
+)
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 
@@ -51,6 +58,22 @@ def test_no_schedule_goes_wrong():
 def test_a_planted_bug_is_found(bug):
     """One of the first worlds goes wrong; without a bug none does."""
     played = simulate(str(WORLDS), "0", "--plant", bug, "--plain")
+    assert played.returncode == 1, played.stdout
+    assert "seed " in played.stdout
+
+
+@pytest.mark.timeout(1200)
+def test_no_schedule_with_kept_rows_goes_wrong():
+    """R27: the new table has the rows that are kept, wherever changes move them."""
+    played = simulate(str(FIRST_KEPT), "0", "--keeps")
+    assert played.returncode == 0, played.stdout
+    assert f"{FIRST_KEPT} worlds from seed 0" in played.stdout
+
+
+@pytest.mark.parametrize("bug", FOUND_AMONG_KEPT)
+def test_a_bug_is_found_by_rows_that_are_left_out(bug):
+    """Likewise for what only `--keep` does."""
+    played = simulate(str(WORLDS), "0", "--keeps", "--plant", bug, "--plain")
     assert played.returncode == 1, played.stdout
     assert "seed " in played.stdout
 
