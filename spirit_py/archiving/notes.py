@@ -95,7 +95,8 @@ class ArchiveFolder(Folder):
     def noted(self) -> tuple[list[KeyRange], list[int]]:
         """Return the pieces, from the first on, and which of them are not written.
 
-        Files of others are deleted.
+        Files of others are deleted; Refusal where that, or a piece that is not written, is of a
+        proved archive.
         """
         noted: list[KeyRange] = []
         unwritten: list[int] = []
@@ -112,6 +113,10 @@ class ArchiveFolder(Folder):
                 raise self.refusal(f"{_note(len(noted))} does not follow the note before")
             unwritten += [] if piece.written else [len(noted)]
             noted.append(found)
+        whole = bool(noted) and noted[-1].upper is None and not unwritten
+        if self.proved and not whole:
+            # It may be the only copy by now.
+            raise self.refusal(f"it holds a proved archive, and {_note(len(noted))} is not there")
         for name in self.data_files():
             if (number := piece_of(name)) >= len(noted) or number in unwritten:
                 self.delete(name)

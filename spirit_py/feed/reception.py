@@ -170,7 +170,8 @@ def statistics(
             backpressure=backpressure.waiting,
             parked=_parked(subscriptions, backpressure, paused=paused),
             retention=backpressure.retention,
-            trouble=stream.trouble,
+            # Of a connection that is closed on purpose there is none.
+            trouble="" if shared.ended.is_set() else stream.trouble,
             reconnects=stream.reconnects,
             received_bytes=received,
             skipped_bytes=skipped,

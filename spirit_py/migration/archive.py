@@ -94,9 +94,11 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
         ]
         with run.session("archive") as session:
             settings = read_facts(session)
-        if set(ours) == set(tables) and record.judged:
-            judged = judged_with([one.keep for one in found if one.keep is not None], settings)
-            if judged != record.judged:
+        if record.judged:
+            kept = [one.keep for one in found if one.keep is not None]
+            # Of an old table that is gone, the expression was that of the others.
+            kept += kept[:1] * (len(tables) - len(ours))
+            if judged_with(kept, settings) != record.judged:
                 raise ArchiveFailure(
                     "--keep would judge rows otherwise than the copy did: settings of the server"
                     " are others now (time_zone, sql_mode, default_week_format or their like)",

@@ -630,6 +630,9 @@ def test_a_proved_archive_is_never_written_over(db, spark_engine, tmp_path, smal
     for _ in range(2):
         with pytest.raises(Refusal, match="it holds a proved archive"):
             archive_here(config, spark_engine)
+    (tmp_path / f"{db.name}.t" / "_archive" / "000000.json").unlink()
+    with pytest.raises(Refusal, match=r"it holds a proved archive, and .*000000.json is not there"):
+        archive_here(config, spark_engine)
     assert before
     assert read_back(tmp_path, db) == before
     assert proved(tmp_path, db)["rows"]["archived"] == len(before)
