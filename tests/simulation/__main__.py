@@ -1,7 +1,7 @@
 """``python -m tests.simulation``: play worlds, and show the first that goes wrong.
 
 Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [--procs N]
-[--all] [--moves | --keeps]``.
+[--all] [--moves | --keeps | --requests]``.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
     parser.add_argument("--moves", action="store_true", help="moves between two servers only")
     parser.add_argument("--keeps", action="store_true", help="migrate --keep only")
+    parser.add_argument("--requests", action="store_true", help="runs that operators ask things of")
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -134,6 +135,7 @@ def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     more += ["--plain"] if given.plain else []
     more += ["--moves"] if given.moves else []
     more += ["--keeps"] if given.keeps else []
+    more += ["--requests"] if given.requests else []
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
@@ -173,7 +175,7 @@ def _play(given: argparse.Namespace) -> Played:
             break
         if played.worlds % _GARBAGE == 0:
             _collect()
-        plan = drawn(seed, moves=given.moves, keeps=given.keeps)
+        plan = drawn(seed, moves=given.moves, keeps=given.keeps, requests=given.requests)
         outcome = play(seed, plan)
         played.worlds += 1
         played.steps += outcome.steps

@@ -183,6 +183,14 @@ def _files(session: Session, *_: Any) -> Rows:
 # -- the catalogue
 
 
+@statement(
+    r"SELECT TABLE_NAME FROM information_schema\.TABLES"
+    r" WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
+def _stored_name(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    return [(given[1],)] if tuple(given) in session.server.tables else []
+
+
 @statement(r"SELECT TABLE_TYPE, TABLE_COMMENT FROM information_schema\.TABLES WHERE .*")
 def _kind(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
     table = session.server.tables.get(tuple(given))
@@ -346,6 +354,14 @@ def _create_records(session: Session, found: re.Match[str], _: Sequence[Any]) ->
     _logged(session, found)
 
 
+@statement(rf"CREATE TABLE IF NOT EXISTS {_ID} \(id INT PRIMARY KEY\) COMMENT='([^']*)'")
+def _create_sentinel(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    name = (found[1], found[2])
+    if name not in session.server.tables:
+        session.server.create(name, ("id",)).comment = found[3]
+    _logged(session, found)
+
+
 @statement(rf"CREATE TABLE {_ID} LIKE {_ID}")
 def _create_like(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     server, name = session.server, (found[1], found[2])
@@ -417,6 +433,22 @@ def _drop(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 # -- the program's rows
 
 
+@statement(rf"INSERT INTO {_ID} \(record\) VALUES \({_HEX}\)")
+def _add_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[1], found[2])
+    table = server.table(name)
+    session.last_number = table.counter = max(table.counter, 0, *table.rows) + 1
+    row = (table.counter, _text(found[3]), server.unix_time)
+    number = server.write(session, name, lambda _: [(row[0], row)])
+    server.end_statement(session)
+    return number
+
+
+@statement(r"SELECT LAST_INSERT_ID\(\)")
+def _last_number(session: Session, *_: Any) -> Rows:
+    return [(session.last_number,)]
+
+
 @statement(rf"REPLACE INTO {_ID} \(id, record\) VALUES \((-?\d+), (?:{_HEX}|'')\)")
 def _write_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     server, name = session.server, (found[1], found[2])
@@ -458,11 +490,15 @@ def _forget_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> 
     return number
 
 
-@statement(rf"SELECT id, IF\(LENGTH\(record\) .* FROM {_ID} FORCE INDEX \(PRIMARY\) WHERE TRUE .*")
+@statement(
+    rf"SELECT id, IF\(LENGTH\(record\) .* FROM {_ID} FORCE INDEX \(PRIMARY\)"
+    r" WHERE (?:TRUE|id = (\d+)) .*"
+)
 def _requests(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     rows = session.server.read(session, (found[1], found[2]))
     session.server.end_statement(session)
-    return [(key, row[1]) for key, row in sorted(rows.items())]
+    wanted = int(found[3]) if found[3] else None
+    return [(key, row[1]) for key, row in sorted(rows.items()) if wanted in {None, key}]
 
 
 @statement(rf"DELETE FROM {_ID} WHERE written_at < CURRENT_TIMESTAMP\(6\) - INTERVAL \d+ SECOND")

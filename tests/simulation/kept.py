@@ -9,10 +9,13 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.simulation.primitives import stand_in
 from tests.simulation.program import OLD, T
 from tests.simulation.trouble import DAMAGE
-from tests.simulation.whole import WholeRun
 from tests.simulation.world import Plan, World, visible, wrong_rows
+
+with stand_in():
+    from spirit_py.config import SessionModes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,18 +73,14 @@ class KeptWorld(World):
         """Rows get no value, or another key, besides."""
         return (*super().kinds, "null", "key")
 
-    def _command(self) -> WholeRun:
-        from spirit_py.config import SessionModes
-
+    def _choices(self) -> dict[str, Any]:
         plan = self.plan
-        choices: dict[str, Any] = {"modes": SessionModes(keep=plan.keeps)}
+        choices = {**super()._choices(), "modes": SessionModes(keep=plan.keeps)}
         if not plan.alters:
             choices["alter"] = "FORCE"
         if plan.keeps_old:
             choices["drop_old_after"] = float("inf")
-        return WholeRun(
-            self.server, repairs=bool(plan.troubles), rolling=plan.rolling, choices=choices
-        )
+        return choices
 
     def _swapped(self, table: Table) -> bool:
         return table.number != self._old
@@ -92,8 +91,14 @@ class KeptWorld(World):
         table = self.server.tables[T]
         if not self._swapped(table):
             return rows
-        kept = {key: row for key, row in rows.items() if self._kept(row)}
-        return visible(kept, self.server, table.number)
+        return visible(self._left(rows), self.server, table.number)
+
+    def _states(self, then: dict[Any, Row]) -> list[dict[Any, Row]]:
+        """Let a snapshot taken behind the guard, before the RENAME, read all that is kept."""
+        return [then, self._left(then)] if self._swapped(self.server.tables[T]) else [then]
+
+    def _left(self, rows: dict[Any, Row]) -> dict[Any, Row]:
+        return {key: row for key, row in rows.items() if self._kept(row)}
 
     def _wrong_rows(self, table: Table) -> str:
         old = self.server.tables.get(OLD)

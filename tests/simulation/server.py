@@ -70,12 +70,14 @@ class Table:
         number: InnoDB's, which a rename keeps.
         unique: positions of columns that are unique by themselves.
         born: when it was made or last altered, Unix time in whole seconds.
+        counter: the highest number that was given to a row, as by AUTO_INCREMENT.
     """
 
     columns: tuple[str, ...]
     number: int
     unique: tuple[int, ...] = ()
     born: int = 0
+    counter: int = 0
     rows: dict[Any, Row] = field(default_factory=dict)
     #: Who holds the row locks.
     locked: dict[Any, Session] = field(default_factory=dict)
@@ -174,6 +176,8 @@ class Session:
         self.info = ""
         #: Rows that it has read behind the first one of a range.
         self.read_next = 0
+        #: As LAST_INSERT_ID().
+        self.last_number = 0
         self.doing = ""
         self.wait_timeout = 28_800.0
         #: When its transaction began: its first lock.

@@ -748,7 +748,7 @@ for _pattern in (
 # -- what applications send
 
 
-@statement(rf"INSERT (IGNORE )?INTO {_ID} \(([^()]*)\) VALUES (.*)")
+@statement(rf"INSERT (IGNORE )?INTO {_ID} \((?!record\))([^()]*)\) VALUES (.*)")
 def _insert(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     server, name = session.server, (found[2], found[3])
     named = re.findall(r"`(\w+)`", found[4])

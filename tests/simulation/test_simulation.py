@@ -25,6 +25,8 @@ FOUND = (
 WORLDS = 250
 #: Of the worlds with kept rows.
 FIRST_KEPT = 60
+#: Of those of which an operator asks something.
+FIRST_ASKED = 30
 FOUND_AMONG_KEPT = (
     "a-row-that-is-kept-no-more-stays",
     "null-is-taken-for-true",
@@ -68,6 +70,14 @@ def test_no_schedule_with_kept_rows_goes_wrong():
     played = simulate(str(FIRST_KEPT), "0", "--keeps")
     assert played.returncode == 0, played.stdout
     assert f"{FIRST_KEPT} worlds from seed 0" in played.stdout
+
+
+@pytest.mark.timeout(1200)
+def test_no_schedule_goes_wrong_of_which_an_operator_asks_something():
+    """What `ctl` was answered holds, and the run ends well."""
+    played = simulate(str(FIRST_ASKED), "0", "--requests")
+    assert played.returncode == 0, played.stdout
+    assert f"{FIRST_ASKED} worlds from seed 0" in played.stdout
 
 
 @pytest.mark.parametrize("bug", FOUND_AMONG_KEPT)

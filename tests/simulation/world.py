@@ -26,6 +26,7 @@ from tests.simulation.whole import WholeRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tests.simulation.requests import Operator
     from tests.simulation.server import Name, Row, Table
 
 #: How often the operator runs a command again that failed while nothing went wrong.
@@ -47,6 +48,8 @@ _ROLLING: Final = 0.6
 _OLDER: Final = 5000
 #: Of the others: rows are left out of the new table.
 _KEEPS: Final = 0.1
+#: An operator asks something of the run, or a right of its account is revoked for a while.
+_ASKED: Final = 0.1
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
@@ -86,6 +89,8 @@ class Plan:
         keeps: the expression of the rows that the new table has; empty for all.
         keeps_old: the old table stays.
         alters: a column is added; the table is rebuilt otherwise.
+        requests: what an operator asks of the runs.
+        deferred: the swap waits for an operator.
     """
 
     rows: int = 6
@@ -109,6 +114,8 @@ class Plan:
     keeps: str = ""
     keeps_old: bool = False
     alters: bool = True
+    requests: tuple[str, ...] = ()
+    deferred: bool = False
 
     @property
     def faults(self) -> int:
@@ -116,10 +123,11 @@ class Plan:
         return self.kills + self.crashes + self.cuts
 
 
-def drawn(seed: int, *, moves: bool = False, keeps: bool = False) -> Plan:
+def drawn(seed: int, *, moves: bool = False, keeps: bool = False, requests: bool = False) -> Plan:
     """Return what the world of a seed is made of.
 
-    ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``.
+    ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``;
+    ``requests``: operators ask something of each run, or its rights are revoked.
     """
     dice = random.Random(seed)
     plan = Plan(
@@ -161,6 +169,11 @@ def drawn(seed: int, *, moves: bool = False, keeps: bool = False) -> Plan:
         from tests.simulation.kept import kept_plan
 
         plan = kept_plan(plan, seed)
+    share = random.Random(f"requests in {seed}").random()
+    if requests or (seed >= _OLDER and not plan.moves and share < _ASKED):
+        from tests.simulation.requests import asked_plan
+
+        plan = asked_plan(plan, seed)
     return plan
 
 
@@ -277,6 +290,10 @@ class World:
     unnoticed: int = 0
     #: A state that never was, as a reader has seen it.
     misread: str = ""
+    #: Who asks things of the runs.
+    asking: Operator | None = None
+    #: The command is not run again.
+    ended: bool = False
 
     def __post_init__(self) -> None:
         server = self.server = Server(self.scheduler)
@@ -318,6 +335,9 @@ class World:
         for number in range(self.plan.readers):
             body = partial(self._reader, number)
             everyone.append(scheduler.spawn(f"reader{number}", body, process="clients"))
+        if self.plan.requests:
+            self.asking = self._asker()
+            everyone.append(scheduler.spawn("ctl", self.asking.work, process="ctl"))
         scheduler.run(everyone)
         for one in everyone:
             if one.failure is not None:
@@ -327,7 +347,26 @@ class World:
         scheduler.run_out(60.0)
         return self._judge()
 
+    def _asker(self) -> Operator:
+        # Late, because the program is imported with it.
+        from tests.simulation.requests import Operator
+
+        return Operator(
+            self.server,
+            self.plan.requests,
+            random.Random(f"requests of {self.plan}"),
+            swapped=lambda: T in self.server.tables and self._swapped(self.server.tables[T]),
+            ended=lambda: self.ended,
+        )
+
     def _operate(self) -> None:
+        """Run the command, until it need not be run again."""
+        try:
+            self._run_again_and_again()
+        finally:
+            self.ended = True
+
+    def _run_again_and_again(self) -> None:
         """Run the command, and run it again when it has ended without a swap."""
         plan, scheduler = self.plan, self.scheduler
         calm = 0
@@ -355,9 +394,17 @@ class World:
 
     def _command(self) -> program.Run | WholeRun:
         if self.plan.whole:
-            repairs, rolling = bool(self.plan.troubles), self.plan.rolling
-            return WholeRun(self.server, repairs=repairs, rolling=rolling)
+            return WholeRun(
+                self.server,
+                repairs=bool(self.plan.troubles),
+                rolling=self.plan.rolling,
+                choices=self._choices(),
+            )
         return program.Run(self.server, self.plan.tasks, rolling=self.plan.rolling)
+
+    def _choices(self) -> dict[str, Any]:
+        """Return what of the configuration is this world's own."""
+        return {"defer_cutover": True} if self.plan.deferred else {}
 
     def _disturb(self) -> None:
         """Cut connections, kill sessions and crash the server while the command works."""
@@ -514,10 +561,15 @@ class World:
     def _read(self, session: Session, then: dict[Any, Row] | None) -> None:
         """Compare what is read with the table as it was then, or is now."""
         rows, _ = execute(session, "client read s.t", ())
-        expected = {key: row[:3] for key, row in (self._truth() if then is None else then).items()}
         found = {row[0]: row[:3] for row in rows}
-        if found != expected and not self.misread:
-            self.misread = f"{session.client} has read {found}, and there was {expected}"
+        states = [self._truth()] if then is None else self._states(then)
+        expected = [{key: row[:3] for key, row in one.items()} for one in states]
+        if found not in expected and not self.misread:
+            self.misread = f"{session.client} has read {found}, and there was {expected[0]}"
+
+    def _states(self, then: dict[Any, Row]) -> list[dict[Any, Row]]:
+        """Return what a snapshot may read that was taken when the table was so."""
+        return [then]
 
     def _judge(self) -> Outcome:
         """Compare the table with what became visible of it, and with what the command says."""
@@ -530,6 +582,7 @@ class World:
             self._wrong_rows(table)
             or self.misread
             or self._waited(run)
+            or (self.asking.wrong if self.asking is not None else "")
             or self._wrong_word(run, swapped=outcome.swapped)
             or self._left_behind(run)
         )
