@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from dataclasses import astuple, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -135,9 +136,7 @@ def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
 
 class _Listing:
     def __init__(self, session: SqlSession, options: ConnectionOptions, max_age: float) -> None:
-        self._session = session
-        self._options = options
-        self._max_age = max_age
+        self._session, self._options, self._max_age = session, options, max_age
         self.grants = read_grants(session)
 
     def of(self, marks: Iterable[Name]) -> list[MigrationShown]:
@@ -209,16 +208,14 @@ class _Listing:
                 unseen = f"cannot be looked at: {error.message} ({hint})"
                 return ""
 
-        def look(*, blind: bool) -> Found:
-            return examine(session, tables, home, record, unreadable, reach=reach, trusting=blind)
-
+        look = partial(examine, session, tables, home, record, unreadable, reach=reach)
         try:
-            found = look(blind=bool(self.grants.missing(IDENTITY_PRIVILEGES)))
+            found = look(trusting=bool(self.grants.missing(IDENTITY_PRIVILEGES)))
         except ServerFault as fault:
             # The list of table numbers waits for every table whose definition is being changed.
             if not holds_up(fault):
                 raise
-            found = look(blind=True)
+            found = look(trusting=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         followed = not found.unreachable and found.age <= self._max_age
         moves = record is not None and record.moves and bool(record.position)
@@ -233,8 +230,7 @@ class _Listing:
         back = found.reverse.state if found.reverse else None
         if any(table.undone and table.keeps_one for table in found.tables):
             back = ReverseState.REVERTED
-        resumes = isinstance(decision, Resume)
-        worker = _worker(session, tables)
+        worker, resumes = _worker(session, tables), isinstance(decision, Resume)
         stopped = resumes and worker is None
         live, live_age = live_of(session, CheckpointTable(*home), worker)
         seen = MigrationShown(
@@ -258,11 +254,10 @@ class _Listing:
             return seen
         swapped = bool(found.kept) or was_swapped(found.tables, record)
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
-        reverts = worker is not None and live is not None and live.phase == REVERT
-        if reverts and back is not ReverseState.REVERTED:
+        if worker is None:
+            after_swap = _HALF_WAY if _is_half_way(session, tables) else after_swap
+        elif live is not None and live.phase == REVERT and back is not ReverseState.REVERTED:
             after_swap = _REVERTING
-        if worker is None and _is_half_way(session, tables):
-            after_swap = _HALF_WAY
         return replace(
             seen,
             age=found.age,
@@ -327,8 +322,8 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
             return find_record(session, name).home == home
         return False
 
-    named = (table.name for table in record.tables if table.name[0] != home[0])
-    return ", ".join(".".join(name) for name in named if not leads_here(name))
+    foreign = (table.name for table in record.tables if table.name[0] != home[0])
+    return ", ".join(".".join(name) for name in foreign if not leads_here(name))
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py import points
-from spirit_py.checksum import reading, recheck, table_pass, worker
+from spirit_py.checksum import reading, recheck, table_pass
 from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.classes import replace
 from spirit_py.errors import ChecksumFailure, MigrationFailure, WorkersLost
@@ -226,7 +226,7 @@ def test_many_rows_that_differ_are_compared_in_one_snapshot(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is no row under way, but a table that was not copied, is found and filled as ever."""
-    monkeypatch.setattr(worker, "MOST_TOLD", 30)
+    monkeypatch.setattr("spirit_py.checksum.rows.MOST_TOLD", 30)
     fill(db, 3000)
     pair = Pair(db)
     with followed(pair) as (feed, applier):
@@ -420,7 +420,7 @@ def test_many_rows_that_change_at_once_are_under_way(
 ) -> None:
     """R23: the segment is read again when they are applied, without a lock."""
     # Less than the keys of a chunk, however few rows it has on a slow machine.
-    monkeypatch.setattr(worker, "MOST_TOLD", 30)
+    monkeypatch.setattr("spirit_py.checksum.rows.MOST_TOLD", 30)
     # Nothing is applied before the segment is read again.
     monkeypatch.setattr(table_pass, "_FLUSH_SECONDS", 3600.0)
     fill(db, 20_000)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.checkpoint import drop
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.drop import drop_old_table, free_partitions
 from spirit_py.checkpoint.examination import old_table_of
@@ -391,7 +392,7 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monk
         " PARTITION two VALUES LESS THAN (3), PARTITION three VALUES LESS THAN (99))"
     )
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
-    monkeypatch.setattr(old_tables, "free_partitions", partial(free_partitions, large=0))
+    monkeypatch.setattr(drop, "free_partitions", partial(free_partitions, large=0))
     monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
     change = partial(start, engine, db, table="t", alter=ALTER, no_shortcut=True)
     interrupted_in_grace(change)
@@ -427,7 +428,7 @@ def test_cleanup_drops_a_large_partitioned_table_as_gently(db, engine, monkeypat
         emptied.append(free_partitions(*given, **more, large=0))
         return emptied[-1]
 
-    monkeypatch.setattr(old_tables, "free_partitions", free)
+    monkeypatch.setattr(drop, "free_partitions", free)
     monkeypatch.setattr(cleanup, "_REST_SECONDS", 0.0)
     said = clean(db, old=True)
     assert "_t_old (1 of 4 partitions are emptied already; asked for separately" in said
