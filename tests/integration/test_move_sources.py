@@ -158,7 +158,6 @@ def in_place(sources):
     return [name for name, db in sources.ours.items() if "t" in sources.tables(db)]
 
 
-@pytest.mark.draws(3)
 @pytest.mark.parametrize("who", NAMES)
 @pytest.mark.parametrize(
     "damage",
@@ -182,7 +181,6 @@ def test_what_is_done_to_one_source_behind_the_switch_harms_nobody(sources, list
     assert sources.there.query("SELECT COUNT(*) FROM t") == [(ROWS + 1,)]
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("when", ["before", "while"])
 @pytest.mark.parametrize("key", ["primary", "unique"])
 def test_keys_that_meet_are_refused(sources, listener, key, when):
@@ -232,7 +230,6 @@ def test_a_value_of_a_unique_key_goes_from_row_to_row(sources, listener):
     assert list(there) == list(eu.query("SELECT id, code FROM _t_moved ORDER BY id"))
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("when", ["before", "while"])
 def test_a_row_of_another_source_is_named(sources, listener, when):
     """The expression says that it is not this source's: the move ends, and names it."""
