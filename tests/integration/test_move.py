@@ -12,6 +12,7 @@ from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.integration.test_checksum_types import TYPES
 from tests.kits import kills
+from tests.kits.command import MINUTE
 from tests.kits.moving import ALTER, ROWS, Application, TwoServers, await_held, fill
 from tests.kits.point_listener import PointListener
 from tests.kits.waiting import until
@@ -371,7 +372,8 @@ def test_killed_on_the_way_back_it_goes_on(two, listener, point, nth):
         if process.poll() is None:
             clients.wait_for(10)
             done = two.revert()
-            assert done.returncode == 0, done.stderr
+            # By then it may have ended what the killed one began, and there is nothing to revert.
+            assert done.returncode == 0 or process.wait(MINUTE) == 0, done.stderr
         report, _ = two.end(process)
         assert report["outcome"] == "reverted", report
         clients.wait_for(10)
