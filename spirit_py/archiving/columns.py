@@ -2,9 +2,9 @@
 
 The server hashes the rows that it has, Spark those that it reads back from the files: 64 bits of
 the SHA-256 of one text, added up: rows of a table without a key may be equal, and an XOR of two of
-them is nothing. What a type of Parquet cannot hold (a zero date, text
-without a Unicode form, an SRID) is in one further column, a map from the column's name to a text,
-and the column itself is NULL there. docs/commands/archive.md has the table of types.
+them is nothing. What a type of Parquet cannot hold (a zero date, text without a Unicode form, an
+SRID) is in one further column, a map from the column's name to a text, and the column itself is
+NULL there. docs/commands/archive.md has the table of types.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ class Draw:
         deferred = ", deferred indexes" if self.deferred else ""
         name = self.shape.name + (" with triggers and keys" if self.shape.attached else "")
         reader = ", a reader" if self.reader else ""
-        reader += f", keeps {self.line.text}" if self.line else ""
+        keeps = f", keeps {self.line.text}" if self.line else ""
         how = (", rolling" if self.rolling else "") + with_hooks
-        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{reader}{how}"
+        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{reader}{keeps}{how}"
         return f"{self.fault.name} at {place}, {table}"
 
 

@@ -22,6 +22,11 @@ Change = tuple[int, "State | None", "State | None"]
 _SHOWN = 6
 
 
+def everything(_number: int, _state: State) -> bool:
+    """Keep each row."""
+    return True
+
+
 @dataclass
 class Journal:
     """One writer's journal; other writers never touch its rows.
@@ -41,7 +46,7 @@ class Journal:
     history: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     acknowledged: int = 0
     failed: int = 0
-    keeps: Callable[[int, State], bool] = field(default_factory=lambda: everything)
+    keeps: Callable[[int, State], bool] = everything
     old: set[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +119,7 @@ def mismatches(
             states = {number: found.get(number) for number, _, _ in changes}
             before = {number: state for number, state, _ in changes}
             after = {number: state for number, _, state in changes}
-            keeps = journal.keeps if swapped else None
+            keeps = journal.keeps if swapped else everything
             if not any(_may_be(states, whole, keeps) for whole in (before, after)):
                 wrong.append(f"half a transaction: {states}, neither {before} nor {after}")
             expected |= states
@@ -132,22 +137,16 @@ def mismatches(
     return wrong
 
 
-def everything(_number: int, _state: State) -> bool:
-    """Keep each row."""
-    return True
-
-
 def _may_be(
     found: dict[int, State | None],
     whole: dict[int, State | None],
-    keeps: Callable[[int, State], bool] | None,
+    keeps: Callable[[int, State], bool],
 ) -> bool:
     """Return whether rows are those of a moment, but for what a swap may have left out."""
     return all(
-        state == whole[number]
-        or (state is None and then is not None and keeps is not None and not keeps(number, then))
-        for number, state in found.items()
-        for then in [whole[number]]
+        state == then or (state is None and then is not None and not keeps(number, then))
+        for number, then in whole.items()
+        for state in [found[number]]
     )
 
 

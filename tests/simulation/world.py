@@ -48,7 +48,7 @@ _ROLLING: Final = 0.6
 _OLDER: Final = 5000
 #: Of the others: rows are left out of the new table.
 _KEEPS: Final = 0.1
-#: An operator asks something of the run, or a right of its account is revoked for a while.
+#: An operator asks something of the run.
 _ASKED: Final = 0.1
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
@@ -127,7 +127,7 @@ def drawn(seed: int, *, moves: bool = False, keeps: bool = False, requests: bool
     """Return what the world of a seed is made of.
 
     ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``;
-    ``requests``: operators ask something of each run, or its rights are revoked.
+    ``requests``: an operator asks something of each run.
     """
     dice = random.Random(seed)
     plan = Plan(
