@@ -136,6 +136,7 @@ class HeldKeeper(Held):
         assert self.renaming.wait(DEADLINE), self.run.told.text + self.told.text
 
 
+@pytest.mark.slow
 def test_an_abort_behind_the_rename_is_told_of_the_swap(db, monkeypatch):
     """It is refused: the tables are swapped, and the run ends as if nobody had asked."""
     held = HeldMigration(db, monkeypatch)
@@ -147,6 +148,7 @@ def test_an_abort_behind_the_rename_is_told_of_the_swap(db, monkeypatch):
     assert held.columns() == ["id", "v", "z"]
 
 
+@pytest.mark.slow
 def test_an_abort_meets_a_rename_that_fails(db, monkeypatch):
     """Nothing is swapped, no further RENAME is sent, and what was copied is dropped, as it says."""
     held = HeldMigration(db, monkeypatch)

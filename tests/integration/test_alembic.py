@@ -82,6 +82,7 @@ def test_a_transaction_of_env_py_does_not_hold_it_back_either(db, orders):
     assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
 
 
+@pytest.mark.slow
 def test_a_session_that_is_lost_stops_the_change_which_is_carried_on(db, orders, monkeypatch):
     """Alembic could not write down that it is done: it is not done, and nothing is copied again."""
     monkeypatch.setattr(online, "_ALIVE_SECONDS", 0.1)

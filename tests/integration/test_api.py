@@ -87,6 +87,7 @@ def _left_after_stop(running):
     assert (stopped.value.exit_code, stopped.value.resumable) == (143, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [_left_by_break, _left_by_an_exception, _left_after_stop])
 def test_leaving_early_stops_in_order_and_the_same_call_carries_on(db, orders, body):
     """A context that is left with the run under way ends it; nothing is copied again (R16)."""

@@ -480,6 +480,7 @@ def test_a_row_in_the_limits_of_the_packet_is_written(scene: Scene, applier: Sql
     assert scene.db.query("SELECT id, LENGTH(v) FROM _t_new ORDER BY id") == [(1, size), (2, 1)]
 
 
+@pytest.mark.slow
 def test_an_interrupt_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> None:
     """A statement on its way to a server that never answers ends when the applier is ended."""
     mapping = scene.tables()

@@ -423,6 +423,7 @@ def test_files_are_parted_by_an_expression(db, spark_engine, tmp_path):
     assert report.archived[0]["rows"] == 1000
 
 
+@pytest.mark.slow
 def test_a_value_that_is_no_name_of_a_folder_has_its_digest_there(db, spark_engine, tmp_path):
     """A long one, bytes that are no text, and one with a line's end."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARBINARY(400))")
@@ -523,6 +524,7 @@ def test_a_folder_that_holds_something_else_is_refused(db, spark_engine, tmp_pat
     assert (tmp_path / f"{db.name}.t" / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_another_archive_is_not_added_to(db, spark_engine, tmp_path):
     """Of other rows, or of a table that was made anew under the name; the same one is proved."""
     make_days(db, 100)

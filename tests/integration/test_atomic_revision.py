@@ -78,6 +78,7 @@ def test_tables_and_version_change_at_one_moment_up_and_down(db, shop):
     assert tables(db) == [VERSIONS, "orders", "small"]
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_changed_leaves_all_others_as_they_were(db, shop):
     """The second table's rows do not fit: nothing of the revision has happened."""
     db.execute("INSERT INTO small VALUES (1, 70000)")

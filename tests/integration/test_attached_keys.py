@@ -258,6 +258,7 @@ BESIDE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", BESIDE)
 def test_no_lock_is_requested_while_somebody_old_is_on_a_table_beside(db, table):
     """R23: a transaction that has read it goes on, and so do all who come after it."""

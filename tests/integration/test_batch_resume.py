@@ -221,6 +221,7 @@ def test_a_table_that_is_gone_before_its_turn_is_named(four, engine):
     assert report.exit_code == 0, told.text
 
 
+@pytest.mark.slow
 def test_a_second_process_of_the_same_batch_is_refused(four, engine):
     """The first one holds the named lock of the batch."""
     config = batch_config(four.db, four.pattern, alter=REBUILD)

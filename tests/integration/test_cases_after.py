@@ -47,6 +47,7 @@ def play_late(case: Case, db: Database, migrate: Migrate) -> None:
         play(case, db, migrate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", drawn(), ids=lambda case: case.name)
 def test_a_case_survives_writes_that_all_come_after_the_checksum(
     case: Case, db: Database, migrate_case: Migrate
@@ -55,6 +56,7 @@ def test_a_case_survives_writes_that_all_come_after_the_checksum(
     play_late(case, db, migrate_case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", drawn()[::FILE_SHARE], ids=lambda case: case.name)
 def test_a_case_survives_writes_after_the_checksum_without_gtids(
     case: Case, db_file: Database, migrate_case: Migrate

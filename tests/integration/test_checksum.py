@@ -494,6 +494,7 @@ def test_differences_that_come_back_end_the_checksum(db):
     assert "row (7) is changed in n" in raised.value.details
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_not_granted_fails_and_lets_writers_through(db):
     """The lock is asked for in short turns, writers get through between, and at last it fails."""
     fill(db, 100)
@@ -568,6 +569,7 @@ def watch_ends_it(monkeypatch) -> None:
     monkeypatch.setattr(snapshot, "open_lock_session", patient)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends_it", [server_ends_it, watch_ends_it])
 def test_a_pause_shows_the_blocker_of_the_request_before_it(db, monkeypatch, ends_it):
     """In the pause no request waits: the blocker is named as it was at the request.
@@ -637,6 +639,7 @@ class Killer:
         self._db.execute(f"KILL {victim}")
 
 
+@pytest.mark.slow
 def test_a_lost_task_is_replaced(db):
     """The gang begins anew as a whole, in a new snapshot, and the result is complete."""
     fill(db, 20_000)
@@ -660,6 +663,7 @@ def test_tasks_that_are_lost_again_and_again_end_the_checksum(db):
     assert killer.left == 6
 
 
+@pytest.mark.slow
 def test_spark_tasks_find_and_repair_differences(db, spark_engine):
     """Differences are found and repaired by tasks in barrier mode."""
     fill(db, 20_000)

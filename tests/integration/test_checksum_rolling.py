@@ -68,6 +68,7 @@ def at_chunk(monkeypatch: pytest.MonkeyPatch, nth: int, act: Callable[[], object
     monkeypatch.setattr(points, "reach", reach)
 
 
+@pytest.mark.slow
 def test_no_lock_is_requested_before_the_swap(db: Database, tmp_path: Any) -> None:
     """R23: neither the beginning of a comparison nor rows that change meanwhile take one."""
     fill_plain(db)

@@ -569,6 +569,7 @@ def test_a_refused_login_of_the_look_is_no_outage(db, refused):
     assert troubles == [""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compared", ["not yet", "rows"])
 def test_the_look_takes_no_session_while_the_work_goes_on(db, monkeypatch, compared):
     """An account may be allowed no more sessions than the work needs."""

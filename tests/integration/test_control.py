@@ -130,6 +130,7 @@ def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_pat
     assert_migrated(table)
 
 
+@pytest.mark.slow
 def test_a_process_without_new_figures_is_said_to_hang_before_its_answer(
     table, tmp_path, monkeypatch
 ):
@@ -303,6 +304,7 @@ def test_a_change_that_an_earlier_run_has_made_is_not_postponed_any_more(table, 
         assert command.end() == 143
 
 
+@pytest.mark.slow
 def test_a_limit_of_a_counter_that_the_server_does_not_have_is_refused(table, tmp_path):
     """It would never be reached."""
     with migration(table, tmp_path) as (command, listener):
@@ -556,6 +558,7 @@ def test_reverse_replication_is_aborted_like_any_phase(table, tmp_path):
     assert {"_t_old", "t"} <= set(tables(table))
 
 
+@pytest.mark.slow
 def test_a_lost_session_costs_no_request(table, tmp_path):
     """The thread opens another one, as after a restart of the server."""
     with migration(table, tmp_path) as (command, listener):

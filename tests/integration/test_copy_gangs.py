@@ -307,6 +307,7 @@ def test_changes_between_two_parts_wait_for_the_chunk(filled, at):
     filled.assert_equal()
 
 
+@pytest.mark.slow
 def test_gang_after_gang_that_is_lost_ends_the_copy(filled, monkeypatch):
     """After a minute without any progress the copy ends; the error can be resumed from."""
     monkeypatch.setattr(crew_module, "_LOSSES_SECONDS", 1.0)
@@ -368,6 +369,7 @@ class Tasks(Throttle):
         self.seen.append((self.tasks(most), done.among))
 
 
+@pytest.mark.slow
 def test_tasks_join_and_leave_as_the_pace_wants(filled, monkeypatch, posted):
     """Their sessions begin with them; chunks among another number of tasks are told apart."""
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)

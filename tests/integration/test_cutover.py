@@ -197,6 +197,7 @@ def test_waits_for_an_uncommitted_transaction(db, cutover):
     assert db.query("SELECT v FROM t WHERE id = 500") == [(5,)]
 
 
+@pytest.mark.slow
 def test_a_transaction_held_through_all_tries(db, cutover):
     """A transaction that never ends fails the cutover, which names it and leaves all as it was."""
     swap = make_tables(db)
@@ -246,6 +247,7 @@ def test_kills_who_is_in_the_way(db, cutover):
     assert db.query("SELECT v FROM t WHERE id = 1") == [(0,)]
 
 
+@pytest.mark.slow
 def test_does_not_kill_when_told_so(db, cutover):
     """With killing switched off the session in the way goes on, and the cutover gives up."""
     swap = make_tables(db)
@@ -286,6 +288,7 @@ def test_readers_wait_no_longer_than_the_request(db, cutover):
     assert untouched(db, swap)
 
 
+@pytest.mark.slow
 def test_a_session_with_lock_tables_is_never_killed(db, cutover):
     """A session that holds LOCK TABLES is never killed; the failure says so."""
     swap = make_tables(db)
@@ -491,6 +494,7 @@ def test_without_the_new_table_nothing_is_locked(db, cutover):
         cutover(SnapshotSource(swap)).run()
 
 
+@pytest.mark.slow
 def test_short_timeouts_of_the_server_end_none_of_our_sessions(db, cutover):
     """The server's own wait_timeout and lock_wait_timeout do not end our sessions or waits."""
     swap = make_tables(db)
@@ -545,6 +549,7 @@ def test_waits_are_bounded_without_global_privileges(db, plain):
     assert untouched(db, swap)
 
 
+@pytest.mark.slow
 def test_hold_is_bounded_without_global_privileges(db, plain):
     """An account that cannot see who is in the way still ends a lock that is held too long."""
     swap = make_tables(db)

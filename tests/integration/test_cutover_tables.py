@@ -193,6 +193,7 @@ def test_one_table_that_fails_keeps_all_back(db, shop):
     assert shop.locked() == set()
 
 
+@pytest.mark.slow
 def test_one_table_in_use_keeps_all_back(db, shop, users):
     """A transaction on one of the tables fails the try for all; afterwards they are all swapped."""
     stop = StopSwitch()

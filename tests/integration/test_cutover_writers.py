@@ -171,6 +171,7 @@ def test_many_swaps_without_gtids_lose_no_write(db_file):
         swap_under_writers(db_file, application, 2)
 
 
+@pytest.mark.slow
 def test_failed_tries_leave_the_feed_running(db, application):
     """After tries that failed for a held transaction the feed still follows every write."""
     stop = StopSwitch()
@@ -343,6 +344,7 @@ def test_a_backlog_above_the_limit_is_not_flushed_under_the_lock(db, application
     check_nothing_lost(db, application)
 
 
+@pytest.mark.slow
 def test_short_timeouts_of_the_server_end_neither_feed_nor_cutover(db):
     """Idle and lock timeouts of the server's own end neither the feed nor the cutover."""
     db.set_global("wait_timeout", 2)

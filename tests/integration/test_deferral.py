@@ -44,6 +44,7 @@ def type_of_v(db):
     return db.query("SHOW COLUMNS FROM t LIKE 'v'")[0][1]
 
 
+@pytest.mark.slow
 def test_it_swaps_when_the_sentinel_is_dropped(table, engine):
     """It creates the sentinel, keeps applying and checking, and swaps when it is gone.
 
@@ -95,6 +96,7 @@ def repaired(migrating):
     return any(" 1 chunk repaired" in line for line in migrating.told.lines)
 
 
+@pytest.mark.slow
 def test_the_wait_ends_with_its_time(table, engine):
     """After the time limit the migration ends cleanly, and says that it can go on.
 
@@ -178,6 +180,7 @@ def dropped_during(engine, db, monkeypatch, point, between=""):
     return at
 
 
+@pytest.mark.slow
 def test_a_clean_comparison_under_way_is_given_up(table, engine, monkeypatch):
     """The sentinel goes while a comparison runs: it swaps on the proof of the earlier passes."""
     at = dropped_during(engine, table, monkeypatch, "checksum.compare")

@@ -71,6 +71,7 @@ def definition(db):
     return without_counter(db.query("SHOW CREATE TABLE t")[0][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -160,6 +161,7 @@ def test_killed_in_the_build_the_same_command_finishes(db, engine, points, point
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_stop_request_ends_the_build_and_the_next_run_does_it(db, engine, monkeypatch):
     """A build that waits for a lock ends at once, and the other mode does not matter afterwards."""
     make_table(db)

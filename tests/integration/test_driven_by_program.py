@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from spirit_py.cli import main
@@ -12,6 +13,7 @@ from tests.kits.command import run_here
 ALTER = "MODIFY v BIGINT NOT NULL"
 
 
+@pytest.mark.slow
 def test_plan_run_and_status_are_decided_by_data(db, tmp_path):
     """Refusals of plan and migrate have codes that explain knows; the same ALTER then runs."""
     known = {error["code"]: error for error in errors()}

@@ -31,6 +31,7 @@ def never(_: str) -> NoReturn:
     raise AssertionError("asked")
 
 
+@pytest.mark.slow
 def test_a_proxy_that_passes_bytes_through_is_no_hindrance(db, proxy, engine):
     """A tunnel or a TCP balancer in front of one server."""
     make_table(db)

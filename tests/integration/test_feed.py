@@ -62,6 +62,7 @@ def test_many_changes_of_one_row_are_applied_once(scene: Scene) -> None:
     assert (found.received, found.applied, found.deduplicated) == (51, 1, 50)
 
 
+@pytest.mark.slow
 def test_a_locked_row_holds_up_its_partition_only(scene: Scene) -> None:
     """What waits for another session's lock stalls neither other keys nor what comes later."""
     rows = 6 * SPLIT_ROWS
@@ -194,6 +195,7 @@ def test_block_wait_fails_when_the_feed_is_not_live(scene: Scene, proxy: TcpProx
     assert feed.pending() == 1
 
 
+@pytest.mark.slow
 def test_close_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> None:
     """A question on its way to a server that never answers ends when the feed is closed."""
     scene.tables()

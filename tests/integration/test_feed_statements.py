@@ -508,6 +508,7 @@ def test_rows_of_an_older_xa_transaction_are_not_lost_without_a_word(db: Databas
         db.execute(f"DROP USER {user}")
 
 
+@pytest.mark.slow
 def test_a_place_inside_an_event_is_blamed_on_the_position(db_file: Database) -> None:
     """The server itself speaks of max_allowed_packet, or of a full disk."""
     db_file.execute("CREATE TABLE t (id INT PRIMARY KEY)")

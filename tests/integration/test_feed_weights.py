@@ -167,6 +167,7 @@ def test_a_queue_keeps_any_history(scene: Scene, name: str) -> None:
     assert scene.feed.statistics().deduplicated == 0
 
 
+@pytest.mark.slow
 def test_texts_that_are_equal_are_one_key(either: Scene) -> None:
     """R6: 'a' and 'A' are one row for the server, so one change is applied for both."""
     either.tables("id VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, v VARCHAR(20), n INT")
@@ -257,6 +258,7 @@ def test_a_flush_under_the_lock_weighs_its_keys(either: Scene) -> None:
     either.assert_equal()
 
 
+@pytest.mark.slow
 def test_keys_without_weights_stay_in_order(scene: Scene) -> None:
     """R6: numbers of floating point have none: each change is applied, one after the other."""
     scene.tables("id DOUBLE PRIMARY KEY, v INT, n INT")

@@ -244,6 +244,7 @@ def test_rows_that_come_with_a_decision_wait_for_chunks_in_flight(scene: Scene) 
     assert ("xa", 1) in [(row[1], row[0]) for row in scene.rows("_t_new")]
 
 
+@pytest.mark.slow
 def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
     """R19: rows that wait for a decision do not stay in memory."""
     scene.tables()

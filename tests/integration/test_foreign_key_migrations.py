@@ -129,6 +129,7 @@ def test_users_of_a_parent_are_not_waited_for_where_no_key_is_dropped(db, engine
     other.commit()
 
 
+@pytest.mark.slow
 @pytest.mark.logged_cascades
 @pytest.mark.parametrize("name", ["cascade", "two levels", "part of the key", "to itself"])
 def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, engine, name):
@@ -170,6 +171,7 @@ def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, engine, name):
     assert db.query(orphans) == [(0,)]
 
 
+@pytest.mark.slow
 def test_neither_copy_nor_feed_waits_for_rows_of_a_parent(db, engine):
     """R1: the application may hold them locked until the swap."""
     db.execute(TABLES)

@@ -136,6 +136,7 @@ def test_a_black_hole_under_the_checksums_lock_costs_one_request(db, proxy):
     assert moments.count == 2
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_held_too_long(db):
     """The checksum's lock has a limit, also while the process is well; it is asked for anew."""
     moments = Moments(lambda: write(db, "UPDATE t SET v = 2"))

@@ -217,6 +217,7 @@ def test_a_lost_session_loses_the_gang(db, kind):
         run(db, kind, kill_one)
 
 
+@pytest.mark.slow
 def test_leaving_early_ends_members_that_work(db, kind):
     """A driver that fails does not leave a statement of a member behind on the server."""
 
@@ -255,6 +256,7 @@ def test_members_end_when_the_driver_is_gone(db, remote):
         run(db, remote, lose_driver)
 
 
+@pytest.mark.slow
 def test_a_gang_on_spark_answers_like_one_of_threads(db, remote, spark_engine):
     """The same conversation with tasks in barrier mode, twice on the same engine."""
     for text in ("a", "b"):

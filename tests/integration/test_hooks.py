@@ -76,6 +76,7 @@ def events_of(text):
     return found
 
 
+@pytest.mark.slow
 def test_a_run_is_json_from_its_first_line_to_its_last_and_a_hook_gets_the_same(table, tmp_path):
     """Every line is a declared event of one run; the hook is called with each but the figures."""
     out = tmp_path / "out"
@@ -112,6 +113,7 @@ def test_a_hook_that_is_missing_changes_nothing(table):
     assert (failed["kind"], failed["exit_code"]) == ("missing", 127)
 
 
+@pytest.mark.slow
 def test_a_log_that_nobody_reads_stops_no_run(table):
     """The reader of the lines has stopped, and the pipe is full: the table is changed."""
     with start(table, "--log-format", "json", "--verbose", alter=INSTANT) as process:
@@ -215,6 +217,7 @@ def test_an_answer_that_has_become_old_is_asked_for_again_and_never_under_the_lo
     assert table.query("SELECT COUNT(*) FROM t WHERE b = 'meanwhile'") == [(3,)]
 
 
+@pytest.mark.slow
 def test_every_try_of_the_swap_needs_its_own_answer(table, engine):
     """A veto that comes between two tries holds: the table is not swapped until it ends."""
     blocker = table.connect(autocommit=False).cursor()

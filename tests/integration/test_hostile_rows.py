@@ -105,6 +105,7 @@ def test_a_marked_table_that_somebody_has_left_executes_nothing(db, engine, kind
     assert "CONSTRAINT `k` FOREIGN KEY" in db.query("SHOW CREATE TABLE c")[0][1]
 
 
+@pytest.mark.slow
 def test_the_definition_of_a_deferred_index_is_the_servers(db, engine, monkeypatch):
     """A row says which indexes are left out; what they are the server says of the statement."""
     make_table(db, 3000)

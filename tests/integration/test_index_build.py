@@ -73,6 +73,7 @@ def builder(db):
     return int(found[0][0]) if found else 0
 
 
+@pytest.mark.slow
 def test_a_killed_build_is_repeated(db, engine, monkeypatch):
     """Someone kills the session that builds: the run opens another one and builds again."""
     make_table(db)
@@ -133,6 +134,7 @@ def test_a_build_without_its_lock_says_who_may_hold_it(db, engine, monkeypatch):
     assert report.indexes_deferred == [f"{db.name}.t.b"]
 
 
+@pytest.mark.slow
 def test_a_build_is_not_begun_while_the_new_table_is_used(db, engine, monkeypatch):
     """R23: the feed would wait behind the build's request; it goes on, and so does the build."""
     make_table(db, 500)
@@ -157,6 +159,7 @@ def test_a_build_is_not_begun_while_the_new_table_is_used(db, engine, monkeypatc
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_session_on_the_new_table_costs_no_build(db, engine, monkeypatch):
     """The build waits for it, however long, and is shown whom; changes wait in the buffers."""
     make_table(db, 500)
@@ -206,6 +209,7 @@ def test_a_new_table_without_its_indexes_is_not_swapped_in(db, engine, monkeypat
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_a_killed_trial_of_the_statements_is_cleared(db, engine, monkeypatch, mode):
     """A run that resumes drops the empty table, whether it tries the statements or not."""
@@ -221,6 +225,7 @@ def test_a_killed_trial_of_the_statements_is_cleared(db, engine, monkeypatch, mo
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_run_after_the_build_says_that_it_built_nothing(db, engine, monkeypatch):
     """Indexes that an earlier run has built are there already."""
     make_table(db, 500)
@@ -461,6 +466,7 @@ def test_a_run_after_the_drop_knows_what_is_missing(db, engine, slow, monkeypatc
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_the_record_is_written_before_the_drop(db, engine, slow, monkeypatch):
     """A kill right after the drop leaves a record that knows the definition without the indexes."""
     known = []
@@ -510,6 +516,7 @@ def test_the_build_is_shown(db, engine, monkeypatch):
         run.end()
 
 
+@pytest.mark.slow
 def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, engine, monkeypatch):
     """A replica would apply the build as one statement; ours is no replica."""
     make_table(db, 500)

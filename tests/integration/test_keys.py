@@ -266,6 +266,7 @@ def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_null_that_no_binlog_has_is_seen_before_the_comparison(
     db: Database, engine: GangEngine
 ) -> None:

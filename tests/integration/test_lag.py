@@ -368,6 +368,7 @@ def test_a_replica_with_filters_keeps_up(pair):
     pair.of.execute("START REPLICA SQL_THREAD")
 
 
+@pytest.mark.slow
 def test_what_is_no_replica_holds_the_work(pair):
     """The source itself, named by mistake, and an address where nobody answers."""
     itself, nowhere = f"127.0.0.1:{pair.source.port}", "127.0.0.1:1"
@@ -399,6 +400,7 @@ def plain_pair():
         yield both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "privileges"),
     [

@@ -140,6 +140,7 @@ def test_no_write_since_the_swap_is_lost(kept):
     assert said.said("the binlog since the swap")
 
 
+@pytest.mark.slow
 def test_the_process_that_waits_to_drop_the_old_table_swaps_it_back(kept):
     """It holds the table's lock, so it is asked; its run ends as reverted."""
     running = kept.in_grace()
@@ -156,6 +157,7 @@ def test_the_process_that_waits_to_drop_the_old_table_swaps_it_back(kept):
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_a_revert_goes_on_where_the_waiting_process_was_stopped(kept):
     """The place stays in the checkpoint table: the same command, and a revert, find it there."""
     for _ in range(2):
@@ -206,6 +208,7 @@ def test_what_makes_it_impossible_is_said_and_the_old_table_stays(kept, happens)
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_what_could_never_be_swapped_back_is_said_beforehand(kept):
     """A dropped NOT NULL column has no value in new rows: said by plan, migration and revert."""
     why = "NOT NULL without a default"
@@ -222,6 +225,7 @@ def test_what_could_never_be_swapped_back_is_said_beforehand(kept):
         kept.revert()
 
 
+@pytest.mark.slow
 def test_the_way_back_goes_on_when_reverse_replication_has_ended(kept):
     """``--keep-old-current`` for a moment, then the grace: the place goes on from there."""
     running = kept.in_grace(keep_old_current=0.5)
@@ -231,6 +235,7 @@ def test_the_way_back_goes_on_when_reverse_replication_has_ended(kept):
     assert kept.rows() == {**FIRST, 7: (-1, "first7")}
 
 
+@pytest.mark.slow
 def test_cleanup_says_that_it_ends_the_way_back(kept):
     """The old table is dropped only when told to, and the way back with it."""
     kept.migrate(drop_old_after=math.inf).end()
@@ -240,6 +245,7 @@ def test_cleanup_says_that_it_ends_the_way_back(kept):
     assert kept.rows() == FIRST
 
 
+@pytest.mark.slow
 def test_a_grace_that_is_over_ends_the_way_back(kept):
     """The old table goes, and the revert says that nothing is kept."""
     assert kept.migrate(drop_old_after=0.5).end().outcome == "done"
@@ -247,6 +253,7 @@ def test_a_grace_that_is_over_ends_the_way_back(kept):
         kept.revert()
 
 
+@pytest.mark.slow
 def test_a_name_is_taken_as_the_server_stores_it(kept, monkeypatch):
     """With lower_case_table_names=1 in lower case, however it is written."""
     kept.migrate(drop_old_after=math.inf).end()
@@ -259,6 +266,7 @@ def test_a_name_is_taken_as_the_server_stores_it(kept, monkeypatch):
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_as_long_as_the_drop_is_held_back_the_old_table_can_be_swapped_back(kept):
     """The grace is over, a throttler keeps the old table, and a revert is not held back by it."""
     running = kept.in_grace()
@@ -277,6 +285,7 @@ def test_as_long_as_the_drop_is_held_back_the_old_table_can_be_swapped_back(kept
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_a_revert_between_reverse_replication_and_the_grace_is_answered(kept, monkeypatch):
     """It waits for the one that swaps back in the grace, and is not refused in between."""
     found, can_answer = WayBack.of, Verbs.can_answer
@@ -305,6 +314,7 @@ def test_a_revert_between_reverse_replication_and_the_grace_is_answered(kept, mo
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_tables_that_were_changed_together_go_back_together(kept):
     """Whichever is named; a column with values only in the new definition is lost, as is said."""
     kept.db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
@@ -325,6 +335,7 @@ class Killed(BaseException):
     """No program code handles it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["revert", "migrate"])
 def test_a_revert_that_was_killed_after_its_swap_back_is_finished(kept, monkeypatch, then):
     """What was swapped out is dropped by a revert, or by the migration's own command."""
@@ -348,6 +359,7 @@ def test_a_revert_that_was_killed_after_its_swap_back_is_finished(kept, monkeypa
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_the_place_of_a_deferred_swap_is_noted_too(kept):
     """It is that of the swap, whenever that is made."""
     running = kept.migrate(drop_old_after=math.inf, defer_cutover=True)
@@ -369,6 +381,7 @@ def test_a_table_that_was_emptied_since_is_not_swapped_back(kept):
     assert "_t_old" in tables(kept.db)
 
 
+@pytest.mark.slow
 def test_two_reverts_at_once_make_one(kept):
     """The second is answered as the first, or finds that it was made."""
     running = kept.in_grace()
@@ -385,6 +398,7 @@ def test_two_reverts_at_once_make_one(kept):
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_before_the_place_was_noted_says_so(kept, monkeypatch):
     """The change is done; the same command says that there is no way back, and so does a revert."""
 

@@ -186,6 +186,7 @@ def test_a_stop_ends_the_wait_without_a_request(db, start):
     assert untouched(db, swapping.swap)
 
 
+@pytest.mark.slow
 def test_a_sentinel_is_seen_while_the_lock_is_waited_for(db, start):
     """A swap that waits is deferred like one that was not begun."""
     holder = idle_transaction(db)
@@ -224,6 +225,7 @@ def test_whom_the_operator_gave_up_is_killed_without_a_request(db, start, mode, 
     assert swapped(db, swapping.swap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "kind"), [("never", idle_transaction), ("idle", LongSelect)])
 def test_nobody_else_is_killed(db, start, mode, kind):
     """R23: by default nobody; with idle no running statement."""
@@ -357,6 +359,7 @@ def blind_server(db) -> Iterator[None]:
     db.execute(switch.format("YES"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blind_server")
 def test_without_the_instrument_old_transactions_are_waited_for(db, start):
     """What is left is used, and said; nobody is killed on a guess."""

@@ -290,6 +290,7 @@ def advisory(db, name):
     return build
 
 
+@pytest.mark.slow
 def test_one_migration_of_a_table_runs_at_a_time(db, advisory):
     """A second migration of the same table is refused, and may run after the first."""
     with (
@@ -334,6 +335,7 @@ def test_advisory_lock_comes_back(db, advisory, name, session):
     assert not stop.requested
 
 
+@pytest.mark.slow
 def test_an_advisory_lock_is_taken_from_a_session_that_the_server_takes_for_living(
     db, proxy, session
 ):

@@ -234,6 +234,7 @@ def test_writes_without_a_binary_log_are_not_lost(
     assert "the server was restarted since" in carry_on(db)
 
 
+@pytest.mark.slow
 def test_a_reset_before_the_swap_is_not_taken_for_a_feed_that_has_caught_up(
     server: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code, t
     assert_source_whole(table)
 
 
+@pytest.mark.slow
 def test_a_second_sigint_leaves_at_once(table, tmp_path):
     """The second SIGINT does not wait for a chunk that hangs; no session stays on the server.
 
@@ -257,6 +258,7 @@ def test_an_interrupt_cleans_up_when_the_output_is_not_read(table, tmp_path):
     assert_source_whole(table)
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_changes_nothing(table, tmp_path):
     """The report's folder disappears meanwhile: a warning, and the outcome stands."""
     folder = tmp_path / "gone"

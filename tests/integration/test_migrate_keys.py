@@ -111,6 +111,7 @@ def test_a_run_that_died_within_its_packet_is_carried_on_by_the_same_command(
     assert_keys_work(family)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", [2, 4])
 def test_cleanup_settles_the_keys_before_it_drops_a_table(family, number):
@@ -144,6 +145,7 @@ def test_a_session_killed_within_its_packet_costs_at_most_a_try(
     assert_keys_work(family)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_revert_brings_the_keys_back(family, engine):
     """To the old table, with those of its children; meanwhile it has none of its own."""
@@ -248,6 +250,7 @@ ODD_ALTER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, engine):
     """In two schemas, of 64 letters, to an index that is not unique, renamed, dropped."""
@@ -272,6 +275,7 @@ def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, engine):
             db.execute(f"SET foreign_key_checks = 0; DROP DATABASE `{schema}`")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, engine):
     """A cycle of two, with a child beside: no key is left at an old table."""

@@ -98,6 +98,7 @@ def test_refusals_of_all_tables_are_told_together(two, engine):
     assert tables(two) == ["a", "b", "keyless"]
 
 
+@pytest.mark.slow
 def test_instant_changes_of_several_are_copied_too(two, engine):
     """In place the tables would change one after the other: only the copy has one moment."""
     statement = "ALTER TABLE a ADD COLUMN n INT; ALTER TABLE b ADD COLUMN n INT"
@@ -109,6 +110,7 @@ def test_instant_changes_of_several_are_copied_too(two, engine):
     assert tables(two) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_one_that_must_be_copied_makes_all_wait_for_it(two, engine):
     """An INSTANT change of one table is not made before the other one's copy is swapped in."""
     statement = "ALTER TABLE a ADD COLUMN n INT; ALTER TABLE b MODIFY v BIGINT"

@@ -101,6 +101,7 @@ def test_killed_it_goes_on(two, listener, point, nth):
     assert_moved(two)
 
 
+@pytest.mark.slow
 def test_a_table_in_use_on_the_target_is_not_dropped(two, listener):
     """The source's record is cleaned up, and its table made anew: the target has the only rows."""
     two.kill_at(listener, "switch.commanded")
@@ -128,6 +129,7 @@ def test_killed_while_it_drops_the_old_table_at_once_it_goes_on(two, listener, p
     assert two.tables(two.there) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_failed_command_takes_the_switch_back(two):
     """Its failure renames the tables back; the same command goes on, and copies nothing twice."""
     with Application(two) as clients:
@@ -295,6 +297,7 @@ def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
     assert_moved(two)
 
 
+@pytest.mark.slow
 def test_what_a_way_back_has_left_is_forgotten(two, listener):
     """A switch that was taken back, and one that is cut in half later: the source is the table."""
     keep = ("--keep-old-current", "10m")
@@ -455,6 +458,7 @@ def test_such_a_byte_is_repaired(two, listener):
     assert two.there.query("SELECT COUNT(*), SUM(b = CONCAT('row ', id)) FROM t") == [(ROWS, ROWS)]
 
 
+@pytest.mark.slow
 def test_another_table_on_the_target_is_not_switched_to(two, listener):
     """A new table that was replaced after the comparison is noticed under the lock (R25)."""
     hold = listener.hold("switch.begin")
@@ -528,6 +532,7 @@ def test_a_value_that_is_longer_than_half_a_packet_arrives(two):
     assert two.there.query("SELECT id, LENGTH(l) FROM t WHERE l IS NOT NULL") == [(7, 3 << 20)]
 
 
+@pytest.mark.slow
 def test_a_target_that_lost_commits_is_compared_again(two, target, listener):
     """A crash of a server that does not wait for its disk takes back what was applied (R25)."""
     session = two.there.connect()

@@ -64,6 +64,7 @@ def assert_moved(shards):
     assert shards.tables(shards.here) == ["_t_chkpnt", "_t_moved"]
 
 
+@pytest.mark.slow
 def test_rows_go_to_their_shard_and_may_change_it(shards):
     """Each row is on its region's server alone, as its client wrote it last."""
     with ShardedApplication(shards) as clients:
@@ -149,6 +150,7 @@ def test_a_row_on_the_wrong_target_is_found(shards, listener):
     assert shards.times_switched() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "while"])
 def test_a_row_of_no_target_is_named(shards, listener, when):
     """It would be lost: the move ends, names it, and resumes once the row has a target."""
@@ -198,6 +200,7 @@ def test_several_tables_go_to_four_servers(db, request, tmp_path):
             assert rows == [(ROWS // 4,) * 3]
 
 
+@pytest.mark.slow
 def test_a_target_that_freezes_between_the_renames_holds_up_nobody(shards, targets, listener):
     """The watch ends the source's lock (R23): its clients go on while the target says nothing."""
     hold = listener.hold("switch.arrived")
@@ -357,6 +360,7 @@ def test_one_server_is_not_two_targets(shards):
     assert not shards.tables(us)
 
 
+@pytest.mark.slow
 def test_a_target_that_goes_away_during_the_copy_is_waited_for(shards, targets, listener):
     """The other one is not switched to meanwhile."""
     hold = listener.hold("drain.begun")

@@ -91,6 +91,7 @@ def test_rows_of_two_servers_come_together(sources):
     assert_moved(sources)
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_SOURCES, kills.MORE_OF_SOURCES), ids=str
@@ -127,6 +128,7 @@ def test_a_failed_command_takes_all_sources_back(sources):
     assert_moved(sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["drain.begun", "switch.locked"])
 def test_rows_may_change_their_source(sources, listener, point):
     """What comes from another source waits for its delete there; also in a circle, at the end."""
@@ -158,6 +160,7 @@ def in_place(sources):
     return [name for name, db in sources.ours.items() if "t" in sources.tables(db)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", NAMES)
 @pytest.mark.parametrize(
     "damage",
@@ -181,6 +184,7 @@ def test_what_is_done_to_one_source_behind_the_switch_harms_nobody(sources, list
     assert sources.there.query("SELECT COUNT(*) FROM t") == [(ROWS + 1,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "while"])
 @pytest.mark.parametrize("key", ["primary", "unique"])
 def test_keys_that_meet_are_refused(sources, listener, key, when):
@@ -230,6 +234,7 @@ def test_a_value_of_a_unique_key_goes_from_row_to_row(sources, listener):
     assert list(there) == list(eu.query("SELECT id, code FROM _t_moved ORDER BY id"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "while"])
 def test_a_row_of_another_source_is_named(sources, listener, when):
     """The expression says that it is not this source's: the move ends, and names it."""
@@ -245,6 +250,7 @@ def test_a_row_of_another_source_is_named(sources, listener, when):
     assert_moved(sources)
 
 
+@pytest.mark.slow
 def test_a_source_that_does_not_take_part_brings_all_back(sources, listener):
     """Its session is gone right before its RENAME: the first source has its table again at once."""
     eu, us = sources.ours.values()

@@ -402,6 +402,7 @@ LITERAL = (
 )
 
 
+@pytest.mark.slow
 def test_a_definition_whose_bytes_are_no_text_is_read(db, engine):
     r"""After CONVERT TO the server writes a literal of a CHECK in the character set of before.
 

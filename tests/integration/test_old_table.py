@@ -121,6 +121,7 @@ def test_a_migration_beside_one_that_keeps_its_old_table_hears_that_it_has_swapp
         first.end()
 
 
+@pytest.mark.slow
 def test_the_old_table_stays_until_its_grace_is_over(db, change):
     """A stop in the grace is resumable, the same command waits on, and drops it when it is due."""
     stopped = interrupted_in_grace(change)
@@ -145,6 +146,7 @@ def test_the_old_table_stays_until_its_grace_is_over(db, change):
     assert db.query("SELECT COUNT(*), SUM(z) FROM t") == [(3, 15)]
 
 
+@pytest.mark.slow
 def test_a_note_that_is_lost_shortens_no_grace(db, change):
     """Nothing says when the swap was made: the whole time begins again."""
     interrupted_in_grace(change)
@@ -183,6 +185,7 @@ def test_a_shorter_grace_given_later_counts(db, change):
     assert not any("checksum" in line for line in report.summary())
 
 
+@pytest.mark.slow
 def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkeypatch):
     """The run counts the seconds by its own clock as well."""
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.05)
@@ -208,6 +211,7 @@ def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkey
     assert "_t_old" in tables(db)
 
 
+@pytest.mark.slow
 def test_what_others_do_to_the_table_in_the_grace_changes_nothing(db, change):
     """The table is in use: a rebuild by another session does not confuse the run that resumes.
 
@@ -249,6 +253,7 @@ def test_another_table_in_the_old_ones_place_is_not_dropped(db, change):
     assert db.query("SELECT * FROM _t_old") == [(7, 7)]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_put_there_in_the_grace_is_not_dropped(db, change, monkeypatch):
     """The run sees that the old table is gone, leaves the other one alone, and says so."""
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
@@ -268,6 +273,7 @@ def kept(db, change: Callable[..., Migrating]) -> MigrationReport:
     return report
 
 
+@pytest.mark.slow
 def test_never_leaves_the_old_table_to_cleanup(db, change):
     """The proof stays: cleanup knows whose it is, drops it when told to, and only then."""
     report = kept(db, change)
@@ -293,6 +299,7 @@ def test_a_migration_beside_a_kept_old_table_is_refused(db, change):
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
+@pytest.mark.slow
 def test_a_kept_old_table_that_was_dropped_by_hand_is_in_nobodys_way(db, change):
     """The next migration begins as if nothing had been left, and status says why."""
     kept(db, change)
@@ -304,6 +311,7 @@ def test_a_kept_old_table_that_was_dropped_by_hand_is_in_nobodys_way(db, change)
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_the_grace_counts_from_the_swap_and_follows_reverse_replication(db, change):
     """After its time the old table follows no more, stays for the grace, and is dropped then."""
     both = {"keep_old_current": 1.0}
@@ -327,6 +335,7 @@ def test_the_grace_counts_from_the_swap_and_follows_reverse_replication(db, chan
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_drop_that_fails_leaves_the_proof(db, change, monkeypatch):
     """A reader still has the old table open: the change is done, and cleanup drops it later."""
     quick = partial(drop_old_table, lock_wait=1, attempts=1)
@@ -384,6 +393,7 @@ def test_a_large_partitioned_table_is_emptied_partition_by_partition(db):
     assert tables(db) == []
 
 
+@pytest.mark.slow
 def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monkeypatch):
     """Nobody is told that a table is kept whose partitions are emptied already; how it ends."""
     db.execute(
@@ -445,6 +455,7 @@ def test_a_partitioned_table_of_others_is_not_emptied(db):
     assert db.query("SELECT COUNT(*) FROM _t_old") == [(3,)]
 
 
+@pytest.mark.slow
 def test_a_drop_waits_until_nothing_holds_it_back(db, change):
     """What holds back the copy holds back the drop, too, and is shown; a stop ends the wait."""
     interrupted_in_grace(change)
@@ -462,6 +473,7 @@ def test_a_drop_waits_until_nothing_holds_it_back(db, change):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_the_old_tables_of_several_stay_and_go_together(db, change):
     """Each has its note, each of them finds the migration, and one command drops both."""
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
@@ -553,6 +565,7 @@ def test_a_drop_that_nothing_can_be_looked_at_for_says_that_the_change_is_done(
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"keep_old_current": 600.0}, {"drop_old_after": HOUR}])
 def test_what_is_noted_after_the_swap_is_noted_on_a_server_that_was_read_only(
     change, db, monkeypatch, more

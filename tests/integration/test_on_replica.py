@@ -107,6 +107,7 @@ def test_what_a_killed_rehearsal_leaves_is_dropped_by_the_next(pair, engine, mon
     assert_as_it_was(pair)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "cause"),
     [("super_read_only", r"takes no writes \(super_read_only=ON\)"), ("", "is no replica")],

@@ -43,6 +43,7 @@ def engine(spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> OnlySp
     return shared
 
 
+@pytest.mark.slow
 def test_a_migration_under_load_loses_nothing(db, engine):
     """Spark copies, builds the indexes' rows and compares, and no session of its tasks stays."""
     make_table(db)
@@ -54,6 +55,7 @@ def test_a_migration_under_load_loses_nothing(db, engine):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_an_interrupted_migration_is_resumed(db, engine, monkeypatch):
     """What the tasks of the first run have copied is not copied again (R16)."""
     make_table(db)
@@ -68,6 +70,7 @@ def test_an_interrupted_migration_is_resumed(db, engine, monkeypatch):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_batch_changes_its_tables(db, engine):
     """The tables of a batch share one Spark, two at a time."""
     with shards(db, 2) as made:
@@ -82,12 +85,14 @@ def test_a_batch_changes_its_tables(db, engine):
     assert engine.gangs >= 4
 
 
+@pytest.mark.slow
 def test_a_revert_loses_no_write(db, engine):
     """The comparison before a table is swapped back is Spark's."""
     revert_under_load(db, engine)
     assert engine.gangs
 
 
+@pytest.mark.slow
 def test_a_case_ends_as_a_native_alter_would(db, engine, migrate_case: Migrate):
     """The judge of the cases finds the same rows as on the driver's threads."""
     play(load(CASES / "add_column"), db, migrate_case)

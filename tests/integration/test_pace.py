@@ -136,6 +136,7 @@ def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch, 
     assert (result.rows, result.differences, result.snapshots) == (ROWS, 2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reordered", [False, True])
 def test_short_chunks_with_rests_compare_every_row(filled, reordered):
     """A pace for a busy server: small chunks, counts in as small pieces, rests between."""

@@ -244,6 +244,7 @@ def test_another_change_is_not_taken_for_it(db, desk, alter, instead):
     assert ended.value.exit_code == 3
 
 
+@pytest.mark.slow
 def test_nothing_is_requested_while_a_query_is_in_front(db, desk, engine):
     """R23: writers do not wait behind it meanwhile; the partition goes when the query has ended."""
     reader, writer = db.connect(), db.connect()

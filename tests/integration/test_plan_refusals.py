@@ -303,6 +303,7 @@ def test_a_proxy_that_numbers_sessions_itself_is_refused_by_both(
     assert table.query("SHOW TABLES") == [("t",)]
 
 
+@pytest.mark.slow
 def test_tags_need_gtids_for_both(db_file: Database) -> None:
     """The server has none."""
     db_file.execute(TABLE)
@@ -310,6 +311,7 @@ def test_tags_need_gtids_for_both(db_file: Database) -> None:
     assert both(db_file, *options) == ({"tagged-writes"}, {"tagged-writes"})
 
 
+@pytest.mark.slow
 def test_a_running_migration_is_left_alone_by_both(table: Database) -> None:
     """Its lock is held by a session that never says what it does."""
     with contextlib.closing(table.connect()) as other:
@@ -332,6 +334,7 @@ def test_unfinished_work_is_kept_by_both(
     assert table.query("SHOW TABLES") == tables
 
 
+@pytest.mark.slow
 def test_a_server_that_hides_or_receives_writes_is_refused_by_both(
     request: pytest.FixtureRequest,
 ) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import re
 import socket
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.kits.command import run_here
@@ -34,6 +35,7 @@ def address_of(log):
     return until(lambda: (found := re.search(said, log.read_text())) and found[1], "the address")
 
 
+@pytest.mark.slow
 def test_a_migration_is_scraped_while_it_runs_and_leaves_its_records(db, tmp_path):
     """Its counters never fall; at the end the port is closed and the files are there."""
     page, metrics = tmp_path / "run.html", tmp_path / "run.prom"

@@ -34,6 +34,7 @@ def finish(engine, db):
     return run.told.text, report
 
 
+@pytest.mark.slow
 def test_what_was_compared_is_not_compared_again(db, engine, monkeypatch):
     """Changes of the source do not matter, before the stop nor after it: the feed has them."""
     bound = stop_between_snapshots(engine, db, monkeypatch)
@@ -66,6 +67,7 @@ def test_a_hidden_change_between_two_runs_is_found(db, engine, monkeypatch):
     assert report.differences_found == 2
 
 
+@pytest.mark.slow
 def test_a_new_table_that_was_truncated_is_another_one(db, engine, monkeypatch):
     """TRUNCATE gives it another number: nothing proves that it is the one that was filled."""
     stop_between_snapshots(engine, db, monkeypatch)

@@ -86,6 +86,7 @@ def assert_migrated(db, rows=ROWS):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(stopped, engine):
     """Options of speed do not matter, nor do blanks, case and backquotes of the ALTER."""
     record = the_record(stopped)
@@ -459,6 +460,7 @@ def test_status_shows_everything_and_nothing_secret(stopped):
     assert tables(stopped) == KEPT
 
 
+@pytest.mark.slow
 def test_status_and_cleanup_see_a_process_at_work(stopped):
     """The session of the process is shown, and nothing is dropped while it works."""
     lock = lock_name("migration", stopped.name, "t")
@@ -500,6 +502,7 @@ def test_cleanup_drops_an_old_table_when_told_to(stopped):
     assert tables(stopped) == ["t"]
 
 
+@pytest.mark.slow
 def test_long_names_get_auxiliary_names_of_their_own(db, engine):
     """Names that are equal in their first 63 characters are two tables, each with one migration."""
     first, second = ("x" * 63 + end for end in "ab")
@@ -514,6 +517,7 @@ def test_long_names_get_auxiliary_names_of_their_own(db, engine):
     assert tables(db) == [first, second]
 
 
+@pytest.mark.slow
 def test_sessions_of_a_dead_run_are_ended(stopped, engine):
     """What a killed program left executing on the server must not write any more (R18)."""
     connection = config_for(stopped).connection
@@ -532,6 +536,7 @@ def test_sessions_of_a_dead_run_are_ended(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_a_stop_ends_a_check_that_takes_hours(db, engine, monkeypatch):
     """The statements of the preparation are ended on the server, not waited for."""
     make_table(db, 10)

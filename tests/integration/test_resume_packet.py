@@ -25,6 +25,7 @@ def packets_of_a_mebibyte(db):
         db.execute(f"SET GLOBAL max_allowed_packet = {before}")
 
 
+@pytest.mark.slow
 def test_a_changed_row_that_is_too_large_is_waited_for(db, engine, monkeypatch):
     """The copy is kept, and with a larger packet the same command resumes."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b LONGBLOB)")
@@ -52,6 +53,7 @@ def test_a_changed_row_that_is_too_large_is_waited_for(db, engine, monkeypatch):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_copied_row_that_is_too_large_is_waited_for(db, engine):
     """A conversion that goes through a value's text has the same limit."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, j JSON)")

@@ -103,6 +103,7 @@ def test_without_binlog_privileges_status_shows_everything_else(db, account):
     assert (one.binlog, one.again) == ("", "resume")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "change", "code"),
     [

@@ -55,6 +55,7 @@ def assert_done(db: Database, run: Migrating) -> None:
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_a_copied_row_that_does_not_fit(db: Database, engine: GangEngine, key: str) -> None:
     """R10: the copy stays up to there, the column is named, and the fixed row is copied."""
@@ -98,6 +99,7 @@ def test_a_changed_row_that_does_not_fit(db: Database, engine: GangEngine, key: 
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_new_column_has_one_moment_in_all_runs(db: Database, engine: GangEngine) -> None:
     """R22: the time that a new column gets is that of the migration's beginning, in each run.
 

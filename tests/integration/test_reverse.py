@@ -64,6 +64,7 @@ def journal(clients: list[Client]) -> dict[int, tuple[int, str]]:
     return {key: row for client in clients for key, row in client.rows.items()}
 
 
+@pytest.mark.slow
 def test_a_revert_loses_no_write(db, engine):
     """Clients write before, during and after the swap and through the revert: all of it is there.
 
@@ -515,6 +516,7 @@ def test_a_duplicate_between_comparison_and_swap_back_is_found(
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
+@pytest.mark.slow
 def test_nothing_is_left_when_the_time_is_over(db, engine):
     """When the time is over the old table and all marks are dropped; the report says so."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")

@@ -60,6 +60,7 @@ def assert_lost(changed: SwappedTable, reason: str) -> None:
     assert "extra" in changed.columns()
 
 
+@pytest.mark.slow
 def test_ddl_on_the_old_table_ends_reverse_replication(table, engine):
     """The application is never given a table that somebody else has altered."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
@@ -171,6 +172,7 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
         SwappedTable(db, clauses)
 
 
+@pytest.mark.slow
 def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, engine):
     """A revert that was killed has asked in vain; the next one is answered."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
@@ -189,6 +191,7 @@ def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, engine):
     assert "extra" not in changed.columns()
 
 
+@pytest.mark.slow
 def test_a_second_revert_is_answered_as_the_first(table, engine, monkeypatch):
     """Two reverts ask one process; it swaps back once, and both end well."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
@@ -216,6 +219,7 @@ def test_a_second_revert_is_answered_as_the_first(table, engine, monkeypatch):
     assert "extra" not in changed.columns()
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, engine, monkeypatch):
     """The revert goes on in its place, and ends well."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)

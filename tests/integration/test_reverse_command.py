@@ -165,6 +165,7 @@ def test_what_could_not_be_reverted_is_refused_before_the_copy(table, run):
     assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
 
 
+@pytest.mark.slow
 def test_a_lost_answer_to_rename_ends_reverse_replication_and_not_the_change(table, run, proxy):
     """The place after the RENAME is not known: the change stays, and the error says so."""
     more = ("--alter", ALTER, "--keep-old-current", "1h", "--no-shortcut")

@@ -91,6 +91,7 @@ class Reverting:
             self.ask(verb, **arguments)
 
 
+@pytest.mark.slow
 def test_a_revert_in_a_dead_processs_place_is_shown_paused_and_resumed(changed, go_on):
     """Nothing is swapped back in the pause, and the old table follows; then no write is lost."""
     reverting = Reverting(changed)
@@ -123,6 +124,7 @@ def test_a_revert_in_a_dead_processs_place_is_shown_paused_and_resumed(changed, 
     assert changed.tables() == {"t"}
 
 
+@pytest.mark.slow
 def test_an_aborted_revert_may_be_made_again(changed, go_on):
     """It ends as after a signal, the old table stays, and says so."""
     reverting = Reverting(changed)
@@ -140,6 +142,7 @@ def test_an_aborted_revert_may_be_made_again(changed, go_on):
     assert changed.tables() == {"t"}
 
 
+@pytest.mark.slow
 def test_a_pause_under_the_lock_of_the_swap_back_still_holds_it_back(changed, monkeypatch):
     """No RENAME is sent, the application goes on, and the revert is made after the pause.
 

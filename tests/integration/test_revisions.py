@@ -133,6 +133,7 @@ def test_a_table_that_somebody_else_has_changed_since_is_not_guessed_about(db):
     assert STEPS in refused.value.hint
 
 
+@pytest.mark.slow
 def test_what_another_version_has_noted_is_never_executed_again(db):
     """The application's writes since would be lost; all stays, and the refusal says what to do."""
     prepared(db)

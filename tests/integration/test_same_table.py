@@ -184,6 +184,7 @@ def interrupted(monkeypatch: Any, engine: Any, db: Database, **more: Any) -> Non
     assert "_t_new" in tables(db)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_a_restore_between_two_runs_is_noticed(db, engine, monkeypatch):
     """The next run drops the copy, which is of another table, and says to begin again."""
@@ -224,6 +225,7 @@ def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, engine, monkeypat
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, engine):
     """Its rows are no changes of those that the old table has, so the way back is lost."""

@@ -108,6 +108,7 @@ def _forge(session, schema, name, schemas):
         table.note(session, done)
 
 
+@pytest.mark.slow
 def test_locked_tables_in_a_sandbox_hold_nobody_up(db):
     """A wait for each of them would add up to hours: one of a schema is waited for, shortly."""
     box = f"box_{db.name}"

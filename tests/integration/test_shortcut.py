@@ -225,6 +225,7 @@ def test_row_versions_are_used_up(db, desk):
     assert "Maximum row versions" in result.reason
 
 
+@pytest.mark.slow
 def test_a_small_table_is_copied_before_its_row_versions_are_used_up(db, engine):
     """A plain one of few bytes, when a quarter is left; the copy has all versions again."""
     db.execute(TABLE)
@@ -509,6 +510,7 @@ def test_a_session_that_ends_while_the_other_is_opened_again_is_opened_too(db, d
     assert desk.session.alive()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [False, True], ids=["looks", "waits"])
 def test_a_server_that_is_away_meanwhile_is_waited_for(db, proxy, engine, monkeypatch, sent):
     """R16: whether it only looks, or the ALTER waits for its lock, the run goes on."""

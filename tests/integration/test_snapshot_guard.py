@@ -191,6 +191,7 @@ class Ledger:
         return "right" if (read := cursor.fetchone()) == seen else f"{read} instead of {seen}"
 
 
+@pytest.mark.slow
 def test_an_invariant_across_tables_holds_through_the_swap(db, monkeypatch):
     """Snapshots of any moment before the swap give an error by default, later ones every row."""
     ledger = Ledger(db)
@@ -217,6 +218,7 @@ def test_an_invariant_across_tables_holds_through_the_swap(db, monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_where_no_guard_is_possible_the_copy_is_hardly_behind(db):
     """While a swap is next, changes are applied at once, whatever the usual interval is."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
@@ -380,6 +382,7 @@ def test_how_many_row_versions_there_are():
     assert most_row_versions("9.1.0-commercial") == 255
 
 
+@pytest.mark.slow
 def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine):
     """What is asked for and not possible is refused; what is merely wished for is warned of."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
@@ -395,6 +398,7 @@ def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine):
     assert not why_server_cannot("9.7.4-2")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_behind_a_broken_guard(db, engine, monkeypatch):
     """A run that died between ADD and DROP is resumed; the definition counts as unchanged."""
     make_table(db)
@@ -420,6 +424,7 @@ def end_the_swap(db):
     assert db.kill(number)
 
 
+@pytest.mark.slow
 def test_a_guard_of_a_failed_try_is_no_change_of_the_definition(db, engine, monkeypatch):
     """The server writes a CHECK otherwise after each INSTANT clause: -5 for -(5), measured."""
     make_table(db, 500)

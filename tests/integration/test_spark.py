@@ -140,6 +140,7 @@ def test_slots_are_what_was_asked_for(spark_engine):
     assert spark_engine.slots == SLOTS
 
 
+@pytest.mark.slow
 def test_every_slot_is_busy(spark_engine, tmp_path):
     """Each task waits until the other one runs beside it: a gang on one slot would hang."""
     folder = str(tmp_path)

@@ -61,6 +61,7 @@ def fill(db: Any, rows: int = 3000) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_table_is_a_data_frame_in_partitions(db, read):
     """Every row once, with the server's types, cut by a text key of a collation without case."""
     fill(db)
@@ -87,6 +88,7 @@ def test_columns_conditions_and_what_is_beside_are_chosen(db, read):
     assert [row["_mysql"] for row in rows if row.n == 60] == [{"at": "0000-00-00"}]
 
 
+@pytest.mark.slow
 def test_a_filter_changes_no_later_answer(db, read):
     """Spark keeps a reader whose filters were passed on, also for queries without one."""
     fill(db, 200)
@@ -174,6 +176,7 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_wrong_options_are_refused(db, read):
     """Each says what is wrong; the password is never shown."""
     fill(db, 10)

@@ -159,6 +159,7 @@ def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(db, en
     assert tables(db) == ["_t_new", "elsewhere", "t"]
 
 
+@pytest.mark.slow
 def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(db, engine, tmp_path):
     """The new table was the application's for a while: no run drops it, cleanup asks for it."""
     make_table(db, ROWS)
@@ -238,6 +239,7 @@ def test_a_table_that_was_begun_and_is_used_by_others_stays(db, engine, tmp_path
     assert "_t_new" in tables(db)
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 def test_a_kill_with_checks_of_any_name_leaves_proofs(db, engine, tmp_path):
     """Their names are not those that the server derives from the table's."""
@@ -251,6 +253,7 @@ def test_a_kill_with_checks_of_any_name_leaves_proofs(db, engine, tmp_path):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize("point", ["create.tried", "create.named", "create.built", "create.done"])
 def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, engine, tmp_path, point):

@@ -204,6 +204,7 @@ def closed_window() -> tuple[Window, ...]:
     return parse_windows(f"{then:%H:%M}-{then + timedelta(minutes=1):%H:%M}Z")
 
 
+@pytest.mark.slow
 def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small, engine):
     """Outside of --allow the ALTER is not sent; control answers; nothing is left of it."""
     run = held(small, engine, "", allow=closed_window())
@@ -277,6 +278,7 @@ def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small
     assert columns(small) == ["id", "v"]
 
 
+@pytest.mark.slow
 def test_a_search_for_duplicates_waits(small, engine):
     """The rows are not read for a new UNIQUE key while something holds the work back."""
     run = held(
@@ -359,6 +361,7 @@ def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(sm
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""
     seen, look = threading.Event(), server._waiting

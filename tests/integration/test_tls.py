@@ -142,6 +142,7 @@ def test_the_certificate_that_the_server_made_itself_passes_verify_ca(db):
         connect_first(dataclasses.replace(own, ssl_mode="VERIFY_IDENTITY"), role="test")
 
 
+@pytest.mark.slow
 def test_a_server_without_tls_never_sees_the_password(authority, proxy_to):
     """R20: not even where the login is not cached; PREFERRED and DISABLED log in without TLS."""
     with server_without_tls() as server, contextlib.closing(plain_session(server)) as session:
@@ -230,6 +231,7 @@ def test_the_feed_verifies_like_the_rest(scene, authority, right, elsewhere, str
                 dump(verifying(scene.db, mode, authority.file))
 
 
+@pytest.mark.slow
 def test_the_feed_needs_tls_where_it_is_required():
     """R20: a greeting without TLS, from the server or from who stands between, is the end."""
     with server_without_tls() as server:
@@ -327,6 +329,7 @@ def as_words(options: dict[str, str], prefix: str = "") -> list[str]:
     return [word for name, value in options.items() for word in (f"--{prefix}{name}", value)]
 
 
+@pytest.mark.slow
 def test_the_options_reach_every_connection_of_a_command(db, options, stranger):
     """The command watch reads the binlog, through the account that demands a client certificate."""
     given, user = options

@@ -57,6 +57,7 @@ def test_a_replica_executes_the_statements_as_its_source_did():
             assert read_triggers(session, "r", "t", also=("_t_new", "_t_old")) == before
 
 
+@pytest.mark.slow
 def test_a_gate_is_legible_for_every_mode_and_character_set(db):
     """A copy is made under the settings of its trigger, whatever these do to the text."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE _t_new LIKE t")

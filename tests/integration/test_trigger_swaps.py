@@ -200,6 +200,7 @@ def test_what_the_server_refuses_is_known_before_the_copy(db, engine):
     assert places(db, "t") == ["one", "two", "x"]
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 def test_a_kill_during_the_trial_leaves_nothing_for_long(db, engine, tmp_path):
     """What was to be created is noted first; the next run drops it, and nothing else."""

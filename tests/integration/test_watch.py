@@ -333,6 +333,7 @@ def test_a_purged_position_is_refused(either_db: Database, watch) -> None:
     assert found.lines == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -406,6 +407,7 @@ EVERY_VALUE = (
 )
 
 
+@pytest.mark.slow
 def test_a_backlog_across_an_index_change_is_read(either_db: Database, watch) -> None:
     """A DDL that leaves the columns alone stops nothing, however far behind the stream is."""
     db = either_db

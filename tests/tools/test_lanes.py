@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 import yaml
 
 from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
 from mysql_base import wait_until
+from tests.fixtures.cases import is_its_day
 from tests.fixtures.lane import LANE_VARIABLE, check_series
 from tests.fixtures.spark import ENGINE_VARIABLE
 
@@ -352,3 +354,16 @@ def test_a_lane_refuses_another_version(monkeypatch: pytest.MonkeyPatch) -> None
     check_series("8.0.45", "here")
     with pytest.raises(pytest.UsageError, match=r"about MySQL 8.0, and the server here is 9.7.4"):
         check_series("9.7.4", "here")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("day", [20261129, 20261231])
+def test_each_slow_test_has_its_day(request: pytest.FixtureRequest, day: int) -> None:
+    """Of five seeds that count on, one; and not the same one for all."""
+    days = set()
+    for number in range(50):
+        item = mock.Mock(nodeid=f"tests/integration/test_a.py::test_{number}")
+        (own,) = (one for one in range(day, day + 5) if is_its_day(item, str(one)))
+        days.add(own)
+    assert days == set(range(day, day + 5))
+    assert is_its_day(request.node, str(day))
