@@ -210,6 +210,7 @@ def test_a_pause_meets_a_reverts_rename_that_fails(db, monkeypatch):
     assert held.columns() == ["id", "v"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_an_abort_behind_the_rename_of_the_process_that_reverts(db, monkeypatch):
     """The old definition is in place, and the revert that asked finishes what the process left."""
@@ -222,6 +223,7 @@ def test_an_abort_behind_the_rename_of_the_process_that_reverts(db, monkeypatch)
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch):
     """Its tables and their checkpoints are gone: the revert knows the old table by its number."""

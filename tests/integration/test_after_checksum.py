@@ -228,6 +228,7 @@ def many(db: Any, rows: int) -> None:
 SMALL = FeedOptions(flush_interval=0.05, soft_limit_bytes=3 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     "statement",

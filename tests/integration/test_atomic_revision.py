@@ -143,6 +143,7 @@ def _add_unnoted(connection):
             op.add_column("orders", sa.Column("note", sa.String(9)))
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_merges_and_branches_are_noted_with_all_their_rows(db, shop):
     """A merge deletes versions and changes one, a branch adds one, and back."""
@@ -204,6 +205,7 @@ def test_a_version_that_somebody_else_notes_meanwhile_ends_it(db, shop, tmp_path
     assert state(db) == (["mine"], before)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.parametrize(

@@ -218,6 +218,7 @@ def test_a_file_changes_tables_of_all_kinds(two, engine):
 # -- how they run
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_all_shards_change_under_writers(four, engine, tmp_path, parallel):
@@ -395,6 +396,7 @@ def test_a_dry_run_rehearses_each_and_leaves_nothing(two, engine):
     assert two.type_of("z") == ["", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_the_memory_is_that_of_the_tables_under_way(db, engine, monkeypatch):
     """What a migration held is gone when it has ended: of many tables only the reports are kept."""
@@ -496,6 +498,7 @@ def test_an_operator_ends_one_table_and_the_others_go_on(two, engine):
     assert set(map(tuple, two.tables().values())) == {("orders",)}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_what_every_table_would_meet_stops_the_batch(four, engine):
     """A critical load ends one migration; the next one is not begun to meet it too."""

@@ -190,6 +190,7 @@ def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
     assert four.type_of("n") == ["int"] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_a_table_that_failed_may_be_altered_before_the_same_command(four, engine):
     """A refusal or a failure that ended in order leaves no doubt about who changed the table."""
@@ -368,6 +369,7 @@ def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again
     assert states(four) == []
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, engine):
     """Its record goes, after a question that says what it knows; nothing else does."""
@@ -408,6 +410,7 @@ def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, e
     assert four.tables() == before
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.kills
 def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, engine, listener):

@@ -50,6 +50,7 @@ def test_a_case_ends_as_a_native_alter_would(
         play(case, db, migrate_case)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("name", WITHOUT_GTID)
 def test_a_case_ends_as_a_native_alter_would_without_gtids(

@@ -700,6 +700,7 @@ def test_a_python_worker_that_dies_costs_one_gang(db, spark_engine):
     assert pair.check(engine=spark_engine).snapshots == 1
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
 @pytest.mark.parametrize("server", ["db", "db_file"])

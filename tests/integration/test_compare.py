@@ -98,6 +98,7 @@ def test_ten_rows_are_shown_and_all_are_counted(db):
     assert len(error.details) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("where", ["here", "another server"])
 def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monkeypatch, where):
@@ -511,6 +512,7 @@ def test_a_definition_that_changes_meanwhile_leaves_no_verdict(db):
         comparison.run()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_server_that_is_lost_is_waited_for_and_shown(db, proxy, monkeypatch):
     """As in a migration, with the time that counts as waited; nobody says that it is gone."""

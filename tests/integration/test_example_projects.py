@@ -113,6 +113,7 @@ def test_the_alembic_example_goes_up_and_down_and_carries_on(shop_of_alembic, db
     assert tables(db) == ["alembic_version", "orders"]
 
 
+@pytest.mark.slow
 def test_the_django_example_goes_up_and_down_and_carries_on(shop_of_django, db):
     """Interrupted, django_migrations is where it was; again, it ends with every write."""
     project = shop_of_django

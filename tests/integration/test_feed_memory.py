@@ -19,6 +19,7 @@ SOFT_LIMIT = 8 * MIB
 GROWTH = SOFT_LIMIT + 40 * MIB
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("columns", "statement", "rows"),

@@ -39,6 +39,7 @@ def lone(server: MySQLServer) -> Iterator[Scene]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "crash",
     [

@@ -44,6 +44,7 @@ def let_go_after(db, role: str) -> set[int]:
     return {int(row[0]) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("point", "role"),

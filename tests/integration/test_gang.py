@@ -304,6 +304,7 @@ def test_a_member_behind_a_black_hole_is_noticed_and_ended(
         run(db, remote, swallow, spark_engine, member=one_behind_it, options=direct)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_member_that_works_for_long_is_not_silent(db, kind, monkeypatch):
     """A statement that takes longer than the silence that is allowed is waited for."""

@@ -429,6 +429,7 @@ def slow(db, monkeypatch):
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, engine, slow):
     """The rest is copied without them, and they are built in the end."""
@@ -445,6 +446,7 @@ def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, engine, slow):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_run_after_the_drop_knows_what_is_missing(db, engine, slow, monkeypatch):
     """The record names both definitions before the drop: a run that stops then is resumed."""

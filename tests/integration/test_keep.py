@@ -254,6 +254,7 @@ def test_each_kept_row_is_there_and_no_other(name, db, engine, monkeypatch):
     assert "left out by --keep" in "\n".join(report.summary())
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.parametrize("point", ["chunk.committed", "checksum.chunk", "cutover.lock"])
 @pytest.mark.parametrize("name", ["dates", "text key", "unique"])
@@ -275,6 +276,7 @@ def test_it_resumes(name, point, db, engine, monkeypatch):
     assert report.chunks_repaired == 0
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("setting", "value", "keep"),

@@ -125,6 +125,7 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
     assert_source_whole(table)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("point", "code", "says", "swapped"),

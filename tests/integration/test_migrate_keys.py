@@ -94,6 +94,7 @@ def stop_in_packet(db: Any, number: int) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("number", range(8))
@@ -126,6 +127,7 @@ def test_cleanup_settles_the_keys_before_it_drops_a_table(family, number):
     assert_keys_work(family)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("number", range(8))
@@ -170,6 +172,7 @@ def test_a_revert_brings_the_keys_back(family, engine):
     assert_keys_work(family)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("number", range(8))

@@ -129,6 +129,7 @@ def test_the_copy_waits_for_a_stopped_replica_and_goes_on(table, engine):
     assert_migrated(table, migrating.end())
 
 
+@pytest.mark.slow
 def test_the_copy_waits_for_a_replica_that_applies_nothing(table, engine, monkeypatch):
     """A lock on the replica, as a backup takes it: by default, without --max-lag."""
     table.of.execute("FLUSH TABLES WITH READ LOCK")
@@ -154,6 +155,7 @@ def test_replicas_that_nothing_proves_are_refused_with_max_lag(table, engine):
     assert any("no verified TLS proves" in text for text in report.warnings)
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_lost_is_waited_for_until_it_is_back(table, engine, monkeypatch):
     """Killed in the middle of the copy: it is named, nothing begins, and the copy ends well."""
     hold_copy(monkeypatch, table.replica.kill)
@@ -164,6 +166,7 @@ def test_a_replica_that_is_lost_is_waited_for_until_it_is_back(table, engine, mo
     assert_migrated(table, migrating.end())
 
 
+@pytest.mark.slow
 def test_a_query_of_the_operator_holds_copy_and_swap_back(table, engine):
     """While its row is there nothing is copied; it is shown, and the copy goes on without it."""
     table.at.execute("CREATE TABLE r.brake (why VARCHAR(50))")

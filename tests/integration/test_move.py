@@ -82,6 +82,7 @@ def test_a_table_moves_under_writes(two):
     assert two.tables(two.here) == []
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.kills
 @pytest.mark.parametrize(
@@ -148,6 +149,7 @@ def test_a_failed_command_takes_the_switch_back(two):
     assert_moved(two)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.kills
 @pytest.mark.parametrize(
@@ -351,6 +353,7 @@ def test_killed_in_the_operators_command_it_leaves_the_way_back(two, listener):
     clients.assert_kept(two.here)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.kills
 @pytest.mark.parametrize(

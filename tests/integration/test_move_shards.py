@@ -82,6 +82,7 @@ def test_rows_go_to_their_shard_and_may_change_it(shards):
         assert db.query("SELECT COUNT(*) FROM t WHERE z = 5")[0][0] > ROWS // 4
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.parametrize(

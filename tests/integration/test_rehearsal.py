@@ -65,6 +65,7 @@ def test_a_replica_that_cannot_be_reached_is_named_with_the_reason(db):
     assert figures[itself].trouble == "it is no replica"
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("gtid", [True, False])
 def test_a_replica_that_falls_behind_is_measured(gtid):

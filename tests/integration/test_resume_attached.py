@@ -85,6 +85,7 @@ class Family:
         self._changes += 1
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("names", [("orders",), ("items", "orders"), ("customers", "orders")])
 def test_a_packet_of_keys_and_triggers_that_stopped_anywhere_is_settled(

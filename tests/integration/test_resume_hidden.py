@@ -85,6 +85,7 @@ def assert_equal(db: Database, run: Migrating, rows: list[tuple[object, ...]]) -
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("sql", HIDDEN.values(), ids=HIDDEN)
 def test_what_was_hidden_is_found_by_the_checksum(

@@ -324,6 +324,7 @@ def test_a_revert_takes_the_place_of_an_interrupted_process(db, engine):
     assert changed.tables() == {"t"}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 def test_a_revert_that_fails_may_be_tried_again(db, engine):
     """An open transaction that has read the table fails the swap back, not the replication."""

@@ -72,6 +72,7 @@ def definitions(db):
     return {name: db.query(f"SHOW CREATE TABLE {name}")[0][1] for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("stop_after", [4, 5, 7])
 def test_what_is_made_is_passed_over(db, caplog, stop_after):
@@ -243,6 +244,7 @@ def _filled_example(db, framework):
     return shop, command
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.parametrize(

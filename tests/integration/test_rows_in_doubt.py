@@ -120,6 +120,7 @@ def rows_of(db: Any, table: str) -> list[Any]:
     return list(db.query(f"SELECT {'id' if 'p' in table else 'id, p'} FROM {table} ORDER BY id"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "statement", "held", "locked", "session"),
     [
@@ -209,6 +210,7 @@ def test_rows_that_are_equal_are_enough_where_all_are_known(family, engine, monk
     assert len(told(run.told, ChecksumDone)) == (1 if known else 2)
 
 
+@pytest.mark.slow
 def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(family, engine, monkeypatch):
     """R15: under the lock the count has changed, and rows are in doubt since the last look."""
     db = family
@@ -253,6 +255,7 @@ def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_late
     assert report.differences_found <= 1
 
 
+@pytest.mark.slow
 def test_a_swap_back_notices_it_too(family, engine, monkeypatch):
     """What a trigger wrote in the statement is rolled back as well, and stays in the binlog."""
     db = family

@@ -33,6 +33,7 @@ def require_true(seen):
             assert one.fraction <= one.rows / ROWS * 1.25 + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("stale", "columns", "key", "values", "known"),

@@ -300,6 +300,7 @@ def number_of(db, table: str):
     return db.query(sql, (f"{db.name}/{table}",))
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 def test_too_few_row_versions_are_left(db, monkeypatch):
     """The column could come and not go: said in auto, the end before the lock with on."""

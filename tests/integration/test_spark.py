@@ -271,6 +271,7 @@ except SpiritError as error:
     assert running.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_driver_that_dies_takes_spark_with_it(script):
     """The JVM sees the end of its input, the workers go as well, and the files are deleted."""
@@ -308,6 +309,7 @@ engine.stop()
     assert (code, written) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 def test_a_jvm_that_hangs_is_killed_and_its_call_ends(script):
     """PySpark waits for an answer without a limit; the run goes on without Spark."""
@@ -435,6 +437,7 @@ def test_a_stranger_gets_nothing_from_spark(spark_engine, tmp_path):
     assert [port for port in ports if not port.of_this_machine] == []
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_real_executors_and_the_web_interface_tell_a_stranger_nothing(script):
     """R26: executors ask for a secret, which nobody is shown; nothing listens to other machines.

@@ -227,6 +227,7 @@ def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(smal
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, engine):
     """--throttle-query holds the ALTER back, and so does a pause that was asked for meanwhile."""
@@ -247,6 +248,7 @@ def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, engine):
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     """A window may be further away than a session may idle: they are opened again."""
@@ -404,6 +406,7 @@ def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     assert run.end().outcome == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("point", "statement", "more"),

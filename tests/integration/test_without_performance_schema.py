@@ -60,6 +60,7 @@ def test_the_server_shows_no_sessions(db):
         assert not performance_schema_shows_sessions(session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executors", ["driver", "spark"])
 def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, executors):
     """By threads, and by Spark, whose messages are rows of the checkpoint table."""
@@ -101,6 +102,7 @@ def test_a_killed_run_is_resumed_and_its_sessions_are_ended(db, engine, tmp_path
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_revert_loses_no_write(db, engine):
     """Reverse replication and the swap back need no performance_schema either."""
     revert_under_load(db, engine)
@@ -116,6 +118,7 @@ def test_tables_are_compared_by_the_driver_alone(db):
     assert any("Spark is not used" in line for line in report.warnings)
 
 
+@pytest.mark.slow
 def test_only_proven_sessions_are_killed(db):
     """Neither an application's nor another origin's, whatever number is remembered (R24)."""
     mine, other = options_of(db.server), options_of(db.server)

@@ -362,7 +362,8 @@ def test_each_slow_test_has_its_day(request: pytest.FixtureRequest, day: int) ->
     """Of five seeds that count on, one; and not the same one for all."""
     days = set()
     for number in range(50):
-        item = mock.Mock(nodeid=f"tests/integration/test_a.py::test_{number}")
+        item = mock.Mock(nodeid=f"tests/integration/test_a.py::test[{number}]")
+        item.get_closest_marker = {"slow": True}.get
         (own,) = (one for one in range(day, day + 5) if is_its_day(item, str(one)))
         days.add(own)
     assert days == set(range(day, day + 5))
