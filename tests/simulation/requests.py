@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation import program
 from tests.simulation.primitives import stand_in
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What is asked, with its arguments.
 REQUESTS: Final = ("pause", "resume", "postpone", "cutover", "set threads=1", "set threads=2")
+#: What ends a run.
+ABORTS: Final = ("abort", "abort", "abort cleanup=")
 _OPTIONS: Final = ConnectionOptions(
     host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
 )
@@ -39,14 +41,25 @@ _SOON_SECONDS: Final = 0.3
 _DEFERRED: Final = 0.4
 #: The verb that ends what another one holds.
 _ENDS: Final = {"resume": "pause", "cutover": "postpone"}
+#: The answers of a process that swaps nothing from then on.
+_STOPPING: Final = (
+    "stopping; the same command resumes",
+    "stopping; what was copied is dropped",
+)
+_EXIT_CODE: Final = 143
+_ABORTED: Final = 0.3
 
 
 class Operator:
-    """Asks for one thing after the other; ``swapped`` looks at the table, ``ended`` at the command.
+    """Asks for one thing after the other.
+
+    ``swapped`` looks at the table, ``ended`` whether the command is run again, and ``running``
+    returns the present or last process.
 
     Attributes:
         wrong: what was done against what had been answered; empty for nothing.
         answered: how many requests were.
+        aborted: the process that has answered last that it stops, and its answer.
     """
 
     def __init__(
@@ -57,14 +70,16 @@ class Operator:
         *,
         swapped: Callable[[], bool],
         ended: Callable[[], bool],
+        running: Callable[[], Any],
     ) -> None:
         self._server = server
         self._asks, self._dice = asks, dice
-        self._swapped, self._ended = swapped, ended
+        self._swapped, self._ended, self._running = swapped, ended, running
         #: What holds the swap back, by what was answered.
         self._held: set[str] = set()
         self.wrong = ""
         self.answered = 0
+        self.aborted: tuple[Any, str] = (None, "")
 
     def work(self) -> None:
         """Ask for what was drawn; then let the run go on until its command has ended."""
@@ -82,6 +97,20 @@ class Operator:
                 self._ask(each)
             sleep(_AGAIN_SECONDS)
 
+    def see_end(self, run: Any, *, faultless: bool) -> bool:
+        """Judge how a process has ended; return whether it was asked to."""
+        asked, answer = self.aborted
+        if run is not asked or self.wrong:
+            return run is asked
+        tables = sorted(self._server.tables)
+        if self._swapped():
+            self.wrong = f"swapped behind its answer: {answer}"
+        elif faultless and run.exit_code != _EXIT_CODE:
+            self.wrong = f"aborted, with exit code {run.exit_code}: {run.error}"
+        elif faultless and answer == _STOPPING[1] and tables != [T]:
+            self.wrong = f"aborted for good, and tables are left: {tables}"
+        return True
+
     def _ask(self, what: str) -> bool:
         """Ask for one thing; False where no process took the request."""
         verb, _, text = what.partition(" ")
@@ -91,11 +120,21 @@ class Operator:
         # It may be carried out, whether its answer is read or not.
         self._held.discard(_ENDS.get(verb, ""))
         tell = self._server.scheduler.tell
+        run = self._running()
+
+        def said(line: str) -> None:
+            tell(f"ctl: {line}")
+            if line in _STOPPING and run is self._running():
+                self.aborted = run, line
+                if line == _STOPPING[1]:
+                    # With the checkpoint and the sentinel.
+                    self._held.clear()
+
         try:
             if not self._server.up:
                 return False
             with connect_first(_OPTIONS, role="ctl", read_timeout=30) as session:
-                asking = Asking(session, *T, StopSwitch(), lambda said: tell(f"ctl: {said}"))
+                asking = Asking(session, *T, StopSwitch(), said)
                 tell(f"ctl {what}")
                 asking.ask(verb, {name: value} if name else {})
         except SpiritError as error:
@@ -115,5 +154,10 @@ def asked_plan(plan: Plan, seed: int) -> Plan:
     dice = random.Random(f"requests of {seed}")
     asks = tuple(dice.choice(REQUESTS) for _ in range(dice.randrange(1, 5)))
     deferred = dice.random() < _DEFERRED
+    # Drawn apart: the other worlds stay as they were.
+    more = random.Random(f"aborts of {seed}")
+    if more.random() < _ABORTED:
+        at = more.randrange(len(asks) + 1)
+        asks = (*asks[:at], more.choice(ABORTS), *asks[at:])
     plan = replace(plan, whole=True, moves=0, merges=1, tasks=(), troubles=())
     return replace(plan, requests=asks, deferred=deferred)

@@ -357,6 +357,7 @@ class World:
             random.Random(f"requests of {self.plan}"),
             swapped=lambda: T in self.server.tables and self._swapped(self.server.tables[T]),
             ended=lambda: self.ended,
+            running=lambda: getattr(self, "last", None),
         )
 
     def _operate(self) -> None:
@@ -387,7 +388,8 @@ class World:
             if run.done or calm >= _PATIENCE:
                 return
             up = all(one.up for one in self.servers)
-            calm += 1 if up and self.calm and not self.unnoticed else 0
+            asked = self.asking and self.asking.see_end(run, faultless=not plan.faults)
+            calm += 1 if up and self.calm and not self.unnoticed and not asked else 0
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
