@@ -96,7 +96,6 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
             f"{schema}.{names.new} stays, and its checkpoint: {may_hold_rows(schema, table)};"
             f" {see_what_it_holds(schema, table)}"
         )
-    drop_building(session, schema, table, proofs.building)
     dropped = drop_if(session, schema, names.new, proofs.new)
     kept = ""
     if not dropped and read_table(session, schema, names.new):
@@ -110,9 +109,15 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
 
 
 def drop_checkpoint(session: SqlSession, table: tuple[str, str]) -> None:
-    """Drop the requests beside a table, then its checkpoint: nothing else leads to the requests."""
+    """Drop what only the checkpoint leads to, then the checkpoint itself.
+
+    That is the table of the requests, and a trial of the definition whose own DROP has failed.
+    """
+    checkpoint = CheckpointTable(*table)
+    if checkpoint.is_ours(session):
+        drop_building(session, *table, read_proofs(session, *table).building)
     RequestQueue(*table).drop(session)
-    CheckpointTable(*table).drop(session)
+    checkpoint.drop(session)
 
 
 def drop_old_table(

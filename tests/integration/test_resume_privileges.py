@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from spirit_py import points
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.record import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
@@ -143,3 +144,29 @@ def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
     db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'; GRANT ALL ON {db.name}.* TO {user}")
     assert start(engine, db, connection=account).end().outcome == "done"
     db.execute(f"DROP USER {user}")
+
+
+def test_a_trial_whose_drop_was_refused_does_not_stay(db, engine, monkeypatch):
+    """Nothing else knows its random name once the checkpoint is gone."""
+    make_table(db, 100)
+    name = f"u_{secrets.token_hex(4)}"
+    db.execute(f"CREATE USER {name} IDENTIFIED BY 'p'; GRANT ALL ON *.* TO {name}")
+    db.execute(f"REVOKE DROP ON *.* FROM {name}; GRANT DROP ON {granted(db.name)} TO {name}")
+    trials: list[str] = []
+
+    def passed(point: str) -> None:
+        if point == "create.tried":
+            db.execute(f"REVOKE DROP ON {granted(db.name)} FROM {name}")
+        elif point == "create.named":
+            trials.extend(one for one in tables(db) if one.startswith("_t_") and one[3:9].isalnum())
+            db.execute(f"GRANT DROP ON {granted(db.name)} TO {name}")
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+    try:
+        connection = replace(config_for(db).connection, user=name, password="p")
+        start(engine, db, connection=connection).end()
+    finally:
+        db.execute(f"DROP USER {name}")
+    assert trials
+    assert tables(db) == ["t"]

@@ -1,7 +1,7 @@
 """``python -m tests.simulation``: play worlds, and show the first that goes wrong.
 
 Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [--procs N]
-[--all] [--moves | --keeps | --requests]``.
+[--all] [--moves | --keeps | --requests | --revokes]``.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def main() -> int:
     parser.add_argument("--moves", action="store_true", help="moves between two servers only")
     parser.add_argument("--keeps", action="store_true", help="migrate --keep only")
     parser.add_argument("--requests", action="store_true", help="runs that operators ask things of")
+    parser.add_argument("--revokes", action="store_true", help="a right is taken from the account")
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -136,6 +137,7 @@ def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     more += ["--moves"] if given.moves else []
     more += ["--keeps"] if given.keeps else []
     more += ["--requests"] if given.requests else []
+    more += ["--revokes"] if given.revokes else []
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
@@ -175,7 +177,8 @@ def _play(given: argparse.Namespace) -> Played:
             break
         if played.worlds % _GARBAGE == 0:
             _collect()
-        plan = drawn(seed, moves=given.moves, keeps=given.keeps, requests=given.requests)
+        kinds = {kind: getattr(given, kind) for kind in ("moves", "keeps", "requests", "revokes")}
+        plan = drawn(seed, **kinds)
         outcome = play(seed, plan)
         played.worlds += 1
         played.steps += outcome.steps

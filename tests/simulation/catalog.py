@@ -107,6 +107,15 @@ for _pattern in (
     statement(_pattern)(_nothing)
 
 
+#: What an account may be granted on a schema, as far as the program needs it.
+RIGHTS: Final = frozenset(
+    (
+        *("ALTER", "CREATE", "CREATE VIEW", "DELETE", "DROP", "INDEX", "INSERT", "LOCK TABLES"),
+        *("REFERENCES", "SELECT", "SHOW VIEW", "TRIGGER", "UPDATE"),
+    )
+)
+
+
 def _constant(pattern: str, *rows: tuple[Any, ...]) -> None:
     statement(pattern)(lambda *_: list(rows))
 
@@ -123,7 +132,23 @@ def _variables(session: Session, *_: Any) -> Rows:
 
 
 _constant(r"SELECT CURRENT_USER\(\).*", ("u@%", 0))
-_constant(r"SHOW GRANTS", ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION",))
+_constant(r"SELECT @@SESSION\.innodb_strict_mode", (1,))
+
+
+@statement(r"SHOW GRANTS")
+def _grants(session: Session, *_: Any) -> Rows:
+    revoked = session.server.revoked
+    if not revoked:
+        return [("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION",)]
+    own = ", ".join(sorted(RIGHTS - revoked))
+    return [
+        ("GRANT RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`",),
+        ("GRANT BINLOG_ADMIN,CONNECTION_ADMIN,SYSTEM_VARIABLES_ADMIN ON *.* TO `u`@`%`",),
+        ("GRANT SELECT ON `performance_schema`.* TO `u`@`%`",),
+        (f"GRANT {own} ON `s`.* TO `u`@`%`",),
+    ]
+
+
 _constant(r"SELECT @@GLOBAL\.datadir, .*", (VARIABLES["datadir"], "another machine", "/var/lib/b"))
 _constant(r"SELECT @@GLOBAL\.binlog_expire_logs_seconds", (2_592_000,))
 _constant(r"SELECT @@GLOBAL\.innodb_flush_log_at_trx_commit", (1,))

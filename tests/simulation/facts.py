@@ -971,6 +971,56 @@ _CRASH: Final = (
     ),
 )
 
+_RIGHTS: Final = (
+    Fact(
+        says="what is revoked on a schema is refused from the next statement on of each session",
+        script="""
+            ! account
+            p: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (0)
+            ! revoke SELECT
+            p: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => error 1142
+            p: UPDATE `s`.`t` SET `v` = 7 WHERE `id` = 1 => error 1143
+            p: DELETE FROM `s`.`t` WHERE `id` = 1 => error 1143
+            p: INSERT INTO `s`.`t` (`id`, `v`) VALUES (6, 1) => 1
+            p: LOCK TABLES `s`.`t` WRITE => error 1142
+            p: CREATE TABLE `s`.`c` LIKE `s`.`t` => error 1142
+            ! grant SELECT
+            p: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (0)
+        """,
+    ),
+    Fact(
+        says="a transaction goes on without the rights of its next statement, and commits",
+        script="""
+            ! account
+            p: BEGIN
+            p: UPDATE `s`.`t` SET `v` = 7 WHERE `id` = 1 => 1
+            ! revoke UPDATE
+            p: UPDATE `s`.`t` SET `v` = 7 WHERE `id` = 3 => error 1142
+            p: COMMIT
+            b: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (7)
+        """,
+    ),
+    Fact(
+        says="RENAME needs ALTER and DROP, CREATE and INSERT; under a lock, too",
+        script="""
+            ! account
+            p: LOCK TABLES `s`.`t` WRITE, `s`.`_t_new` WRITE
+            ! revoke DROP
+            p: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t` => error 1142
+            ! grant DROP
+            ! revoke INSERT
+            p: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t` => error 1142
+            ! grant INSERT
+            p: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`
+            ! revoke LOCK TABLES
+            p: UNLOCK TABLES
+            p: LOCK TABLES `s`.`t` WRITE => error 1044
+            ! revoke DROP
+            p: DROP TABLE IF EXISTS `s`.`_t_old` => error 1142
+        """,
+    ),
+)
+
 GROUPS: Final = {
     "reading": _READING,
     "writing": _WRITING,
@@ -982,6 +1032,7 @@ GROUPS: Final = {
     "the log": _LOG,
     "commits that stall": _STALL,
     "crashes and RESET": _CRASH,
+    "rights": _RIGHTS,
 }
 FACTS: Final = tuple(fact for group in GROUPS.values() for fact in group)
 

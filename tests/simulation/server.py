@@ -255,6 +255,8 @@ class Server:
         self.prepared: dict[str, Session] = {}
         #: The program asked for a lock behind somebody older than this.
         self.rude: list[str] = []
+        #: Rights on the schema that the program's account has no more.
+        self.revoked: frozenset[str] = frozenset()
         #: ``binlog_error_action=IGNORE_ERROR``, without which no error closes the binlog.
         self.forgives = False
         #: Every role that a session of the program has had.

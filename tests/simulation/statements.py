@@ -68,8 +68,8 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     server = session.server
     scheduler = server.scheduler
     scheduler.step()
-    if server.counted is not None and session.role:
-        server.counted()
+    if session.role:
+        _begin_ours(server, sql)
     if session.gone:
         session.require_life()
     task = session.waits = scheduler.current
@@ -98,6 +98,46 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     if isinstance(answered, int):
         return [], answered
     return answered or [], 0
+
+
+#: Rights that statements need on the tables that they name.
+_RIGHTS: Final = (
+    (r"LOCK TABLES ", ("LOCK TABLES", "SELECT")),
+    (r"CREATE TABLE \S+ LIKE ", ("CREATE", "SELECT")),
+    (r"CREATE TABLE ", ("CREATE",)),
+    (r"DROP TABLE |TRUNCATE TABLE ", ("DROP",)),
+    (r"RENAME TABLE ", ("ALTER", "DROP", "CREATE", "INSERT")),
+    (r"ALTER TABLE ", ("ALTER",)),
+    (r"(?:ANALYZE|OPTIMIZE) ", ("SELECT", "INSERT")),
+    (r"INSERT .*\bSELECT\b", ("INSERT", "SELECT")),
+    (r"INSERT .*ON DUPLICATE", ("INSERT", "UPDATE")),
+    (r"INSERT ", ("INSERT",)),
+    (r"REPLACE .*\bSELECT\b", ("INSERT", "DELETE", "SELECT")),
+    (r"REPLACE ", ("INSERT", "DELETE")),
+    (r"UPDATE ", ("UPDATE", "SELECT")),
+    (r"DELETE ", ("DELETE", "SELECT")),
+    (r"(?:SELECT|WITH) ", ("SELECT",)),
+)
+
+
+@lru_cache(maxsize=50_000)
+def _rights(sql: str) -> tuple[str, ...]:
+    """Return the rights on the schema that a statement needs."""
+    text = " ".join(sql.split())
+    if "`s`.`" not in text:
+        return ()
+    return next((rights for start, rights in _RIGHTS if re.match(start, text)), ())
+
+
+def _begin_ours(server: Server, sql: str) -> None:
+    """Count a statement of the program; refuse it where it has no right any more, from now on."""
+    if server.counted is not None:
+        server.counted()
+    for right in _rights(sql) if server.revoked else ():
+        if right in server.revoked:
+            of_columns = right == "SELECT" and sql.startswith(("UPDATE", "DELETE"))
+            code = 1143 if of_columns else 1044 if right == "LOCK TABLES" else 1142
+            raise fault(code, f"{right} command denied to user 'u'@'%'")
 
 
 def answer(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows, int]:

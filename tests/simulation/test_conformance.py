@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import MySQLdb
 import pytest
 
-# Its statements are known from then on.
-import tests.simulation.catalog  # noqa: F401
 from mysql_server import ServerOptions, running
 from mysql_words import binlog_end, reset_binlogs
 from spirit_py.binlog import wire, writes
@@ -24,10 +22,11 @@ from spirit_py.binlog.events import Place
 from spirit_py.binlog.position import GtidSet
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.background import BackgroundCall
-from tests.kits.connection import options_of
+from tests.kits.connection import make_account, options_of
 from tests.kits.waiting import until
 from tests.semisync.stall import LoneSource
 from tests.simulation.binlog import Dump
+from tests.simulation.catalog import RIGHTS
 from tests.simulation.driver import Connection
 from tests.simulation.facts import FACTS, table
 from tests.simulation.scheduler import Choices, Scheduler
@@ -67,7 +66,9 @@ class Stage(ABC):
     ``close``: its end; ``order``: of sessions by their numbers; ``cut``: a session's connection;
     ``hold``, ``release``: commits stall between binlog and visibility; ``relax``: commits wait for
     no disk; ``cached``: they are written, and not flushed; ``reset``: of the binlog;
-    ``crash``, ``restart``; ``numbers``: whether a number was given to another session before.
+    ``crash``, ``restart``; ``account``: sessions from now on are of one with rights on the schema
+    alone, ``revoke`` and ``grant`` of it; ``numbers``: whether a number was given to another
+    session before.
     """
 
     uuid: str
@@ -304,6 +305,7 @@ class RealStage(Stage):
         self.schema = db.name
         self._stall: LoneSource | None = None
         self._files: dict[Any, int] = {}
+        self._account: dict[str, str] = {}
         db.execute(
             "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT);"
             "CREATE TABLE _t_new (id INT PRIMARY KEY, v INT, w INT, n INT);"
@@ -311,7 +313,7 @@ class RealStage(Stage):
         )
 
     def _connect(self) -> Any:
-        return self._db.connect(db="")
+        return self._db.connect(db="", **self._account)
 
     def _events(self) -> list[bytes]:
         """Read to the end of the binlog, which has what is not visible yet."""
@@ -407,6 +409,14 @@ class RealStage(Stage):
         elif what == "release":
             assert self._stall is not None
             self._stall.release()
+        elif what == "account":
+            options = make_account(
+                self._db, f"u{self.schema[2:14]}", f"{', '.join(RIGHTS)} ON {{db}}.*"
+            )
+            self._account = {"user": options.user, "passwd": options.password}
+        elif what.startswith(("revoke", "grant")):
+            way = "TO" if what.startswith("grant") else "FROM"
+            self._db.execute(f"{what} ON `{self.schema}`.* {way} {self._account['user']}")
         else:
             raise AssertionError(f"no such control: {what}")
 
@@ -422,6 +432,8 @@ class RealStage(Stage):
         if self._stall is not None:
             self._stall.release()
             self._stall.close()
+        if self._account:
+            self._db.execute(f"DROP USER {self._account['user']}")
 
 
 class ModelCall:
@@ -460,7 +472,7 @@ class ModelStage(Stage):
         self.server = Server(self.scheduler)
         self.server.create(("s", "t"), TABLE).rows = {key: (key, 0, 0) for key in ROWS}
         self.server.create(("s", "_t_new"), (*TABLE, "n"))
-        self.uuid, self.schema = UUID, "s"
+        self.uuid, self.schema, self._role = UUID, "s", ""
 
     def _connect(self) -> Connection:
         return Connection(self.server)
@@ -478,6 +490,7 @@ class ModelStage(Stage):
 
     def start(self, connection: Connection, sql: str, given: Sequence[Any]) -> ModelCall:
         """Begin a statement in a task."""
+        connection.session.role = self._role
         call = ModelCall(connection, sql, given)
         call.task = self.scheduler.spawn(sql, call, process=connection)
         return call
@@ -519,6 +532,12 @@ class ModelStage(Stage):
             self.server.stall = lambda: 0.0
             for task in [one for one in self.scheduler._waiting if one.waits_for == "time"]:
                 self.scheduler.wake(task)
+        elif what == "account":
+            self._role = "account"
+        elif what.startswith("revoke"):
+            self.server.revoked |= {what.removeprefix("revoke ")}
+        elif what.startswith("grant"):
+            self.server.revoked -= {what.removeprefix("grant ")}
         else:
             raise AssertionError(f"no such control: {what}")
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from tests.simulation.server import Server, Session
 
+#: What :data:`REVOKE` takes one of.
+REVOKED: Final = (
+    *("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "LOCK TABLES", "TRIGGER"),
+)
+
 
 @dataclass
 class Scene:
@@ -128,6 +133,17 @@ def _statement_write(scene: Scene) -> None:
         _send(scene, f"UPDATE `s`.`t` SET v = 900 WHERE id = {scene.random.choice(keys)}")
 
 
+def _revoke(scene: Scene) -> None:
+    """A right on the schema is taken from the program's account, and given back after a while."""
+    server = scene.server
+    right = scene.random.choice(REVOKED)
+    server.scheduler.tell(f"dba: REVOKE {right} ON `s`.*")
+    server.revoked = frozenset({right})
+    server.scheduler.sleep(scene.random.choice((0.3, 2.0, 10.0, 60.0)) * scene.random.random())
+    server.scheduler.tell(f"dba: GRANT {right} ON `s`.*")
+    server.revoked = frozenset()
+
+
 def _damage(scene: Scene) -> None:
     """A row of the new table is changed or deleted, in no event, before any row is compared."""
     server = scene.server
@@ -169,3 +185,6 @@ MAY_END: Final = frozenset(TROUBLES)
 #: What the comparison must find and mend.
 DAMAGE: Final = "damage"
 TROUBLES[DAMAGE] = _damage
+#: A run may fail after this; the next one with the right must not.
+REVOKE: Final = "revoke"
+TROUBLES[REVOKE] = _revoke
