@@ -8,6 +8,7 @@ executors with their tasks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from itertools import pairwise
@@ -25,6 +26,7 @@ from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.sql import string_literal
+from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +73,7 @@ class SpiritSource(DataSource):
     def schema(self) -> str:
         """Return the columns that are read, in Spark's types."""
         what, _ = self._read()
-        return schema_of(what.stored, [POSITION] if self._is_on("position") else [])
+        return schema_of(what.stored, self._more(what))
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface's
         """Return what cuts and reads the table."""
@@ -82,8 +84,15 @@ class SpiritSource(DataSource):
             connection,
             partitions=self._number("partitions", _PARTITIONS),
             patience=patience,
-            position=self._is_on("position"),
+            more=self._more(what),
         )
+
+    def _more(self, what: ReadTable) -> tuple[str, ...]:
+        """Return the name of the column with the place; with underscores where it is taken."""
+        name = POSITION
+        while what.table.has_column(name):
+            name = f"_{name}"
+        return (name,) if self._is_on("position") else ()
 
     def _is_on(self, name: str) -> bool:
         from spirit_py.api.values import flag_value
@@ -98,7 +107,7 @@ class SpiritSource(DataSource):
 
     def _read(self) -> tuple[ReadTable, ConnectionOptions]:
         """Read the definition of the table that the options name."""
-        schema, _, name = self.options.get("table", "").partition(".")
+        schema, name = _table_of(self.options.get("table", ""))
         if not name:
             raise UsageFault(
                 "the table is not given", hint='write .option("table", "schema.table")'
@@ -115,15 +124,42 @@ class SpiritSource(DataSource):
                 near = near_name(session, schema, name)
                 raise Refusal(f"there is no table {schema}.{name}", hint=f"{near}check the name")
         names = [one.strip() for one in self.options.get("columns", "").split(",") if one.strip()]
-        for one in names:
+        for at, one in enumerate(names):
             if not table.has_column(one):
                 raise UsageFault(f"{table.full_name} has no column {one}", hint="check columns")
+            if table.column(one) in map(table.column, names[:at]):
+                raise UsageFault(f"columns names {one} twice", hint="name it once")
         stored = StoredTable.of(table, names)
         if not self._is_on("beside"):
             stored = replace(stored, beside="")
         where = self.options.get("where", "")
+        _require_closed(where)
         wanted = f"(({where}\n) IS TRUE)" if where else "TRUE"
         return ReadTable(table=table, stored=stored, wanted=wanted), connection
+
+
+def _table_of(text: str) -> tuple[str, str]:
+    """Read ``schema.table``: in backquotes as in SQL, or parted at the first dot."""
+    with contextlib.suppress(Refusal):
+        found = tokenize(text, DEFAULT_MODE) if "`" in text else ()
+        if [one.is_identifier or one.is_symbol(".") for one in found] == [True] * 3:
+            return found[0].value, found[2].value
+    schema, _, name = text.partition(".")
+    return schema, name
+
+
+def _require_closed(where: str) -> None:
+    """Refuse a condition that would end outside its parentheses, beside a partition's bounds."""
+    depth = 0
+    for token in tokenize(where, DEFAULT_MODE, executed=True):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth < 0:
+            break
+    if depth:
+        raise UsageFault(
+            f"the parentheses of where are not closed, or closed too often: {where}",
+            hint="write one condition, as after WHERE",
+        )
 
 
 def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
@@ -137,22 +173,30 @@ def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
     taken = {name.lower(): value for name, value in given.items() if name.lower() not in _OWN}
     known = set(ConnectionArguments.__annotations__)
     if "password" in taken:
-        raise UsageFault(
-            "the password is no option of Spark, which shows all of them",
-            hint="use defaults_file or login_path, or set MYSQL_PWD for Spark's driver",
-        )
+        raise _password_given()
     if unknown := sorted(taken.keys() - known):
         raise UsageFault(f"there is no option {unknown[0]}", hint="see docs/spark-source.md")
     asked: dict[str, object] = dict(taken)
     if "port" in asked:
+        if not str(asked["port"]).isdecimal():
+            raise UsageFault(f"port is {asked['port']!r}", hint="give a number")
         asked["port"] = int(str(asked["port"]))
     if password := os.environ.get("MYSQL_PWD"):
         asked["password"] = password
     if "defaults_file" in asked or "defaults_extra_file" in asked:
         asked["no_defaults"] = False
     values = option_values(command, ArchiveArguments, asked)
+    if (values["dsn"] or {}).get("password"):
+        raise _password_given()
     complete(values)
     return connection_of(values)
+
+
+def _password_given() -> UsageFault:
+    return UsageFault(
+        "the password is no option of Spark, which shows all of them",
+        hint="use defaults_file or login_path, or set MYSQL_PWD for Spark's driver",
+    )
 
 
 class TableReader(DataSourceReader):
@@ -169,13 +213,13 @@ class TableReader(DataSourceReader):
         *,
         partitions: int,
         patience: float | None,
-        position: bool,
+        more: tuple[str, ...],
     ) -> None:
         self._what = what
         self._connection = connection
         self._partitions = partitions
         self._patience = patience
-        self._more = (POSITION,) if position else ()
+        self._more = more
 
     def partitions(self) -> Sequence[_Part]:
         """Cut the table by its key."""

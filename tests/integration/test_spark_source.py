@@ -173,6 +173,13 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"partitions": "0"}, "partitions is '0'"),
     ({"hots": "db1"}, "there is no option hots"),
     ({"position": "true"}, "position goes with snapshot"),
+    ({"dsn": "mysql://u:sesame@127.0.0.1/s"}, "the password is no option of Spark"),
+    ({"port": "abc"}, "port is 'abc'"),
+    ({"columns": "n, N"}, "columns names N twice"),
+    # It would be true of all rows of every partition: each row would be there several times.
+    ({"where": "1)) OR ((1"}, "the parentheses of where are not closed"),
+    ({"where": "n IN (1"}, "the parentheses of where are not closed"),
+    ({"where": "1 /*!) OR (1*/)"}, "the parentheses of where are not closed"),
 )
 
 
@@ -181,8 +188,32 @@ def test_wrong_options_are_refused(db, read):
     """Each says what is wrong; the password is never shown."""
     fill(db, 10)
     for given, why in WRONG:
-        with pytest.raises(PySparkException, match=why):
+        with pytest.raises(PySparkException, match=why) as raised:
             read(**given).collect()
+        assert "sesame" not in str(raised.value)
+
+
+def test_a_condition_may_have_parentheses_quotes_and_comments(db, read):
+    """Only what is open or closed too often is refused."""
+    fill(db, 20)
+    for where in (
+        "(n) IN (1, (2))",
+        "k <> ')' AND n < 3 -- (",
+        "n < 3 /* ) */",
+        'k <> "(" AND n < 3',
+    ):
+        assert sorted(row.n for row in read(where=where).collect()) == [1, 2]
+
+
+def test_odd_names_are_read(db, read):
+    """A table in backquotes, with a dot; a column called as the one with the place."""
+    db.execute("CREATE TABLE `a.b``c` (id INT PRIMARY KEY, `_position` INT)")
+    db.execute("INSERT INTO `a.b``c` VALUES (1, 2)")
+    named = f"`{db.name}`.`a.b``c`"
+    (row,) = read(table=named, snapshot="true", position="true").collect()
+    assert (row["id"], row["_position"]) == (1, 2)
+    read_position(row["__position"])
+    assert read(table=f"{db.name}.a.b`c").count() == 1
 
 
 def test_the_password_is_in_no_plan_and_no_setting(db, read, spark):
