@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+#: Of a traceback: lines of its frames are indented.
+_RAISED = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)", re.MULTILINE
+)
 _ANSWER_SECONDS = 30
 #: This program's options, and the password variable of MySQL's programs.
 _SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
@@ -71,9 +75,14 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def said_by_java(error: BaseException) -> str:
-    """Return the first line of an error, by Java where it has it from there."""
+    """Return the first line of an error, by Java where it has it from there.
+
+    Of what a task in Python raised, the line that names the error, behind its traceback.
+    """
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() or java) if java is not None else str(error)
+    if named := _RAISED.findall(text):
+        return str(named[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

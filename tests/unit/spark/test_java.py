@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.errors import Refusal
-from spirit_py.spark.java import require_java
+from spirit_py.spark.java import require_java, said_by_java
 
 
 def fake_java(folder, text: str, code: int = 0):
@@ -77,3 +77,21 @@ def test_no_java_is_refused(tmp_path):
         require_java({"PATH": str(tmp_path)})
     with pytest.raises(Refusal, match="there is none: JAVA_HOME is"):
         require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+
+
+def test_of_an_error_in_a_task_the_line_that_names_it_is_shown():
+    """PySpark puts a sentence of its own and a traceback before it."""
+    raised = (
+        "An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        '  File "session.py", line 145, in stream\n'
+        "    raise self._fault(error)\n"
+        "MySQLdb.OperationalError: (1054, ...)\n"
+        "\nThe above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "rows.py", line 30, in batches\n'
+        "spirit_py.errors.ServerFault: Unknown column 'v' in 'field list' (error 1054)\n"
+    )
+    wanted = "spirit_py.errors.ServerFault: Unknown column 'v' in 'field list' (error 1054)"
+    assert said_by_java(RuntimeError(raised)) == wanted
+    assert said_by_java(RuntimeError("Job aborted\nat x")) == "Job aborted"
