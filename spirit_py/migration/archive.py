@@ -95,10 +95,9 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
         with run.session("archive") as session:
             settings = read_facts(session)
         if record.judged:
-            kept = [one.keep for one in found if one.keep is not None]
-            # Of an old table that is gone, the expression was that of the others.
-            kept += kept[:1] * (len(tables) - len(ours))
-            if judged_with(kept, settings) != record.judged:
+            now = judged_with([one.keep for one in found if one.keep is not None], settings)
+            # Of an old table that is gone, nobody knows any more how it was read.
+            if not now or not set(now.split(",")) <= set(record.judged.split(",")):
                 raise ArchiveFailure(
                     "--keep would judge rows otherwise than the copy did: settings of the server"
                     " are others now (time_zone, sql_mode, default_week_format or their like)",
@@ -106,10 +105,11 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
                 )
         for name, one in zip(ours, found, strict=True):
             _archive(run, one, name, _slots(run.config))
-    except Interrupted as stopped:
-        stopped.hint = "the change is done; the same command carries on with the archive"
-        raise
     except SpiritError as error:
+        stopped = run.stop.cause_of(error)
+        if isinstance(stopped, Interrupted):
+            stopped.hint = "the change is done; the same command carries on with the archive"
+            raise stopped from (None if stopped is error else error)
         raise ArchiveFailure(
             f"{_LEFT}: {error.message}", hint=error.hint, details=error.details
         ) from error

@@ -80,16 +80,19 @@ def kept_keys(context: PreflightContext) -> Findings:
 
 
 def judged_by(contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]) -> str:
-    """Return a digest of all that decides which rows are kept; empty where all are."""
+    """Return what decides which rows are kept, as :func:`judged_with` does; empty for all rows."""
     kept = [one.keep for one in mappings if one.keep is not None]
     return judged_with(kept, contexts[0].facts)
 
 
 def judged_with(kept: Sequence[RowExpression], facts: ServerFacts) -> str:
-    """Return that digest of expressions, whatever their order."""
-    read = sorted((one.expression, one.time_zone) for one in kept)
-    text = repr((read, evaluation_settings(facts)))
-    return hashlib.sha256(text.encode()).hexdigest()[:32] if kept else ""
+    """Return a digest of each expression with the settings, sorted and joined by commas.
+
+    The server writes one text otherwise for tables whose columns differ.
+    """
+    settings = evaluation_settings(facts)
+    texts = {repr(([(one.expression, one.time_zone)], settings)) for one in kept}
+    return ",".join(sorted(hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts))
 
 
 def require_judged_alike(

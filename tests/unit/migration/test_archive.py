@@ -10,6 +10,7 @@ import pytest
 
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.migration import archive
+from spirit_py.threads import StopSwitch
 
 
 @pytest.mark.parametrize("settings", ["as before", "others"])
@@ -23,10 +24,11 @@ def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monk
         step=lambda _role, _work: answers.pop(0),
         go_on_to=lambda _phase: None,
         session=lambda _role: contextlib.nullcontext(),
+        stop=StopSwitch(),
     )
-    record: Any = SimpleNamespace(judged="kept kept as before", started_at="")
+    record: Any = SimpleNamespace(judged="gone as before,kept as before", started_at="")
     monkeypatch.setattr(archive, "read_facts", lambda _session: settings)
-    monkeypatch.setattr(archive, "judged_with", lambda kept, facts: " ".join([*kept, facts]))
+    monkeypatch.setattr(archive, "judged_with", lambda kept, facts: f"{' '.join(kept)} {facts}")
     monkeypatch.setattr(archive, "_slots", lambda _config: 1)
     monkeypatch.setattr(archive, "_archive", lambda _run, one, _name, _slots: archived.append(one))
     tables = [("s", "a"), ("s", "b")]
