@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.control.settings import SETTINGS
-from spirit_py.migration.facts import Broken, Counted, Fact, LockHeldUp, WaitsFor
+from spirit_py.migration.facts import Broken, Counted, Fact, LockHeldUp, PlainFact, WaitsFor
 from spirit_py.migration.figures import Figures, Journal
 from spirit_py.migration.job import Job
 from spirit_py.migration.snapshots import Snapshots
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.latency import Measures
 
-_PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
+#: Phases whose statements a stop may end.
+_ENDED: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE, Phase.ARCHIVE})
 _HURRY_SECONDS: Final = 3
 
 
@@ -132,10 +133,13 @@ class Run(Job):
         return self.state.table
 
     def hurry(self) -> None:
-        """End a statement of the preparation that may run for hours, after a stop request."""
+        """End statements that may run for hours, after a stop request: they wrote nothing yet.
+
+        Those of the preparation, and those of an archive, which only read.
+        """
         connection = self.config.connection
         state = self.state
-        if state.leaving or state.phase not in _PREPARING or not connection.label:
+        if state.leaving or state.phase not in _ENDED or not connection.label:
             return
         for options in dict.fromkeys((connection, *self.config.others)):
             quick = replace(options, connect_timeout=_HURRY_SECONDS)
@@ -207,7 +211,10 @@ class Run(Job):
         self.note(Counted(self.figures.counted()))
 
     def broke(self, error: BaseException) -> None:
-        """Note what has ended the run."""
+        """Note what has ended the run; of an archive the same command carries on."""
+        resumable = not isinstance(error, SpiritError) or error.resumable
+        if self.state.phase is Phase.ARCHIVE and resumable:
+            self.note(PlainFact.STAYS_RESUMABLE)
         self.note(Broken(error))
 
     def warn_of(self, findings: tuple[Finding, ...]) -> None:
