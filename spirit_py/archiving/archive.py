@@ -23,7 +23,12 @@ from spirit_py.archiving.session import SparkTables
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.classes import dataclass, field
-from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.own_sessions import sessions_of_run, token_of
+from spirit_py.mysql.processlist import rows_sent
+from spirit_py.mysql.retry import RenewedSession
+from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.spark.java import said_by_java
 from spirit_py.threads import Background
 from spirit_py.units import counted
@@ -44,8 +49,11 @@ if TYPE_CHECKING:
 _FILE_BYTES: Final = 256 << 20
 _FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
 _UNREAD_SHOWN: Final = 3
-#: Between two looks whether the run is to stop.
+#: Between two looks whether the run is to stop, and how far a job of Spark is.
 _LOOK_SECONDS: Final = 0.2
+_PROGRESS_SECONDS: Final = 1.0
+#: Seconds for an answer of the session that asks how far a job is.
+_ANSWER_SECONDS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +128,10 @@ class Archive:
             self._pieces, self._unwritten = self.folder.noted()
             self._write(rows)
             return self._prove()
+        except (ServerFault, ArchiveFailure):
+            self.stop.check()
+            self._require_same_columns()
+            raise
         finally:
             self._spark.close()
 
@@ -150,9 +162,9 @@ class Archive:
             cut = partial(self._cut, rows=rows, within=KeyRange(lower=lower), most=self.slots)
             ranges = self.step(cut)
             piece = KeyRange(lower=lower, upper=ranges[-1].upper)
-            self._write_piece(len(self._pieces), piece, ranges)
+            shown = self._write_piece(len(self._pieces), piece, ranges, rows * len(ranges))
             self._pieces.append(piece)
-            self.progress(rows * len(ranges), "")
+            self.progress(rows * len(ranges) - shown, "")
 
     def _cut(
         self, session: Session, *, rows: int, within: KeyRange, most: int | None = None
@@ -164,12 +176,18 @@ class Archive:
         self.stop.check()
         self.turn()
 
-    def _write_piece(self, number: int, piece: KeyRange, ranges: Sequence[KeyRange]) -> None:
+    def _write_piece(
+        self, number: int, piece: KeyRange, ranges: Sequence[KeyRange], most: int = 0
+    ) -> int:
+        """Write a piece; return how many of ``most`` rows were shown as done meanwhile."""
         self._await_turn()
         more = () if self.by is None else (f"CAST({self.by.value} AS CHAR)",)
         names = () if self.by is None else (self.by.name,)
         statements = [self.what.rows_of(one, more) for one in ranges]
-        with self._spark_job("write rows"):
+        with (
+            contextlib.closing(_Sent(self.connection, most)) as sent,
+            self._spark_job("write rows", lambda: self.progress(sent.more(), "")),
+        ):
             frame = self._spark.rows(self.connection, statements, self.what.stored, names)
             writer = frame.write.mode("overwrite")
             if self.what.stored.wide:
@@ -188,6 +206,7 @@ class Archive:
         self.folder.note(number, piece, written=True)
         self.folder.delete(WRITING)
         points.reach("archive.piece")
+        return sent.shown
 
     # -- the proof
 
@@ -198,7 +217,6 @@ class Archive:
             raise self.folder.refusal(f"{strange[0]} is not of this archive")
         self.progress(0, "reading the files back")
         in_files, rows_of_files, unread = self._read_back(files)
-        self.progress(0, "counting and hashing the table's rows")
         on_server = self._hash_pieces()
         wrong = [
             number
@@ -226,6 +244,7 @@ class Archive:
                 " were read: it was written meanwhile",
                 hint="run the same command again",
             )
+        self._require_same_columns()
         sizes = {one.name: one.size for one in self.folder.files()}
         result = Archived(
             folder=self.folder.path,
@@ -275,7 +294,7 @@ class Archive:
         stored = self.what.stored
         paths = [self.folder.place(name) for name in files]
         own = {name.rpartition("/")[2]: name for name in files}
-        with self._spark_job("read the files back"):
+        with self._spark_job("read the files back", self._show_parts):
             found = self._spark.sums(paths, stored.read_hash, wide=stored.wide)
         for file, count, hashes in found:
             name = own[str(file).rpartition("/")[2]]
@@ -291,6 +310,8 @@ class Archive:
 
         def work(_rank: int) -> None:
             for number, piece in waiting:
+                done = f"{len(found)} of {counted(len(self._pieces), 'piece')}"
+                self.progress(0, f"counting and hashing the table's rows: {done}")
                 self._await_turn()
                 found[number] = self.step(partial(self._hashed, piece=piece))
 
@@ -307,6 +328,19 @@ class Archive:
         found = {bool(int(wanted)): Tally(int(n), int(hashes)) for wanted, n, hashes in rows}
         return found.get(True, Tally()), found.get(False, Tally())
 
+    def _require_same_columns(self) -> None:
+        """Raise an ArchiveFailure where the files have not every column that there is now."""
+        table = self.what.table
+        now = self.step(partial(read_table, schema=table.schema, table=table.name))
+        if now is not None and now.columns == table.columns:
+            return
+        what = "altered" if now is not None else "dropped or renamed"
+        raise ArchiveFailure(
+            f"{table.full_name} was {what} while it was archived: {self.folder.path} has the"
+            " columns of before, and proves nothing",
+            hint="delete that folder, or name another one; then run the command again",
+        )
+
     def _forget(self, pieces: Iterable[int]) -> None:
         """Have the next run write pieces again; never those of an archive that is proved."""
         if self.folder.proved:
@@ -316,10 +350,27 @@ class Archive:
         for number in pieces:
             self.folder.note(number, self._pieces[number], written=False)
 
+    @property
+    def _group(self) -> str:
+        return f"archive of {self.what.table.full_name}"
+
+    def _show_parts(self) -> None:
+        """Show how many tasks of a job have ended."""
+        tracker = self.context.statusTracker()
+        jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(self._group)]
+        running = [one for job in jobs if job and job.status == "RUNNING" for one in job.stageIds]
+        stages = [one for one in map(tracker.getStageInfo, running) if one]
+        if total := sum(one.numTasks for one in stages):
+            done = sum(one.numCompletedTasks for one in stages)
+            self.progress(0, f"reading the files back: {done} of {counted(total, 'part')}")
+
     @contextlib.contextmanager
-    def _spark_job(self, what: str) -> Iterator[None]:
-        """Have a stop cancel Spark's jobs, and an error of Spark say what it was to do."""
-        group = f"archive of {self.what.table.full_name}"
+    def _spark_job(self, what: str, show: Callable[[], object] | None = None) -> Iterator[None]:
+        """Have a stop cancel Spark's jobs, and an error of Spark say what it was to do.
+
+        ``show`` is called now and then, in a thread, to show how far it is.
+        """
+        group = self._group
         self.context.setJobGroup(group, what)
 
         def watch(stopping: threading.Event) -> None:
@@ -327,10 +378,17 @@ class Archive:
                 if self.stop.requested:
                     self.context.cancelJobGroup(group)
 
+        def look(stopping: threading.Event) -> None:
+            while show is not None and not stopping.wait(_PROGRESS_SECONDS):
+                show()
+
+        # By itself: while a server does not answer, a stop has to be seen.
+        showing = Background("archive-progress", look)
         watching = Background("archive-watch", watch)
         watching.start()
         try:
-            yield
+            with showing:
+                yield
         except Exception as error:
             self.stop.check()
             raise ArchiveFailure(
@@ -362,6 +420,37 @@ class Archive:
             "files": list(files),
         }
         return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
+
+
+class _Sent:
+    """Rows of one piece that the server has sent to its tasks, as far as it shows that."""
+
+    def __init__(self, connection: Any, most: int) -> None:
+        self._most = most
+        self._token = token_of(connection.label)
+        self._rows: dict[int, int] = {}
+        self._asked = RenewedSession(
+            partial(connect, connection, role="progress", read_timeout=_ANSWER_SECONDS)
+        )
+        #: As the last :meth:`more` has left it.
+        self.shown = 0
+
+    def more(self) -> int:
+        """Return how many there are beside those of the last call; 0 where nothing is known."""
+        try:
+            self._rows |= self._asked.ask(self._look)
+        except SpiritError:
+            return 0
+        now = min(self._most, sum(self._rows.values()))
+        before, self.shown = self.shown, max(self.shown, now)
+        return self.shown - before
+
+    def _look(self, session: Session) -> dict[int, int]:
+        return rows_sent(session, sessions_of_run(session, self._token) - {session.id})
+
+    def close(self) -> None:
+        """Close its session."""
+        self._asked.close()
 
 
 def _count(session: SqlSession, table: str) -> int:

@@ -23,6 +23,10 @@ _LOST: Final = "SHOW GLOBAL STATUS LIKE 'Performance_schema_thread_instances_los
 _IDLE: Final = """
 SELECT COUNT(*) FROM performance_schema.threads
 WHERE PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= %s AND PROCESSLIST_ID IN ({})"""
+_SENT: Final = """
+SELECT t.PROCESSLIST_ID, e.ROWS_SENT FROM performance_schema.threads t
+JOIN performance_schema.events_statements_current e ON e.THREAD_ID = t.THREAD_ID
+WHERE e.END_EVENT_ID IS NULL AND t.PROCESSLIST_ID IN ({})"""
 _DUMPS: Final = """
 SELECT PROCESSLIST_ID FROM performance_schema.threads
 WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID')"""
@@ -39,6 +43,18 @@ def performance_schema_shows_sessions(session: SqlSession) -> bool:
     if not excused(lambda: session.query(_OWN), (), access_denied):
         return False
     return not any(int(lost) for _, lost in session.query(_LOST))
+
+
+def rows_sent(session: SqlSession, numbers: Collection[int]) -> dict[int, int]:
+    """Return how many rows of its statement each session has sent; of those that send none, 0.
+
+    Empty where performance_schema does not show that.
+    """
+    if not numbers:
+        return {}
+    sql = _SENT.format(", ".join(str(int(number)) for number in sorted(numbers)))
+    found = excused(lambda: session.query(sql), (), access_denied)
+    return {int(number): int(rows) for number, rows in found}
 
 
 def process_list(session: SqlSession, full: Literal["", "FULL"] = "") -> list[tuple[Any, ...]]:
