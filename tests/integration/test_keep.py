@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
+import re
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.cli import main
+from spirit_py.cli.explain import read_page
+from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions, RevertConfig, SessionModes
 from spirit_py.errors import Refusal, SpiritError
 from spirit_py.migration.reverse.revert import Revert
@@ -615,6 +618,33 @@ def test_a_revert_says_what_the_old_table_has(db, engine):
         revert.run()
     said = f"{refused.value.message} {refused.value.hint} {refused.value.details}"
     assert "the old table has rows that --keep left out" in said
+    assert "insert what only the old one holds" in refused.value.hint
+
+
+def test_rows_that_were_left_out_come_back_by_the_statement_of_the_page(db, engine):
+    """Whatever was written since: a key that is there anew, a row that has moved, a row that went.
+
+    The statement is that of docs/errors/no-reverse-replication.md.
+    """
+    db.execute("CREATE TABLE orders (id INT PRIMARY KEY, created_at DATE, amount INT)")
+    old, new = "'2024-01-01'", "'2025-06-01'"
+    db.execute(
+        f"INSERT INTO orders VALUES (1, {old}, 1), (2, {old}, 2), (3, NULL, 3), (4, {new}, 4),"
+        f" (5, {new}, 5), (6, {new}, 6)"
+    )
+    keep = SessionModes(keep="created_at >= '2025-01-01'")
+    asked = {"table": "orders", "alter": "ADD COLUMN w INT", "drop_old_after": math.inf}
+    migrate_here(engine, config_for(db, modes=keep, **asked))
+    db.execute(f"INSERT INTO orders (id, created_at, amount) VALUES (2, {new}, 20), (7, {old}, 7)")
+    db.execute(f"UPDATE orders SET created_at = {old} WHERE id = 4")
+    db.execute("DELETE FROM orders WHERE id = 5")
+    page = read_page(ErrorCode.NO_REVERSE_REPLICATION).text
+    (statement,) = re.findall(r"INSERT INTO orders.*?gone\.id\)", page, re.DOTALL)
+    db.execute(statement)
+    rows = db.query("SELECT id, YEAR(created_at), amount FROM orders ORDER BY id")
+    assert rows == [
+        (1, 2024, 1), (2, 2025, 20), (3, None, 3), (4, 2024, 4), (6, 2025, 6), (7, 2024, 7),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

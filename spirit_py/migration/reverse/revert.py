@@ -281,7 +281,7 @@ class Revert(Job):
             if why:
                 raise Refusal(
                     f"{self._name} cannot be swapped back: {why}",
-                    hint="the table stays as it is; see what only the old one holds",
+                    hint="the table stays as it is; insert what only the old one holds, if missed",
                     error_code=ErrorCode.NO_REVERSE_REPLICATION,
                 )
         if record.state == ENDED:
