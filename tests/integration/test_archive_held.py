@@ -18,6 +18,7 @@ from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.migration.archive import archive
 from spirit_py.migration.figures import Figures
+from spirit_py.migration.run import Run
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.processlist import rows_sent
 from spirit_py.records import RecordOptions
@@ -81,6 +82,8 @@ def test_a_stop_cancels_a_job_of_spark_that_waits(db, spark_engine, tmp_path, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(SparkTables, "rows", lock_first)
+        # Otherwise the tasks' statements are killed as often as Spark tries them.
+        patched.setattr(Run, "hurry", lambda _run: None)
         stopped(config, spark_engine, db)
     assert (report_of(file)["outcome"], report_of(file)["resumable"]) == ("interrupted", True)
     locks.execute("UNLOCK TABLES")
