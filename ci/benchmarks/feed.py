@@ -127,6 +127,13 @@ def changes_of_text_keys(server: MySQLServer, rows: int, sizes: Sizes) -> Outcom
     return Outcome(scenario="text-key-changes", rows=rows, figures=figures, notes=notes)
 
 
+def caught_up(address: Address, via: Address, rows: int) -> Applied:
+    """Make single changes, and let a feed that reaches the server ``via`` apply them."""
+    mapping, start, _ = _beginning(address)
+    _change_one_by_one(address, SYSBENCH, rows)
+    return _apply(via, mapping, start, "k, c")
+
+
 def _beginning(address: Address, alter: str = ALTER) -> tuple[TableMapping, str, tuple[str, int]]:
     """Make a new table as it is when the copy has ended; return where the feed begins."""
     mapping = new_table(address, alter)

@@ -17,6 +17,7 @@ from benchmarks import (
     plans,
     purge,
     rising,
+    scale,
     slow_replica,
     source,
     whole,
@@ -301,6 +302,13 @@ SCENARIOS = _by_name(
             rows=_MILLION,
             minutes=4,
             measure=source.measure,
+        ),
+        Scenario(
+            name="scale",
+            title="the server on 1, 2, 4... cores, near and far; what 16 and 32 are expected to do",
+            rows=_MILLION,
+            minutes=8,
+            measure=scale.measure,
         ),
         Scenario(
             name="decoding",
