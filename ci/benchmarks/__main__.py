@@ -154,7 +154,7 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
 def cpu_beyond_the_start(outcomes: Sequence[Outcome]) -> Figure | None:
     """Return the CPU of program and Spark for a million rows more, between two idle scenarios.
 
-    Both tables are so large that Spark copies them: its start is in both.
+    Spark's start is in neither: threads of the program copy both.
     """
     found = {each.scenario: each for each in outcomes}
     if not {"idle", "long"} <= found.keys():

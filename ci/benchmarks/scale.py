@@ -46,6 +46,8 @@ _ROUND_TRIP, _SLOW_COMMIT = 0.005, 0.02
 _CHANGES: Final = 50_000
 #: A point is repeated while other processes used so many cores, so many times at most.
 _ELSEWHERE, _TRIES = 0.1, 3
+#: Seconds of a run in which points wait for others to be quiet, one after the other.
+_PATIENCE: Final = 180.0
 #: The part of the copy in which the program's CPU is counted: neither its start nor its end.
 _FROM, _TO = 0.2, 0.9
 _COLUMNS: Final = "id, k, c, pad"
@@ -155,7 +157,7 @@ def _points(
     Every second round goes backwards.
     """
     found: dict[Setting, list[Speed]] = {each: [] for each in wanted}
-    most = 0.0
+    most, until = 0.0, time.monotonic() + _PATIENCE
     with Session(Address.of(server)) as session:
         session.execute(f"CREATE TABLE _t_new LIKE {TABLE}")
     for number in range(rounds):
@@ -163,6 +165,7 @@ def _points(
         for setting in wanted if number % 2 == 0 else wanted[::-1]:
             tries: list[tuple[float, Speed]] = []
             while len(tries) < _TRIES and all(others > _ELSEWHERE for others, _ in tries):
+                _await_quiet(until)
                 with _as_set(server, setting) as address:
                     tries.append(_copy(server, address, setting))
             elsewhere, speed = min(tries, key=lambda each: each[0])
@@ -175,6 +178,15 @@ def _points(
         for each in found.values()
     ]
     return list(zip(found, medians, strict=True)), most
+
+
+def _await_quiet(until: float) -> None:
+    """Wait for half a second in which nothing else uses a core, at most until a time."""
+    used = float("inf")
+    while used > _ELSEWHERE and time.monotonic() < until:
+        before = busy(Path("/proc/stat").read_text())
+        time.sleep(0.5)
+        used = (busy(Path("/proc/stat").read_text()) - before) / 0.5
 
 
 @contextlib.contextmanager

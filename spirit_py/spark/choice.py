@@ -128,11 +128,14 @@ class _Job(Generic[_R]):
 _log = logging.getLogger(__name__)
 
 SMALL_BYTES: Final = 256 << 20
-"""By estimate; two slots copy this in five seconds (50 MB/s, measured), and compare it in one."""
+"""By estimate; two slots compare this in a second, so no cluster is waited for."""
+LOCAL_BYTES: Final = 1 << 30
+"""Two slots copy this in twenty seconds (50 MB/s, measured). Up to this a Spark of this machine is
+not started at once: its start takes 1.2 to 2.6 s of CPU, perhaps of the server's own cores."""
 QUICK_BYTES: Final = 4 << 30
 """Two threads compare this in 16 s; on a busy server Spark's tasks came after 22 s (measured)."""
-#: The size is an estimate. One task copies a small table in ten seconds.
-_START_ANYWAY_SECONDS: Final = 15.0
+#: The size is an estimate.
+_START_ANYWAY_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
 _WITHOUT_JAVA: Final = (
     "threads of this process copy and compare instead, as fast on this machine; only executors"
@@ -198,7 +201,7 @@ class Engines:
         if (known := unprotected(self._config)) and not self._warned_of_ports:
             self._warned_of_ports = True
             self._warn(known)
-        if spark.ready or self._config.spark_master or size > SMALL_BYTES:
+        if spark.ready or self._config.spark_master or size > LOCAL_BYTES:
             spark.start()
             patience = 0.0
         else:

@@ -64,7 +64,7 @@ def _java(tmp_path, monkeypatch):
 @pytest.fixture(name="large")
 def _large(monkeypatch):
     """Take every table for a large one."""
-    monkeypatch.setattr(choice, "SMALL_BYTES", -1)
+    monkeypatch.setattr(choice, "LOCAL_BYTES", -1)
     monkeypatch.setattr(choice, "QUICK_BYTES", -1)
 
 

@@ -10,7 +10,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.spark import choice
-from spirit_py.spark.choice import QUICK_BYTES, SMALL_BYTES, DriverEngine, Engines
+from spirit_py.spark.choice import LOCAL_BYTES, QUICK_BYTES, DriverEngine, Engines
 from spirit_py.threads import StopSwitch
 from tests.kits.waiting import until
 
@@ -67,9 +67,9 @@ def test_a_small_table_starts_no_spark(engines):
     """Its copy and its comparison are the driver's."""
     spark = Spark()
     both, _ = engines(spark)
-    both.begin(SMALL_BYTES)
+    both.begin(LOCAL_BYTES)
     assert both.spark is spark
-    assert both.for_comparison(SMALL_BYTES, print) is both.driver
+    assert both.for_comparison(LOCAL_BYTES, print) is both.driver
     both.stop()
     assert not spark.started
 
@@ -97,7 +97,8 @@ def test_spark_is_not_started_while_the_driver_compares(engines, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("size", "config"), [(LARGE, None), (0, CLUSTER), (0, SparkConfig(spark_master="local[2]"))]
+    ("size", "config"),
+    [(LOCAL_BYTES + 1, None), (0, CLUSTER), (0, SparkConfig(spark_master="local[2]"))],
 )
 def test_what_needs_spark_starts_it_at_once(engines, size, config):
     """A large table, and a master that the operator names."""
