@@ -23,7 +23,7 @@ from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
-from spirit_py.mysql.tables.new_table import NewTable, drop_sentinel
+from spirit_py.mysql.tables.new_table import NewTable, drop_building, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
 from spirit_py.table.names import AuxiliaryNames, Swap
 
@@ -213,12 +213,16 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
             run.remark(f"the checkpoint table {names.checkpoint}", error.message)
 
 
-def drop_sentinels(run: Run, tables: Iterable[Name]) -> None:
-    """Drop the sentinels after the swap, where the checkpoints are still needed."""
+def drop_sentinels_and_trials(run: Run, tables: Iterable[Name]) -> None:
+    """Drop after the swap what is not needed any more, where the checkpoints still are.
+
+    A trial of the definition is there only where its own DROP has failed.
+    """
 
     def drop(session: SqlSession) -> None:
         for schema, table in tables:
             drop_sentinel(session, schema, AuxiliaryNames.of(table).sentinel)
+            drop_building(session, schema, table, read_proofs(session, schema, table).building)
 
     run.step("cleanup", drop)
 

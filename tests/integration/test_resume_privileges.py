@@ -5,6 +5,7 @@ One that may do less in the middle of a run ends it with what has to be done abo
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import replace
 
@@ -146,7 +147,8 @@ def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
     db.execute(f"DROP USER {user}")
 
 
-def test_a_trial_whose_drop_was_refused_does_not_stay(db, engine, monkeypatch):
+@pytest.mark.parametrize("stays", [[], ["_t_chkpnt", "_t_old"]], ids=["dropped", "kept"])
+def test_a_trial_whose_drop_was_refused_does_not_stay(db, engine, monkeypatch, stays):
     """Nothing else knows its random name once the checkpoint is gone."""
     make_table(db, 100)
     name = f"u_{secrets.token_hex(4)}"
@@ -165,8 +167,8 @@ def test_a_trial_whose_drop_was_refused_does_not_stay(db, engine, monkeypatch):
     monkeypatch.setattr(points, "_announce", passed)
     try:
         connection = replace(config_for(db).connection, user=name, password="p")
-        start(engine, db, connection=connection).end()
+        start(engine, db, connection=connection, drop_old_after=math.inf if stays else 0.0).end()
     finally:
         db.execute(f"DROP USER {name}")
     assert trials
-    assert tables(db) == ["t"]
+    assert tables(db) == [*stays, "t"]

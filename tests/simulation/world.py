@@ -403,7 +403,9 @@ class World:
             if run.done or calm >= _PATIENCE:
                 return
             up = all(one.up for one in self.servers)
-            asked = self.asking and self.asking.see_end(run, faultless=not plan.faults)
+            asked = self.asking and self.asking.see_end(
+                run, faultless=not (plan.faults or plan.troubles)
+            )
             calm += 1 if up and self.calm and not self.unnoticed and not asked else 0
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")

@@ -21,7 +21,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.swap import OldTableDropped, OldTableKept, OldTableWaits
-from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
+from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels_and_trials
 from spirit_py.migration.facts import OldTablesLeft
 from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
@@ -189,7 +189,7 @@ def settle_old_tables(
         run.tell(OldTableKept(tables=left))
     for one, stays in zip(last_first(), kept, strict=True):
         if stays:
-            drop_sentinels(one, tables)
+            drop_sentinels_and_trials(one, tables)
         else:
             drop_checkpoints(one, tables)
 
