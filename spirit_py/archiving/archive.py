@@ -130,7 +130,12 @@ class Archive:
             return self._prove()
         except (ServerFault, ArchiveFailure):
             self.stop.check()
-            self._require_same_columns()
+            # Once: where the server is away, there is nothing to add.
+            with (
+                contextlib.suppress(ServerFault),
+                connect(self.connection, role="archive") as session,
+            ):
+                self._require_same_columns(session)
             raise
         finally:
             self._spark.close()
@@ -244,7 +249,7 @@ class Archive:
                 " were read: it was written meanwhile",
                 hint="run the same command again",
             )
-        self._require_same_columns()
+        self.step(self._require_same_columns)
         sizes = {one.name: one.size for one in self.folder.files()}
         result = Archived(
             folder=self.folder.path,
@@ -328,10 +333,10 @@ class Archive:
         found = {bool(int(wanted)): Tally(int(n), int(hashes)) for wanted, n, hashes in rows}
         return found.get(True, Tally()), found.get(False, Tally())
 
-    def _require_same_columns(self) -> None:
+    def _require_same_columns(self, session: Session) -> None:
         """Raise an ArchiveFailure where the files have not every column that there is now."""
         table = self.what.table
-        now = self.step(partial(read_table, schema=table.schema, table=table.name))
+        now = read_table(session, table.schema, table.name)
         if now is not None and now.columns == table.columns:
             return
         what = "altered" if now is not None else "dropped or renamed"
