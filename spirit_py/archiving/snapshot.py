@@ -23,7 +23,8 @@ from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_sessi
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import read_facts
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import end_of_binlog
 from spirit_py.threads import StopSwitch
 
@@ -144,6 +145,9 @@ def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], str])
                 let_go_when_silent(session)
                 lock.acquire()
             except ServerFault as fault:
+                if access_denied(fault):
+                    why = "a snapshot locks the table for milliseconds"
+                    read_grants(session).require(("LOCK TABLES",), table[0], why)
                 if fault.code != LOCK_WAIT_TIMEOUT or turns.over:
                     raise
                 turns.pause(tries, lock.waited_ms / 1000, "")

@@ -18,7 +18,7 @@ from spirit_py.archiving.ranges import ReadTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
-from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.errors import Interrupted, Refusal, ServerFault, SpiritError
 from spirit_py.events.swap import ArchiveBegun, ArchiveProved
 from spirit_py.migration.facts import Concluded
 from spirit_py.migration.run import Run, run_to_its_end
@@ -28,6 +28,8 @@ from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import near_name, read_table, stored_name
 from spirit_py.mysql.tables.identity import born_at
 from spirit_py.pace import Work, await_turn
@@ -258,7 +260,13 @@ def _archive_table(run: Run) -> None:
             facts = read_facts(session)
             require_mysql(facts)
             require_archivable(config)
-            found = _read(run, session, name, "")
+            try:
+                found = _read(run, session, name, "")
+            except ServerFault as fault:
+                if access_denied(fault):
+                    why = "--keep and --archive-by are read with an empty copy of the table"
+                    read_grants(session).require(("CREATE TEMPORARY TABLES",), name[0], why)
+                raise
             run.label(session, under_modes(session, facts, config.modes), [name])
             run.lock_tables_from_other_runs([name])
         run.enter(Phase.ARCHIVE)

@@ -25,6 +25,7 @@ from spirit_py.records import RecordOptions
 from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import KEEP, archive_here, archiving, make_days, read_back
 from tests.kits.background import BackgroundCall
+from tests.kits.connection import account, granted
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.reporter import RecordingReporter
@@ -165,6 +166,18 @@ def test_a_table_that_is_altered_meanwhile_is_not_proved(
     with pytest.raises(ArchiveFailure, match=ALTERED[statement]):
         archive_here(archiving(db, tmp_path), spark_engine)
     assert not (tmp_path / f"{db.name}.t" / "_manifest.json").exists()
+
+
+def test_a_privilege_that_the_expressions_need_is_named(db, spark_engine, tmp_path):
+    """SELECT alone is enough for a whole table; the refusal has the GRANT, and comes first."""
+    make_days(db, 50)
+    with account(db, f"SELECT ON `{db.name}`.`t`") as options:
+        asked = archiving(db, tmp_path, connection=options)
+        assert archive_here(asked, spark_engine).archived[0]["rows"] == 50
+        with pytest.raises(Refusal, match="lacks CREATE TEMPORARY TABLES on") as refused:
+            archive_here(archiving(db, tmp_path / "a", KEEP, connection=options), spark_engine)
+    assert f"GRANT CREATE TEMPORARY TABLES ON {granted(db.name)}" in refused.value.hint
+    assert not (tmp_path / "a").exists()
 
 
 def test_old_tables_that_read_an_expression_otherwise_do_not_need_each_other(

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spirit_py import register_source
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.binlog.position import read_position
+from tests.kits.connection import account
 from tests.kits.tables import open_session
 
 if TYPE_CHECKING:
@@ -164,6 +165,18 @@ def test_a_snapshot_without_enough_slots_is_an_error(db, read):
     with pytest.raises(PySparkException, match="needs as many tasks at a time"):
         frame.collect()
     db.execute("UPDATE t SET n = n + 100000 LIMIT 1")
+
+
+def test_the_privilege_that_a_snapshot_needs_is_named(db, read, tmp_path):
+    """LOCK TABLES; without a snapshot SELECT is enough."""
+    fill(db, 10)
+    with account(db, f"SELECT ON `{db.name}`.`t`") as options:
+        file = tmp_path / "other.cnf"
+        file.write_text(f'[client]\npassword = "{options.password}"\n')
+        reader = {"user": options.user, "defaults_file": str(file)}
+        assert read(**reader).count() == 10
+        with pytest.raises(PySparkException, match="lacks LOCK TABLES on"):
+            read(**reader, snapshot="true").count()
 
 
 WRONG: tuple[tuple[dict[str, str], str], ...] = (
