@@ -70,6 +70,7 @@ def report_of(file: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_stop_cancels_a_job_of_spark_that_waits(db, spark_engine, tmp_path, monkeypatch, locks):
     """Its tasks wait for a lock; the run ends while they do, and the same command carries on."""
     make_days(db, 200)
@@ -106,6 +107,7 @@ def test_a_stop_ends_the_statement_that_hashes_rows(db, spark_engine, tmp_path, 
     assert INTERRUPTED in codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["stopped", "failed", "refused"])
 def test_the_report_says_that_the_same_command_carries_on(
     ends, db, spark_engine, tmp_path, monkeypatch
@@ -154,6 +156,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["archive.piece", "archive.prove"])
 @pytest.mark.parametrize("statement", ALTERED)
 def test_a_table_that_is_altered_meanwhile_is_not_proved(
@@ -180,6 +183,7 @@ def test_a_privilege_that_the_expressions_need_is_named(db, spark_engine, tmp_pa
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.slow
 def test_old_tables_that_read_an_expression_otherwise_do_not_need_each_other(
     db, spark_engine, tmp_path, monkeypatch
 ):
@@ -206,6 +210,7 @@ def test_old_tables_that_read_an_expression_otherwise_do_not_need_each_other(
     assert tables(db) == ["t", "u"]
 
 
+@pytest.mark.slow
 def test_rows_are_shown_while_spark_writes_them(db, spark_engine, tmp_path, monkeypatch):
     """As many as the server has sent, and never more than there are."""
     make_days(db, 400)
