@@ -171,7 +171,10 @@ def _points(
             elsewhere, speed = min(tries, key=lambda each: each[0])
             found[setting].append(speed)
             most = max(most, elsewhere)
-            whole.say(f"scale: round {number + 1}, {_named(setting)}: {speed.rate:,.0f} rows/s")
+            whole.say(
+                f"scale: round {number + 1}, {_named(setting)}: {speed.rate:,.0f} rows/s,"
+                f" others used {elsewhere:.2f} cores"
+            )
     whole.tidy(Address.of(server))
     medians = [
         Speed(rate=median(one.rate for one in each), cpu=median(one.cpu for one in each))

@@ -63,7 +63,9 @@ class Speed:
 def expect(costs: Costs, setting: Setting) -> Speed:
     """Return what the model expects."""
     alone = cpu = costs.row * setting.rows + costs.transaction
-    waits = costs.commit + setting.commit + setting.round_trip
+    # Who comes while a group of commits waits, waits for its end first.
+    groups = 1.5 - 0.5 / setting.sessions
+    waits = setting.round_trip + groups * (costs.commit + setting.commit)
     rate = 0.0
     for _ in range(_ROUNDS):
         bounds = (cpu + waits) / setting.sessions, cpu / setting.cores
