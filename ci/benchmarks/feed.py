@@ -35,6 +35,8 @@ ALTER = "ADD COLUMN added INT NOT NULL DEFAULT 7"
 STATEMENT_ROWS, HOT_ROWS = 1000, 1000
 #: Single changes in a transaction: few, so that the binlog is written fast.
 TRANSACTION = 50
+#: How often rows are written that the feed passes over: one time takes it milliseconds.
+PASSED_TIMES = 20
 #: REPLACE statements that are timed; they are too slow for all changes.
 LOOP_ROWS = 5000
 #: Changes a second on a key whose equality only the server knows, which are good enough.
@@ -132,6 +134,19 @@ def caught_up(address: Address, via: Address, rows: int) -> Applied:
     mapping, start, _ = _beginning(address)
     _change_one_by_one(address, SYSBENCH, rows)
     return _apply(via, mapping, start, "k, c")
+
+
+def passed_over(address: Address, rows: int) -> Applied:
+    """Fill another table with the rows, in the copy's large events, and let a feed read past it."""
+    mapping, start, _ = _beginning(address)
+    with Session(address) as session:
+        session.execute(f"CREATE TABLE other LIKE {TABLE}")
+        for _ in range(PASSED_TIMES):
+            session.execute("TRUNCATE TABLE other")
+            session.execute(f"INSERT INTO other SELECT * FROM {TABLE}")
+        session.execute("DROP TABLE other")
+    found = _apply(address, mapping, start, "k, c")
+    return Applied(seconds=found.seconds, cpu=found.cpu, rows=PASSED_TIMES * rows)
 
 
 def _beginning(address: Address, alter: str = ALTER) -> tuple[TableMapping, str, tuple[str, int]]:

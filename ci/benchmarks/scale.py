@@ -2,8 +2,8 @@
 
 The copy's kind of statement is run by 1, 2, 4... plain sessions, with the server pinned to 1, 2,
 4... of the machine's cores, in large transactions and small ones, through a proxy that delays each
-round trip, and with commits that the server delays. A migration shows the program's CPU for each
-row, the feed alone its CPU for each change.
+round trip, and with commits that the server delays. The feed alone shows the driver's CPU for each
+row of the copy, which it reads past, and for each change.
 
 Commits are delayed by ``binlog_group_commit_sync_delay``: the leader of a group waits before it
 syncs the binlog, its followers wait with it, and the next group after it. So does a disk with slow
@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import contenders, feed, whole
-from benchmarks.meter import Meter, busy, parsed
+from benchmarks import feed, whole
+from benchmarks.meter import busy, parsed
 from benchmarks.scale_model import Costs, Setting, Speed, best, errors, fit
 from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import TABLE, Address, Session
@@ -48,8 +48,6 @@ _CHANGES: Final = 50_000
 _ELSEWHERE, _TRIES = 0.1, 3
 #: Seconds of a run in which points wait for others to be quiet, one after the other.
 _PATIENCE: Final = 180.0
-#: The part of the copy in which the program's CPU is counted: neither its start nor its end.
-_FROM, _TO = 0.2, 0.9
 _COLUMNS: Final = "id, k, c, pad"
 
 
@@ -66,8 +64,9 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
     SYSBENCH.create(address, rows)
     row_bytes = whole.size(address, TABLE) / rows
     measured, elsewhere = _points(server, settings(cores, row_bytes), sizes.rounds)
-    driver = _driver(server, rows, sizes)
     changes = {each: _changes(address, sizes.rounds, each) for each in (0.0, _ROUND_TRIP)}
+    passed = [feed.passed_over(address, _CHANGES) for _ in range(sizes.rounds)]
+    driver = median(each.cpu / each.rows for each in passed)
     costs = fit(measured)
     found = errors(costs, measured)
     notes = {
@@ -76,7 +75,7 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
         for (each, seen), (of_rate, of_cpu) in zip(measured, found, strict=True)
     }
     notes["CPU of other processes"] = f"{elsewhere:.2f} cores at most"
-    notes["driver, a copied row"] = f"{1e6 * driver:.2f} us of CPU"
+    notes["driver, a copied row in the binlog"] = f"{1e6 * driver:.3f} us of CPU"
     for far, (seconds, cpu) in changes.items():
         notes[f"driver, a change, round trip +{1e3 * far:.0f} ms"] = (
             f"{1e6 * cpu:.1f} us of CPU, {1 / seconds:,.0f} changes a second"
@@ -261,23 +260,6 @@ def _spent(server: MySQLServer) -> tuple[float, float]:
     """Return the CPU seconds so far of the server, and of all that is neither it nor this."""
     cpu = parsed(Path(f"/proc/{server.pid}/stat").read_text())[1] / os.sysconf("SC_CLK_TCK")
     return cpu, busy(Path("/proc/stat").read_text()) - cpu - time.process_time()
-
-
-def _driver(server: MySQLServer, rows: int, sizes: Sizes) -> float:
-    """Migrate; return the CPU of the driver for each row, without its start and the checksum."""
-    address, spent = Address.of(server), []
-    task = contenders.Task(address=address, alter="ENGINE=InnoDB", threads=sizes.threads)
-    for _ in range(sizes.rounds):
-        whole.settle(address, purge=True)
-        with Meter(address, server.pid, None) as meter:
-            contenders.ours(task, meter)
-            metered = meter.stop()
-        began, ended = (metered.reached(round(share * rows)) for share in (_FROM, _TO))
-        if began is None or ended is None:
-            raise SystemExit("scale: the rows of the copy were not seen")
-        between = metered.cpu_between(metered.began + began, metered.began + ended)
-        spent.append(between["driver"])
-    return median(spent) / ((_TO - _FROM) * rows)
 
 
 def _changes(address: Address, rounds: int, round_trip: float) -> tuple[float, float]:
