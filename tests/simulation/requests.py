@@ -53,8 +53,8 @@ _ABORTED: Final = 0.3
 class Operator:
     """Asks for one thing after the other.
 
-    ``swapped`` looks at the table, ``ended`` whether the command is run again, and ``running``
-    returns the present or last process.
+    ``table`` is the number of the table in place, ``ended`` whether the command is not run again,
+    and ``running`` returns the present or last process.
 
     Attributes:
         wrong: what was done against what had been answered; empty for nothing.
@@ -68,18 +68,18 @@ class Operator:
         asks: Sequence[str],
         dice: random.Random,
         *,
-        swapped: Callable[[], bool],
+        table: Callable[[], int],
         ended: Callable[[], bool],
         running: Callable[[], Any],
     ) -> None:
         self._server = server
         self._asks, self._dice = asks, dice
-        self._swapped, self._ended, self._running = swapped, ended, running
-        #: What holds the swap back, by what was answered.
-        self._held: set[str] = set()
+        self._table, self._ended, self._running = table, ended, running
+        #: What holds the swap back, by what was answered, and the table that stays by that.
+        self._held: dict[str, int] = {}
         self.wrong = ""
         self.answered = 0
-        self.aborted: tuple[Any, str] = (None, "")
+        self.aborted: tuple[Any, str, int] = (None, "", 0)
 
     def work(self) -> None:
         """Ask for what was drawn; then let the run go on until its command has ended."""
@@ -99,11 +99,11 @@ class Operator:
 
     def see_end(self, run: Any, *, faultless: bool) -> bool:
         """Judge how a process has ended; return whether it was asked to."""
-        asked, answer = self.aborted
+        asked, answer, table = self.aborted
         if run is not asked or self.wrong:
             return run is asked
         tables = sorted(self._server.tables)
-        if self._swapped():
+        if self._table() != table:
             self.wrong = f"swapped behind its answer: {answer}"
         elif faultless and run.exit_code != _EXIT_CODE:
             self.wrong = f"aborted, with exit code {run.exit_code}: {run.error}"
@@ -115,17 +115,20 @@ class Operator:
         """Ask for one thing; False where no process took the request."""
         verb, _, text = what.partition(" ")
         name, _, value = text.partition("=")
-        if self._held and self._swapped() and not self.wrong:
-            self.wrong = f"swapped in spite of {sorted(self._held)}"
+        table = self._table()
+        if (
+            despite := [one for one, held in self._held.items() if held != table]
+        ) and not self.wrong:
+            self.wrong = f"swapped in spite of {sorted(despite)}"
         # It may be carried out, whether its answer is read or not.
-        self._held.discard(_ENDS.get(verb, ""))
+        self._held.pop(_ENDS.get(verb, ""), None)
         tell = self._server.scheduler.tell
         run = self._running()
 
         def said(line: str) -> None:
             tell(f"ctl: {line}")
             if line in _STOPPING and run is self._running():
-                self.aborted = run, line
+                self.aborted = run, line, self._table()
                 if line == _STOPPING[1]:
                     # With the checkpoint and the sentinel.
                     self._held.clear()
@@ -144,7 +147,7 @@ class Operator:
         else:
             self.answered += 1
             if verb in _ENDS.values():
-                self._held.add(verb)
+                self._held[verb] = self._table()
             return True
         return False
 

@@ -370,7 +370,7 @@ class World:
             self.server,
             self.plan.requests,
             random.Random(f"requests of {self.plan}"),
-            swapped=lambda: T in self.server.tables and self._swapped(self.server.tables[T]),
+            table=lambda: self.server.tables[T].number if T in self.server.tables else 0,
             ended=lambda: self.ended,
             running=lambda: getattr(self, "last", None),
         )
