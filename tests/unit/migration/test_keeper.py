@@ -89,6 +89,7 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
 
     dropped: list[object] = []
     monkeypatch.setattr(CheckpointTable, "drop", drop)
+    monkeypatch.setattr(CheckpointTable, "is_ours", lambda *_: False)
     monkeypatch.setattr(RequestQueue, "drop", lambda *_: None)
     process: Any = SimpleNamespace(
         stop=_Quick(),
