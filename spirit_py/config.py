@@ -140,9 +140,10 @@ class FeedOptions:
 
     ``swap_flush_interval``: between flushes while a swap is next. ``wait_timeout`` also limits
     silence. ``soft_limit_bytes``: buffered bytes at which the reader waits (backpressure).
-    ``apply_threads``: partitions applied at once. ``under_lock_changes``: pending changes above
-    which a flush under the lock is refused. ``own_writes``: the run whose copy is not received,
-    because the feed reports its GTIDs as received; empty to skip the copy's rows by table name.
+    ``apply_threads``: the most partitions that are applied at once. ``under_lock_changes``: pending
+    changes above which a flush under the lock is refused. ``own_writes``: the run whose copy is not
+    received, because the feed reports its GTIDs as received; empty to skip the copy's rows by table
+    name.
     ``passable``: tables of ``--pass-statement-writes``.
     """
 
@@ -152,7 +153,7 @@ class FeedOptions:
     wait_timeout: float = 30.0
     soft_limit_bytes: int = 256 << 20
     under_lock_changes: int = 10_000
-    apply_threads: int = field(default_factory=lambda: max(2, min(4, len(os.sched_getaffinity(0)))))
+    apply_threads: int = 16
     own_writes: str = ""
     passable: tuple[tuple[str, str], ...] = ()
 

@@ -21,6 +21,8 @@ class Work(enum.StrEnum):
     SEARCH = "search"
     """Rows of the source are read for duplicates, before anything is copied."""
     COPY = "copy"
+    APPLY = "apply"
+    """Changes that came meanwhile are written to the new table."""
     INDEX = "index"
     CHECKSUM = "checksum"
     REPAIR = "repair"
@@ -32,7 +34,7 @@ class Work(enum.StrEnum):
 
 
 class ChunkDone(NamedTuple):
-    """A chunk that was copied or compared by one of ``among`` tasks; 0 if that number changed."""
+    """A chunk that was done by one of ``among`` tasks; 0 if that number changed meanwhile."""
 
     among: int
     rows: int

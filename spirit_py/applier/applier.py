@@ -159,9 +159,7 @@ class SqlApplier:
             if session is not None:
                 workers.require_alone(session)
                 return work(session)
-            with workers.borrow() as worker:
-                result: T = retrying(self.stop, attempts=_ATTEMPTS)(worker.run, work)
-                return result
+            return workers.run(work, retrying(self.stop, attempts=_ATTEMPTS))
         except ServerFault as fault:
             raise judge_fault(fault, mapping) from fault
 

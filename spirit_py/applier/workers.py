@@ -8,10 +8,9 @@ until its session is gone, because another worker may apply the rows.
 from __future__ import annotations
 
 import contextlib
-import queue
 import secrets
 import threading
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
@@ -51,6 +50,11 @@ class Worker:
     check: Callable[[], None]
     lost: bool = field(default=False, init=False)
     _held: CuttableSession = field(default_factory=CuttableSession, init=False)
+
+    @property
+    def opened(self) -> bool:
+        """Whether it has a session."""
+        return self._held.session is not None
 
     def session(self) -> Session:
         """Return the open session; transient ServerFault while the session before it still runs."""
@@ -109,6 +113,10 @@ def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:
         raise ServerFault(faults.LOCK_WAIT_TIMEOUT, said, where="apply session")
 
 
+class _Refused(Exception):
+    """The server refuses a further session, and others are open."""
+
+
 class Workers:
     """A pool of workers; as many sessions as are used at the same time."""
 
@@ -120,14 +128,42 @@ class Workers:
         self._left_lock = threading.Lock()
         fences = [lock_name("apply", token, n) for n in range(count)]
         self._workers = [Worker(options, f, self.require_alone, self._check) for f in fences]
-        self._free: queue.LifoQueue[Worker] = queue.LifoQueue()
-        for worker in reversed(self._workers):
-            self._free.put(worker)
+        self._free = list(self._workers)
+        self._returned = threading.Condition()
+
+    def run(self, work: Callable[[SqlSession], T], again: Callable[..., Any]) -> T:
+        """Do work with a worker; ``again`` tries again what may go well then.
+
+        Where the server refuses a further session, the work waits for one that is open.
+        """
+        opened = False
+        while True:
+            with self.borrow(opened=opened) as worker:
+                try:
+                    result: T = again(self._attempt, worker, work)
+                    return result
+                except _Refused:
+                    opened = True
+
+    def _attempt(self, worker: Worker, work: Callable[[SqlSession], T]) -> T:
+        try:
+            return worker.run(work)
+        except ServerFault as fault:
+            refused = not worker.opened and faults.refuses_sessions(fault)
+            if refused and any(one.opened for one in self._workers):
+                raise _Refused from fault
+            raise
 
     @contextlib.contextmanager
-    def borrow(self) -> Iterator[Worker]:
-        """Lend a worker for a batch; waits while all are lent."""
-        worker = self._free.get()
+    def borrow(self, *, opened: bool = False) -> Iterator[Worker]:
+        """Lend a worker for a batch; waits while all are lent.
+
+        Those with a session come first; if ``opened``, no other one while there is any.
+        """
+        with self._returned:
+            while (worker := self._found(opened=opened)) is None:
+                self._returned.wait()
+            self._free.remove(worker)
         try:
             yield worker
         finally:
@@ -136,7 +172,15 @@ class Workers:
                     self._left.add(worker.fence)
             if self._ended:
                 worker.close()
-            self._free.put(worker)
+            with self._returned:
+                self._free.append(worker)
+                self._returned.notify_all()
+
+    def _found(self, *, opened: bool) -> Worker | None:
+        found = next((one for one in reversed(self._free) if one.opened), None)
+        if found is None and not (opened and any(one.opened for one in self._workers)):
+            found = self._free[0] if self._free else None
+        return found
 
     def _check(self) -> None:
         if self._ended:
@@ -160,8 +204,8 @@ class Workers:
         end_sessions(self._options, busy)
 
     def _idle(self) -> list[Worker]:
-        with self._free.mutex:
-            return list(self._free.queue)
+        with self._returned:
+            return list(self._free)
 
     def close(self) -> None:
         """End running statements, and close every session."""

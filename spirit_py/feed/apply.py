@@ -16,12 +16,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ValueLost
+from spirit_py.knee import Knee
+from spirit_py.pace import FIRST_TASKS, AtWork, Work
 from spirit_py.table.values import KeyedChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.contracts import Applier, SqlSession
+    from spirit_py.contracts import Applier, Clock, SqlSession
     from spirit_py.feed.partitions import Pending
     from spirit_py.feed.shared import Shared
     from spirit_py.feed.subscription import TableSubscription
@@ -34,6 +36,62 @@ PART_BYTES: Final = 4 << 20
 """Bytes of row images that are rendered as SQL together; the text takes twice as much (R19)."""
 
 
+class Appliers:
+    """How many sessions apply at a time, at most ``most``: found by a knee while changes wait.
+
+    Its seconds are those of work, so that a trial goes on where the next changes come. Thread-safe.
+    """
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self.most = max(1, most)
+        least = min(FIRST_TASKS, self.most)
+        self.knee = Knee(least, least=least, of="apply session")
+        self.knee.begin(0.0, least, sparing=False)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._at_work, self._busy, self._worked = AtWork(), 0, 0.0
+
+    @property
+    def tasks(self) -> int:
+        """How many may work now."""
+        return min(self.most, self.knee.tasks)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many work as may."""
+        return self._busy >= self.tasks
+
+    def begin(self) -> float:
+        """Note that one more works; return the time, for :meth:`end`."""
+        with self._lock:
+            self._busy += 1
+            return self._count()
+
+    def end(self, rows: int, began: float, *, ready: int) -> None:
+        """Note that one has ended, and how many changes it applied; 0 if that says nothing.
+
+        As many more as are ``ready`` could work.
+        """
+        with self._lock:
+            seconds = self._clock() - began
+            self._worked += seconds / self._busy
+            done = self._at_work.done(rows, seconds, began)
+            most = max(self.tasks, min(self.most, self._busy + ready))
+            self._busy -= 1
+            if rows:
+                self.knee.done(self._worked, Work.APPLY, done, most)
+
+    def rest(self) -> None:
+        """Note that one has found nothing to do."""
+        with self._lock:
+            self._count()
+
+    def _count(self) -> float:
+        now = self._clock()
+        self._at_work.count(self._busy, now)
+        return now
+
+
 class BatchApplier:
     """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
@@ -41,10 +99,11 @@ class BatchApplier:
     another row's in the new table. A queue's batch has several, and is applied in order.
     """
 
-    def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
+    def __init__(self, applier: Applier, appliers: Appliers, *, batch_rows: int) -> None:
         self._applier = applier
+        self._appliers = appliers
         self._batch_rows = batch_rows
-        self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="spirit-feed-part")
+        self._pool = ThreadPoolExecutor(appliers.most, thread_name_prefix="spirit-feed-part")
 
     def apply(
         self,
@@ -65,15 +124,41 @@ class BatchApplier:
         runs = [sorted(kind, key=attrgetter("key")) for kind in kinds]
         alone = not spread or session is not None or len(batch) <= rows
         for run in runs:
-            calls = (partial(self._write, mapping, part, session) for part in _parts(run, rows))
+            parts = _parts(run, rows)
             if alone:
-                for call in calls:
-                    call()
+                for part in parts:
+                    self._write(mapping, part, session)
             else:
-                futures = [self._pool.submit(call) for call in calls]
-                faults = [fault for each in futures if (fault := each.exception()) is not None]
-                if faults:
-                    raise faults[0]
+                self._spread(partial(self._write, mapping, session=None), list(parts))
+
+    def _spread(
+        self, write: Callable[[Sequence[Pending]], None], parts: Sequence[Sequence[Pending]]
+    ) -> None:
+        """Write parts in as many sessions as may work; raise the first fault, after the others."""
+        appliers, left = self._appliers, list(reversed(parts))
+        turn = threading.Condition()
+
+        def work() -> None:
+            with turn:
+                while turn.wait_for(lambda: not left or not appliers.full) and left:
+                    part = left.pop()
+                    rows, began = len(part), appliers.begin()
+                    turn.release()
+                    try:
+                        write(part)
+                    except BaseException:
+                        rows = 0
+                        raise
+                    finally:
+                        turn.acquire()
+                        appliers.end(rows, began, ready=len(left))
+                        turn.notify_all()
+                appliers.rest()
+
+        futures = [self._pool.submit(work) for _ in range(min(len(parts), appliers.most))]
+        faults = [fault for each in futures if (fault := each.exception()) is not None]
+        if faults:
+            raise faults[0]
 
     def _write(
         self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None

@@ -24,7 +24,7 @@ from spirit_py.chunk.watermark import Rest
 from spirit_py.errors import ChangesNotFlushed, FeedBroken, FeedFailure, HistoryLost, SpiritError
 from spirit_py.events.event import Tell, untold
 from spirit_py.feed import reception
-from spirit_py.feed.apply import BatchApplier, Weigher
+from spirit_py.feed.apply import Appliers, BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger
@@ -71,9 +71,10 @@ class ChangeFeed:
         self._stream, self._lock, self._subscriptions = stream, shared.lock, shared.subscriptions
         self._options = options
         self._stop = stop
-        self._applier = BatchApplier(
-            applier, threads=options.apply_threads, batch_rows=options.batch_rows
-        )
+        appliers = self._appliers = Appliers(options.apply_threads, clock)
+        self._applier = BatchApplier(applier, appliers, batch_rows=options.batch_rows)
+        #: How many sessions apply at a time.
+        self.knee = appliers.knee
         store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
         self._store: EventStore[Event] = EventStore(
             weigh=weight, is_boundary=is_boundary, max_bytes=store_bytes
@@ -123,11 +124,10 @@ class ChangeFeed:
         received = self._reception = reception.Reception(
             self._shared, ledger, dispatcher, self._backpressure, self._check
         )
-        workers = max(1, self._options.apply_threads)
         flusher = self._flusher = Flusher(
             self._shared,
             ledger,
-            workers=workers,
+            appliers=self._appliers,
             applier=self._applier,
             fail=self._fail,
             backpressure=self._backpressure,
@@ -141,7 +141,7 @@ class ChangeFeed:
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
             "look": every(LOOK_EVERY, self._stream.look),
         }
-        for number in range(workers):
+        for number in range(self._appliers.most):
             bodies[f"apply-{number}"] = lambda _: flusher.work()
         for name, body in bodies.items():
             thread = Background(f"feed-{name}", body, failed=self._fail, join_seconds=JOIN_TIMEOUT)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.feed.apply import BatchApplier, Weigher
+    from spirit_py.feed.apply import Appliers, BatchApplier, Weigher
     from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.partitions import Partition
     from spirit_py.feed.shared import Backpressure, Shared
@@ -64,7 +64,7 @@ class Flusher:
     shared: Shared
     ledger: Ledger
     _: KW_ONLY
-    workers: int
+    appliers: Appliers
     applier: BatchApplier
     fail: Callable[[Exception], None]
     backpressure: Backpressure
@@ -145,7 +145,8 @@ class Flusher:
             if self.backpressure.waiting:
                 subscription.buffer.cut()
             if not self.holding:
-                partitions.balance(self.workers)
+                # More than work now: more of them may be tried.
+                partitions.balance(min(self.appliers.most, 2 * self.appliers.tasks))
             wanted |= partitions.ask(self._rounds, insist=insist)
         self._work.notify_all()
         return self._rounds if wanted or insist else 0
@@ -154,7 +155,7 @@ class Flusher:
         return sum(s.buffer.partitions.running for s in self._subscriptions)
 
     def _idle(self) -> bool:
-        if self._running() >= self.workers:
+        if self._running() >= self.appliers.tasks:
             return False
         return not any(any(s.buffer.partitions.ready()) for s in self._unbounded())
 
@@ -169,11 +170,16 @@ class Flusher:
         while True:
             with self._lock:
                 while (found := self._next()) is None:
+                    self.appliers.rest()
                     if self.shared.ended.is_set():
                         return
                     self._work.wait()
+                # The parts of other tables count one by one.
+                parts = found[0].buffer.partitions
+                counts = parts.divisible or parts.ordered
+                began = self.appliers.begin() if counts else None
             try:
-                self._apply(*found, None)
+                self._apply(*found, None, began)
             except RowsMeet as met:
                 self._met(met, found[1])
             except Exception as error:
@@ -194,7 +200,7 @@ class Flusher:
             self.shared.ended.wait(MEETING_PAUSE)
 
     def _next(self) -> tuple[TableSubscription, Partition] | None:
-        if self.holding or self.shared.over:
+        if self.holding or self.shared.over or self._running() >= self.appliers.tasks:
             return None
         ready = [
             (partition.turn, number, subscription, partition)
@@ -218,7 +224,11 @@ class Flusher:
         return bool(taken)
 
     def _apply(
-        self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
+        self,
+        subscription: TableSubscription,
+        partition: Partition,
+        session: SqlSession | None,
+        began: float | None = None,
     ) -> None:
         buffer = subscription.buffer
         done = met = False
@@ -232,6 +242,10 @@ class Flusher:
             raise
         finally:
             with self._lock:
+                if began is not None:
+                    rows = len(partition.taken) if done else 0
+                    ready = (one.buffer.partitions.ready() for one in self._unbounded())
+                    self.appliers.end(rows, began, ready=sum(1 for each in ready for _ in each))
                 if done:
                     buffer.overwrites += over
                     buffer.applied(partition)

@@ -19,6 +19,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 TOO_MANY_CONNECTIONS: Final = 1040
+#: Further sessions are refused, of all accounts or of one; the last also stands for other limits.
+_TOO_MANY: Final = frozenset({TOO_MANY_CONNECTIONS, 1203, 1226})
 ACCESS_DENIED: Final = 1045
 SYNTAX_ERROR: Final = 1064
 NO_SUCH_TABLE: Final = 1146
@@ -162,6 +164,11 @@ def excused(
         if not (when(fault) if callable(when) else fault.code in when):
             raise
         return otherwise
+
+
+def refuses_sessions(fault: ServerFault) -> bool:
+    """Return whether a server has no room for a further session, if this came instead of one."""
+    return fault.code in _TOO_MANY
 
 
 def login_refused(error: BaseException) -> bool:

@@ -11,8 +11,8 @@ from collections import deque
 from typing import Final
 
 from spirit_py.classes import dataclass
+from spirit_py.knee import Knee
 from spirit_py.pace import FIRST_TASKS, PART_BYTES
-from spirit_py.throttle.knee import Knee
 from spirit_py.units import human_bytes
 
 FACTOR: Final = 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -313,6 +314,34 @@ def test_what_a_batch_left_behind_ends_before_anybody_writes(scene: Scene, proxy
         workers.require_alone(session)
     workers.close()
     blocker.rollback()
+
+
+def test_work_waits_for_an_open_session_where_the_server_refuses_another(scene: Scene) -> None:
+    """The number of sessions is tried, and a server may have room for fewer."""
+    mapping = scene.tables()
+    user = f"{scene.db.name[:20]}_few"
+    scene.db.execute(
+        f"CREATE USER `{user}` IDENTIFIED BY 'pw' WITH MAX_USER_CONNECTIONS 2;"
+        f" GRANT ALL ON `{scene.db.name}`.* TO `{user}`"
+    )
+    options = scene.options(user=user, password="pw")
+    applier = SqlApplier(options, sessions=6, batch_rows=100, stop=scene.stop)
+    together = threading.Barrier(6)
+
+    def write(number: int) -> int:
+        together.wait(DEADLINE)
+        return sum(
+            applier.upsert_rows(mapping, rows(f"({number * 100 + at}, 'a', 1)")) for at in range(20)
+        )
+
+    try:
+        applier.upsert_rows(mapping, rows("(0, 'a', 1)"))
+        with ThreadPoolExecutor(6) as pool:
+            assert list(pool.map(write, range(6))) == [20] * 6
+    finally:
+        applier.close()
+        scene.db.execute(f"DROP USER `{user}`")
+    assert scene.db.query("SELECT COUNT(*) FROM _t_new") == [(120,)]
 
 
 def waiting(scene: Scene) -> list[int]:

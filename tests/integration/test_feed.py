@@ -119,6 +119,28 @@ def test_unique_values_that_move_between_rows_settle(scene: Scene) -> None:
     scene.assert_equal()
 
 
+def test_a_distant_server_gets_more_sessions(scene: Scene, proxy: TcpProxy) -> None:
+    """Each statement waits for the network, so that further sessions apply more."""
+    scene.tables()
+    there = scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED")
+    feed = scene.open(there=there, batch_rows=200, flush_interval=0.02)
+    fill(scene.db, 40_000)
+    proxy.delay = 0.01
+    begun_with = feed.knee.tasks
+    until(lambda: _changed_again(scene) and proxy.connections > 2 * begun_with, seconds=120)
+    assert feed.knee.tasks > begun_with
+    proxy.delay = 0.0
+    scene.drain()
+    scene.assert_equal()
+
+
+def _changed_again(scene: Scene) -> bool:
+    """Change every row once more, unless changes wait."""
+    if scene.feed.pending() < 20_000:
+        scene.db.execute("UPDATE t SET n = n + 1")
+    return True
+
+
 def test_a_compressed_transaction_is_decoded(scene: Scene) -> None:
     """R13: any session may compress its transactions."""
     scene.tables()

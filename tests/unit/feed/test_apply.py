@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.errors import FeedFailure
-from spirit_py.feed.apply import PART_BYTES, BatchApplier
+from spirit_py.feed.apply import PART_BYTES, Appliers, BatchApplier
 from spirit_py.feed.ledger import Epoch
 from spirit_py.feed.partitions import Pending
 from tests.kits.draw import seed_of
@@ -66,7 +67,8 @@ def recorder() -> Recorder:
 @pytest.fixture
 def batches(recorder: Recorder) -> Iterator[BatchApplier]:
     """Return a batch applier of two threads and ten rows a part."""
-    made = BatchApplier(recorder, threads=2, batch_rows=10)  # type: ignore[arg-type]
+    appliers = Appliers(2, time.monotonic)
+    made = BatchApplier(recorder, appliers, batch_rows=10)  # type: ignore[arg-type]
     yield made
     made.close()
 

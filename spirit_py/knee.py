@@ -1,5 +1,7 @@
 """How many tasks pay on this server: the knee of its throughput, found while they work.
 
+Tasks copy or compare; the sessions that apply changes have a :class:`Knee` of their own.
+
 A *trial* is a move to more or fewer tasks. The larger number is worth its price when each of its
 further tasks brings at least a stated share of what one brought before; otherwise the smaller one
 stays. docs/gentleness.md has the rules.
@@ -99,7 +101,12 @@ class _Window:
 class Knee:
     """Decides how many tasks work. Thread-safe, no clock of its own."""
 
-    def __init__(self, tasks: int = 1) -> None:
+    def __init__(self, tasks: int = 1, *, least: int = 1, of: str = "task") -> None:
+        #: There are never fewer, unless there cannot be so many.
+        self._least = least
+        self._of = of
+        #: When the last chunk ended.
+        self.now = 0.0
         self._lock = threading.Lock()
         #: 0 until the first chunk.
         self._most = 0
@@ -122,7 +129,7 @@ class Knee:
         """Return why there are not more tasks."""
         with self._lock:
             if self._before is not None:
-                return f"on trial; {counted(self._before[0], 'task')} before"
+                return f"on trial; {counted(self._before[0], self._of)} before"
             more = (one for one in reversed(self.trials) if one.tasks > one.before == self.tasks)
             last = next(more, None)
         if 0 < self._most <= self.tasks:
@@ -131,7 +138,7 @@ class Knee:
             return "no more while they rest"
         if last is None or last.stays:
             return "more while they pay"
-        return f"{last.tasks} tasks: {last.gain - 1:+.0%} rows/s"
+        return f"{last.tasks} {self._of}s: {last.gain - 1:+.0%} rows/s"
 
     def begin(self, now: float, tasks: int, *, sparing: bool) -> None:
         """Begin anew: other work, or other users of the server."""
@@ -142,7 +149,7 @@ class Knee:
     def done(self, now: float, work: Work, chunk: ChunkDone, most: int) -> None:
         """Note a chunk of work for which there can be ``most`` tasks."""
         with self._lock:
-            self._most = most
+            self._most, self.now = most, now
             if work is not self._work:
                 self.trials.clear()
             if work is not self._work or self.tasks > most:
@@ -180,7 +187,7 @@ class Knee:
             if now >= self._due[_UP]:
                 self._fails(now, _UP)
             self._due[_UP] = now + self._wait[_UP]
-            self._move(max(1, min(before, int(self.tasks * _SHRINK))))
+            self._move(max(self._least, min(before, int(self.tasks * _SHRINK))))
             self._settled = 0.0
 
     @property
@@ -189,7 +196,7 @@ class Knee:
 
     def _start(self, now: float, tasks: int) -> None:
         self._begin_trials(now, fast=True)
-        self._move(max(1, tasks))
+        self._move(max(self._least, tasks))
 
     def _begin_trials(self, now: float, *, fast: bool) -> None:
         self._wait = dict(FIRST_WAIT)
@@ -214,8 +221,8 @@ class Knee:
         if now >= self._due[_UP] and self.calm and not self.rests and tasks < self._most:
             further = tasks if self._fast else max(1, tasks // 2)
             self._try(now, min(self._most, tasks + further), rate, error)
-        elif now >= self._due[_DOWN] and tasks > 1:
-            self._try(now, tasks - max(1, tasks // 3), rate, error)
+        elif now >= self._due[_DOWN] and tasks > self._least:
+            self._try(now, max(self._least, tasks - max(1, tasks // 3)), rate, error)
 
     def _try(self, now: float, tasks: int, rate: float, error: float) -> None:
         before = (self.tasks, rate, error)
@@ -236,7 +243,11 @@ class Knee:
             TaskTrial(at=now, before=before, tasks=tasks, gain=found / rate, stays=stays)
         )
         _log.debug(
-            "%d instead of %d tasks: %.2f times the rows a second", tasks, before, found / rate
+            "%d instead of %d %ss: %.2f times the rows a second",
+            tasks,
+            before,
+            self._of,
+            found / rate,
         )
         self._settled = found if stays else rate
         if stays:

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
+from spirit_py.knee import FIRST_WAIT, LONGEST_WAIT, Knee
 from spirit_py.pace import ChunkDone, Work
-from spirit_py.throttle.knee import FIRST_WAIT, LONGEST_WAIT, Knee
 from tests.kits.pace_server import PaceServer, play
 
 MOST: Final = 32
