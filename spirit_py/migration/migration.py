@@ -305,6 +305,8 @@ def _follow(run: Run, new: NewTables, server: ReadServer) -> list[CopiedPair]:
     """Follow the tables of one server; the first changes are applied from then on."""
     facing = server.run
     feed, applier = open_feed(facing, run.stop, run.stack, made_by=new.way.applier(facing))
+    if run.figures.throttles is not None:
+        run.figures.throttles.govern(feed.knee)
     run.figures.following(feed, facing.config.connection.address)
     record = server.record if server.record.position else None
     planned = [

@@ -2,18 +2,23 @@
 
 docs/gentleness.md has the rules. How many tasks work is found by the :class:`Knee`; where one is
 too much, its *share* is how much of the time it works. Slow commits alone make it not rest: that
-lengthens the copy by more than it helps others (measured).
+lengthens the copy by more than it helps others (measured). Each feed has a Knee of its own for the
+sessions that apply changes, which obeys the same signs.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass
 from spirit_py.knee import Knee
 from spirit_py.pace import FIRST_TASKS, PART_BYTES
 from spirit_py.units import human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 FACTOR: Final = 2.0
 """Commits may take this many times as long as without the work."""
@@ -35,8 +40,18 @@ _SLACK: Final = 0.0003
 #: Sessions beyond twice those before the work.
 _MORE_RUNNING: Final = 8.0
 _NEAR: Final = 0.8
+#: From this part of their limit on, slower commits let nothing grow.
+_NEARLY: Final = 0.9
 #: A trial of more tasks may make commits of others slower by this factor.
 _TRIAL_FACTOR: Final = 1.25
+#: Commits before a trial that it is compared with.
+_KNOWN_SAMPLES: Final = 32
+#: So many may be slower than a limit of the p80.
+_SLOWER_PART: Final = 0.2
+#: By so many standard errors they must be more: to give tasks back, which takes long to make up
+#: for, and to write smaller transactions.
+_ERRORS: Final = 1.5
+_ERRORS_OF_ONE: Final = 0.5
 #: A commit that takes so long has met a stop of all commits.
 _STOP_SECONDS: Final = 0.05
 _STEP_SECONDS: Final = 0.5
@@ -68,6 +83,11 @@ class Adaptive:
 
     def __init__(self) -> None:
         self.knee = Knee()
+        #: Of the sessions that apply changes, whose clocks are their own; their times at a step,
+        #: and whether one is on trial and works.
+        self._appliers: list[Knee] = []
+        self._applied_at: list[float] = []
+        self._applying = False
         self.begun = False
         #: Other migrations' work may go on when a measure begins.
         self.settles = False
@@ -86,8 +106,9 @@ class Adaptive:
         self._measuring: float | None = None
         self._stepped_at = 0.0
         self._least_since: float | None = None
-        #: How long a small commit took before the trial of more tasks that goes on.
-        self._untried: float | None = None
+        #: How long small commits took before the trial of more tasks, and since it began.
+        self._untried: deque[float] = deque(maxlen=_KNOWN_SAMPLES)
+        self._tried: list[float] = []
 
     @property
     def spares(self) -> bool:
@@ -98,6 +119,11 @@ class Adaptive:
     def tasks(self) -> int:
         """How many tasks may work at a time."""
         return self.knee.tasks
+
+    def govern(self, appliers: Knee) -> None:
+        """Have the sessions of a feed obey what the tasks obey; those that copy shrink first."""
+        self._appliers.append(appliers)
+        appliers.begin(appliers.now, appliers.tasks, sparing=self.spares)
 
     @property
     def rest(self) -> float:
@@ -117,10 +143,7 @@ class Adaptive:
     @property
     def commit_seconds(self) -> float | None:
         """How long a small commit takes now, at the p80; None before there are enough."""
-        if len(self._samples) < _FEWEST_SAMPLES:
-            return None
-        ordered = sorted(took for _, took in self._samples)
-        return ordered[int(len(ordered) * 0.8)]
+        return _p80([took for _, took in self._samples])
 
     def described(self) -> str:
         """Return how much the work takes now, and why it is not more."""
@@ -134,9 +157,14 @@ class Adaptive:
         keep = now - (_LONGEST_MEASURE if self.measuring else _WINDOW_SECONDS)
         while self._samples[0][0] < keep:
             self._samples.popleft()
+        if not self._on_trial:
+            self._tried.clear()
+            self._untried.append(seconds)
+        else:
+            self._tried.append(seconds)
         stopped = seconds > max(_STOP_SECONDS, 5 * (self.commit_seconds_before or 0.0))
-        if stopped and self.spares and self.tasks > 1:
-            self.knee.give_back(now)
+        if stopped and self.spares:
+            self._give_back(now)
 
     def saw(self, now: float, others: Others) -> None:
         """Note what the other sessions do."""
@@ -147,7 +175,7 @@ class Adaptive:
         self._busy = others.busy or (bool(was) and now - self._last_busy < _UNUSED_SECONDS)
         if self._busy and not was:
             self.share, self.part_bytes = 1.0, FIRST_PART
-            self.knee.begin(now, 1, sparing=True)
+            self._begin_anew(now, 1, sparing=True)
             if self.commit_seconds_before is None:
                 self._measuring = now
         elif not self._busy:
@@ -159,7 +187,21 @@ class Adaptive:
         self._measuring, self.slowed_by = None, ""
         if self.spares:
             self._busy = False
-            self.knee.begin(now, max(FIRST_TASKS, self.tasks), sparing=False)
+            self._begin_anew(now, max(FIRST_TASKS, self.tasks), sparing=False)
+
+    def _begin_anew(self, now: float, tasks: int, *, sparing: bool) -> None:
+        self.knee.begin(now, tasks, sparing=sparing)
+        for each in self._appliers:
+            each.begin(each.now, FIRST_TASKS if sparing else each.tasks, sparing=sparing)
+
+    def _give_back(self, now: float) -> None:
+        """Take sessions from a trial; else from the copy; where it has one task, from appliers."""
+        if self.tasks > 1 and not self._applying:
+            self.knee.give_back(now)
+            return
+        for each in self._appliers:
+            if each.trying or self.tasks == 1:
+                each.give_back(each.now)
 
     def press(self, name: str, pressure: float) -> None:
         """Note the throttler that is nearest to its limit: 1.0 is at it."""
@@ -181,38 +223,54 @@ class Adaptive:
     def _move(self, now: float, why: str, urgent: bool) -> None:
         self.slowed_by = why
         part = self.part_bytes
-        self.knee.calm = not why and self.share == 1.0 and self.part_bytes >= MIDDLE_PART
+        at = [each.now for each in self._appliers]
+        trying = any(each.trying for each in self._appliers)
+        self._applying, self._applied_at = trying and at != self._applied_at, at
+        calm = not why and self.share == 1.0 and not self._at_limit
+        self.knee.calm = calm and self.part_bytes >= MIDDLE_PART and not self._applying
+        for each in self._appliers:
+            each.calm = calm and not self.knee.trying
         if why:
-            small = self.part_bytes == LEAST_PART
+            least = self.part_bytes == LEAST_PART and self.tasks == 1
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
-            if self.tasks > 1:
-                self.knee.give_back(now)
-            elif urgent and small:
+            self._give_back(now)
+            if urgent and least:
                 self.share = max(LEAST_SHARE, self.share * _SHRINK)
         elif self.share < 1.0:
             self.share = min(1.0, self.share + _MORE_SHARE)
-        elif not self.knee.trying:
-            self._untried = self.commit_seconds
+        elif not self._on_trial and not self._at_limit:
             self.part_bytes = min(PART_BYTES, self.part_bytes + _MORE_PART)
-        elif self._slower_by_trial():
-            self.knee.give_back(now)
+        elif self._on_trial and self._slower_by_trial():
+            self._give_back(now)
         if self.part_bytes != part:
             self.knee.forget()
 
+    @property
+    def _at_limit(self) -> bool:
+        """Whether commits take nearly too long: no reason to shrink, but to grow no more."""
+        base, now = self.commit_seconds_before, self.commit_seconds
+        return base is not None and now is not None and now > _NEARLY * (FACTOR * base + _SLACK)
+
+    @property
+    def _on_trial(self) -> bool:
+        return self.knee.trying or self._applying
+
     def _slower_by_trial(self) -> bool:
-        before, now = self._untried, self.commit_seconds
-        slow = before is not None and now is not None and now > _TRIAL_FACTOR * before + _SLACK
-        return slow and self.tasks > 1
+        """Return whether commits are slower than before it."""
+        before = _p80(self._untried)
+        return before is not None and _slower(self._tried, _TRIAL_FACTOR * before + _SLACK)
 
     def _why_slower(self) -> tuple[str, bool]:
         """Return why the work must shrink, or nothing; and whether the first task rests, too."""
         name, pressure = self._pressure
         if pressure >= _NEAR:
             return f"{name} is at {100 * pressure:.0f} % of its limit", True
-        base, now = self.commit_seconds_before, self.commit_seconds
+        base, samples = self.commit_seconds_before, [took for _, took in self._samples]
         if base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
             return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}", True
-        if base is not None and now is not None and now > FACTOR * base + _SLACK:
+        errors = _ERRORS if self.tasks > 1 else _ERRORS_OF_ONE
+        if base is not None and _slower(samples, FACTOR * base + _SLACK, errors):
+            now = _p80(samples) or 0.0
             return f"a commit takes {1000 * now:.1f} ms instead of {1000 * base:.1f}", False
         return "", False
 
@@ -229,3 +287,18 @@ class Adaptive:
         found = self.commit_seconds
         if found is not None:
             self.commit_seconds_before, self._base_running = found, self._running
+
+
+def _p80(seconds: Collection[float]) -> float | None:
+    if len(seconds) < _FEWEST_SAMPLES:
+        return None
+    return sorted(seconds)[int(len(seconds) * 0.8)]
+
+
+def _slower(seconds: Collection[float], limit: float, errors: float = _ERRORS) -> bool:
+    """Return whether their p80 is above a limit, and that hardly by chance."""
+    count = len(seconds)
+    if count < _FEWEST_SAMPLES:
+        return False
+    chance = math.sqrt(_SLOWER_PART * (1 - _SLOWER_PART) / count)
+    return sum(took > limit for took in seconds) / count > _SLOWER_PART + errors * chance

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Tell
+    from spirit_py.knee import Knee
     from spirit_py.pace import ChunkDone
     from spirit_py.throttle.adaptive import Adaptive
     from spirit_py.throttle.settings import LiveSettings
@@ -210,6 +211,11 @@ class Throttles:
         if self.adaptive is not None:
             self.adaptive.knee.rests = self.settings.current.nice > 0
             self.adaptive.knee.done(self.clock(), work, done, self.most_tasks(most))
+
+    def govern(self, appliers: Knee) -> None:
+        """Have the sessions that apply a feed's changes obey what the tasks obey."""
+        if self.adaptive is not None:
+            self.adaptive.govern(appliers)
 
     def most_tasks(self, most: int) -> int:
         """Return how many of ``most`` tasks the settings allow."""

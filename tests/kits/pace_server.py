@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import heapq
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.pace import AtWork
+from spirit_py.pace import AtWork, Work
+from spirit_py.throttle.adaptive import Others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.pace import ChunkDone
+    from spirit_py.throttle.adaptive import Adaptive
 
 PART_ROWS: Final = 500
 _ROUNDS: Final = 60
@@ -104,3 +106,123 @@ def play(
             return whole
         whole += copied
         done(now, at_work.done(copied, took, began))
+
+
+_USUAL_PART: Final = 512 << 10
+#: Seconds of a core that a small transaction of others needs.
+_SMALL: Final = 0.0003
+_LOOK: Final = 0.1
+_SLOWEST: Final = 0.97
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedServer:
+    """A server that others use: what so many tasks copy in transactions of a size, and their price.
+
+    A small commit needs a core for a moment, which it shares with all that want one. It waits for
+    a flush, and before that, with all others, while a large transaction writes its binlog.
+
+    Attributes:
+        server: what it is for transactions of 512 KiB; of ``wait``, nothing grows with their size.
+        flush: seconds of a commit's flush.
+        spread: relative spread of a flush, log-normal.
+        log_rate: bytes a second that a commit writes to the binlog.
+        busy: how many sessions of others execute a statement.
+    """
+
+    server: PaceServer
+    flush: float = 0.001
+    spread: float = 0.2
+    log_rate: float = 1e9
+    busy: float = 3.0
+    _sized: dict[int, PaceServer] = field(default_factory=dict, compare=False)
+
+    def sized(self, part: int) -> PaceServer:
+        """Return what the server is for transactions of so many bytes."""
+        if part not in self._sized:
+            usual, scale = self.server, part / _USUAL_PART
+            serial = usual.serial * scale + part / self.log_rate
+            wait = usual.wait + self.flush
+            self._sized[part] = replace(
+                usual, cpu=usual.cpu * scale, serial=serial, wait=wait, _known={}
+            )
+        return self._sized[part]
+
+    def rows(self, tasks: int, part: int, now: float = 0.0) -> float:
+        """Return the rows a second of so many tasks, none of which rests."""
+        return self.sized(part).rate(tasks, now) * PART_ROWS * part / _USUAL_PART
+
+    def running(self, tasks: int) -> float:
+        """Return how many sessions execute a statement."""
+        return self.busy + tasks
+
+    def commit(
+        self, chance: random.Random, tasks: int, part: int, *, share: float = 1.0, now: float = 0.0
+    ) -> float:
+        """Return the seconds of a small commit of others; its distribution is the model's."""
+        sized = self.sized(part)
+        others, cores = sized.others(now), sized.cores
+        rate = sized.rate(tasks, now) if tasks else 0.0
+        at_cores = max(0.0, tasks - rate * (sized.wait + sized.serial)) * share
+        core = _SMALL * max(1.0, (at_cores + others) / cores) * chance.expovariate(1.0)
+        flush = self.flush * chance.lognormvariate(0.0, self.spread)
+        held = sized.serial
+        used = min(_SLOWEST, rate * held * share)
+        before = sum(chance.random() < used / max(1, tasks) for _ in range(tasks - 1))
+        behind = held * (chance.random() + before) if chance.random() < used else 0.0
+        return core + flush + behind
+
+    def quantile(self, part_of_all: float, tasks: int, part: int, *, now: float = 0.0) -> float:
+        """Return a quantile of the seconds of a small commit of others."""
+        chance = random.Random(1)
+        took = sorted(self.commit(chance, tasks, part, now=now) for _ in range(2000))
+        return took[int(part_of_all * len(took))]
+
+
+@dataclass
+class Seen:
+    """What happened at a time: the setting, the seconds of a commit, and the rows so far."""
+
+    at: float
+    tasks: int
+    part: int
+    share: float
+    commit: float
+    rows: float
+
+
+def share(
+    server: SharedServer, pace: Adaptive, *, seconds: float, most: int, seed: int
+) -> list[Seen]:
+    """Copy beside others for some seconds with the pace; return what was seen at each probe."""
+    chance, at_work, seen = random.Random(seed), AtWork(), []
+    running: list[tuple[float, int, int, float, float]] = []
+    resting: dict[int, float] = {}
+    now, whole, probes = 0.0, 0.0, 0
+    while now < seconds:
+        tasks = 0 if pace.measuring or not pace.begun else min(most, pace.tasks)
+        busy = {chunk[1] for chunk in running}
+        begin = [t for t in range(tasks) if t not in busy and resting.get(t, 0.0) <= now]
+        among = len(running) + len(begin)
+        at_work.count(among, now)
+        for task in begin:
+            speed = server.rows(among, pace.part, now) / among
+            took = server.server.chunk * max(0.3, chance.gauss(1.0, server.server.noise))
+            rows = max(1, int(speed * server.server.chunk))
+            heapq.heappush(running, (now + took, task, rows, took, now))
+        if running and running[0][0] < (probes + 1) * _LOOK:
+            now, task, copied, took, began = heapq.heappop(running)
+            whole += copied
+            pace.knee.done(now, Work.COPY, at_work.done(copied, took, began), most)
+            resting[task] = now + pace.rest * took
+            continue
+        probes += 1
+        now = probes * _LOOK
+        took = server.commit(chance, len(running), pace.part, now=now)
+        pace.probed(now, took)
+        if probes % 5 == 1:
+            pace.saw(now, Others(writes=500.0, running=server.running(len(running))))
+        pace.step(now)
+        pace.begun = pace.begun or not pace.measuring
+        seen.append(Seen(now, len(running), pace.part, pace.share, took, whole))
+    return seen

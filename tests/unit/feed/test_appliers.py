@@ -134,6 +134,16 @@ def test_a_number_that_was_found_is_kept_for_the_next_backlog():
     assert len(crowd.appliers.knee.trials) > 2
 
 
+def test_a_trial_goes_on_in_the_next_flush():
+    """One has too few batches to decide it, and the time between them says nothing."""
+    crowd = Crowd(PaceServer(name="many cores, slow", cores=32, cpu=0.05, noise=0.02))
+    for _ in range(20):
+        crowd.apply(6)
+        crowd.now += 60.0
+    assert crowd.appliers.tasks >= 4
+    assert crowd.appliers.knee.trials[0].stays
+
+
 def test_without_a_backlog_no_more_are_tried():
     """A trial needs changes for every session."""
     crowd = Crowd(PaceServer(name="many cores", cores=32))

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from spirit_py.knee import Knee
 from spirit_py.pace import FIRST_TASKS, PART_BYTES, ChunkDone, Work
 from spirit_py.throttle.adaptive import (
     LEAST_PART,
@@ -249,3 +250,87 @@ def test_larger_transactions_are_no_trial():
     while server.pace.part < PART_BYTES:
         server.run(0.5)
         assert server.pace.tasks == 1
+
+
+class Feed:
+    """Sessions that apply what waits, each batch a second."""
+
+    def __init__(self, server: Server) -> None:
+        """Begin with two."""
+        self.server = server
+        self.knee = Knee(FIRST_TASKS, least=FIRST_TASKS, of="apply session")
+        self.time = 0.0
+        server.pace.govern(self.knee)
+
+    def run(self, seconds: int, *, pays: bool = True) -> None:
+        """Apply, twice as much with twice the sessions if that pays."""
+        for _ in range(seconds):
+            tasks = self.knee.tasks
+            for _ in range(tasks):
+                self.time += 1 / tasks
+                rows = 4000 if pays else 8000 // tasks
+                self.knee.done(self.time, Work.APPLY, ChunkDone(tasks, rows, 1.0), 16)
+            self.server.run(1)
+
+
+def test_more_sessions_apply_while_others_are_not_slowed_down():
+    """As with tasks; a further one that brings nothing is given back."""
+    server = Server().measured()
+    feed = Feed(server)
+    feed.run(60)
+    assert feed.knee.tasks == 16
+    feed.run(120, pays=False)
+    assert feed.knee.tasks < 16
+
+
+def test_the_copy_shrinks_before_what_applies_does():
+    """What the application has changed must be applied, and never by fewer than two."""
+    server = Server().measured()
+    feed = Feed(server)
+    feed.run(60)
+    server.commit = 0.004
+    server.run(1.0)
+    assert (server.pace.tasks < 4, feed.knee.tasks) == (True, 16)
+    server.run(30)
+    assert (server.pace.tasks, feed.knee.tasks) == (1, 2)
+    feed.run(30)
+    assert feed.knee.tasks == 2
+
+
+def test_a_trial_of_more_that_apply_ends_where_it_makes_commits_slower():
+    """Also within the factor; the copy goes on with its tasks."""
+    server = Server().measured()
+    server.run(60)
+    feed = Feed(server)
+    while not feed.knee.trying:
+        feed.run(1)
+    server.commit, tasks = 0.0017, server.pace.tasks
+    for _ in range(16):
+        # Their number has changed meanwhile, which decides nothing.
+        feed.time += 0.1
+        feed.knee.done(feed.time, Work.APPLY, ChunkDone(0, 4000, 1.0), 16)
+        server.run(0.1)
+    assert (feed.knee.tasks, server.pace.tasks) == (2, tasks)
+
+
+def test_no_more_that_apply_are_tried_where_commits_take_nearly_too_long():
+    """There is no reason to shrink, either."""
+    server = Server().measured()
+    server.run(60)
+    server.commit = 0.0022
+    server.run(3)
+    feed = Feed(server)
+    feed.run(30)
+    assert (feed.knee.tasks, server.pace.slowed_by) == (2, "")
+
+
+def test_a_commit_that_is_slow_by_chance_is_no_reason_to_shrink():
+    """Two of fifteen are far below the p80 of all."""
+    server = Server().measured()
+    server.run(60)
+    assert server.pace.tasks == 4
+    for probe in range(400):
+        server.now += 0.1
+        server.pace.probed(server.now, 0.004 if probe % 7 == 0 else 0.001)
+        server.pace.step(server.now)
+        assert not server.pace.slowed_by
