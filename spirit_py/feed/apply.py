@@ -48,7 +48,8 @@ class Appliers:
         self.knee = Knee(least, least=least, of="apply session")
         self.knee.begin(0.0, least, sparing=False)
         self._clock = clock
-        self._lock = threading.Lock()
+        #: Notified when one has ended: whose parts wait for their turn looks again then.
+        self.turn = threading.Condition()
         self._at_work, self._busy, self._worked = AtWork(), 0, 0.0
 
     @property
@@ -63,7 +64,7 @@ class Appliers:
 
     def begin(self) -> float:
         """Note that one more works; return the time, for :meth:`end`."""
-        with self._lock:
+        with self.turn:
             self._busy += 1
             return self._count()
 
@@ -72,7 +73,7 @@ class Appliers:
 
         As many more as are ``ready`` could work.
         """
-        with self._lock:
+        with self.turn:
             seconds = self._clock() - began
             self._worked += seconds / self._busy
             done = self._at_work.done(rows, seconds, began)
@@ -80,10 +81,11 @@ class Appliers:
             self._busy -= 1
             if rows:
                 self.knee.done(self._worked, Work.APPLY, done, most)
+            self.turn.notify_all()
 
     def rest(self) -> None:
         """Note that one has found nothing to do."""
-        with self._lock:
+        with self.turn:
             self._count()
 
     def _count(self) -> float:
@@ -136,7 +138,7 @@ class BatchApplier:
     ) -> None:
         """Write parts in as many sessions as may work; raise the first fault, after the others."""
         appliers, left = self._appliers, list(reversed(parts))
-        turn = threading.Condition()
+        turn = appliers.turn
 
         def work() -> None:
             with turn:
@@ -152,7 +154,6 @@ class BatchApplier:
                     finally:
                         turn.acquire()
                         appliers.end(rows, began, ready=len(left))
-                        turn.notify_all()
                 appliers.rest()
 
         futures = [self._pool.submit(work) for _ in range(min(len(parts), appliers.most))]

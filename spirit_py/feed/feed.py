@@ -87,6 +87,7 @@ class ChangeFeed:
         self._flusher: Flusher | None = None
         self._reception: reception.Reception | None = None
         self._threads: list[Background] = []
+        self._applying = 0
         self._fault: SpiritError | None = None
 
     def add_subscription(
@@ -128,6 +129,7 @@ class ChangeFeed:
             self._shared,
             ledger,
             appliers=self._appliers,
+            start_appliers=self._start_appliers,
             applier=self._applier,
             fail=self._fail,
             backpressure=self._backpressure,
@@ -141,13 +143,23 @@ class ChangeFeed:
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
             "look": every(LOOK_EVERY, self._stream.look),
         }
-        for number in range(self._appliers.most):
-            bodies[f"apply-{number}"] = lambda _: flusher.work()
         for name, body in bodies.items():
-            thread = Background(f"feed-{name}", body, failed=self._fail, join_seconds=JOIN_TIMEOUT)
-            self._threads.append(thread)
-            thread.start()
+            self._start(name, body)
+        self._start_appliers()
         points.reach("feed.started")
+
+    def _start(self, name: str, body: Callable[[threading.Event], None]) -> None:
+        thread = Background(f"feed-{name}", body, failed=self._fail, join_seconds=JOIN_TIMEOUT)
+        self._threads.append(thread)
+        thread.start()
+
+    def _start_appliers(self) -> None:
+        """Have as many threads as sessions may apply now; where they become fewer, some wait."""
+        work = _started(self._flusher).work
+        with self._lock:
+            while self._applying < self._appliers.tasks and not self._shared.ended.is_set():
+                self._start(f"apply-{self._applying}", lambda _: work())
+                self._applying += 1
 
     def _read(self, heard: Callable[[], None]) -> None:
         try:
@@ -193,7 +205,9 @@ class ChangeFeed:
             with self._lock:
                 self._flusher.wake()
                 self._weigher.wake()
-        threads, self._threads = self._threads, []
+        with self._lock:
+            # None is started any more.
+            threads, self._threads = self._threads, []
         if not all(thread.wait(FLUSH_GRACE) for thread in threads):
             self._applier.interrupt()
         for thread in threads:

@@ -65,6 +65,7 @@ class Flusher:
     ledger: Ledger
     _: KW_ONLY
     appliers: Appliers
+    start_appliers: Callable[[], None]
     applier: BatchApplier
     fail: Callable[[Exception], None]
     backpressure: Backpressure
@@ -137,6 +138,7 @@ class Flusher:
             return self._applied() > before
 
     def _ask(self, *, insist: bool) -> int:
+        self.start_appliers()
         self._rounds += 1
         self.ledger.seal()
         wanted = False

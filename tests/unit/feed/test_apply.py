@@ -16,6 +16,7 @@ from spirit_py.feed.partitions import Pending
 from tests.kits.draw import seed_of
 from tests.kits.memory_stream import MemoryImage
 from tests.kits.row_images import mapping
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,6 +103,26 @@ def test_parts_run_side_by_side(batches: BatchApplier, recorder: Recorder) -> No
     recorder.together = threading.Barrier(2)
     batches.apply(mapping(), [change(n) for n in range(20)], in_order=False, session=None)
     assert len(recorder.threads) == 2
+
+
+def test_parts_go_on_when_batches_of_other_tables_have_ended(recorder: Recorder) -> None:
+    """As many batches as may be applied at a time were under way when these parts came."""
+    appliers = Appliers(2, time.monotonic)
+    under_way = [appliers.begin(), appliers.begin()]
+    applier = BatchApplier(recorder, appliers, batch_rows=10)
+    batch = [change(key) for key in range(40)]
+    applying = threading.Thread(
+        target=lambda: applier.apply(mapping(), batch, in_order=False, session=None), daemon=True
+    )
+    applying.start()
+    until(lambda: bool(appliers.turn._waiters), "a part waits")  # type: ignore[attr-defined]
+    assert recorder.calls == []
+    for began in under_way:
+        appliers.end(0, began, ready=0)
+    applying.join(30)
+    assert not applying.is_alive()
+    assert len(recorder.calls) == 4
+    applier.close()
 
 
 def test_the_queue_keeps_its_order(batches: BatchApplier, recorder: Recorder) -> None:
