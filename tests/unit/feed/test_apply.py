@@ -109,7 +109,7 @@ def test_parts_go_on_when_batches_of_other_tables_have_ended(recorder: Recorder)
     """As many batches as may be applied at a time were under way when these parts came."""
     appliers = Appliers(2, time.monotonic)
     under_way = [appliers.begin(), appliers.begin()]
-    applier = BatchApplier(recorder, appliers, batch_rows=10)
+    applier = BatchApplier(recorder, appliers, batch_rows=10)  # type: ignore[arg-type]
     batch = [change(key) for key in range(40)]
     applying = threading.Thread(
         target=lambda: applier.apply(mapping(), batch, in_order=False, session=None), daemon=True
