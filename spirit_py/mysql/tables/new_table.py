@@ -312,9 +312,11 @@ def drop_building(session: SqlSession, schema: str, table: str, building: str) -
     """Drop what a killed run had begun to build or to try; its random name is the proof."""
     if not is_building_name(table, building):
         return
-    drop_unreferenced(session, schema, building)
-    found = session.query(_BESIDE, (schema, building, building))
-    drop_tables(session, schema, [n for (n,) in found if is_trial_name(building, str(n))])
+    found = [str(name) for (name,) in session.query(_BESIDE, (schema, building, building))]
+    # Where there is none, the right to drop it is not needed.
+    if building.lower() in map(str.lower, found):
+        drop_unreferenced(session, schema, building)
+    drop_tables(session, schema, [name for name in found if is_trial_name(building, name)])
 
 
 def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
