@@ -105,8 +105,9 @@ class Knee:
         #: There are never fewer, unless there cannot be so many.
         self._least = least
         self._of = of
-        #: When the last chunk ended.
+        #: When the last chunk ended, and how many of them work now, where that is told.
         self.now = 0.0
+        self.working = 0
         self._lock = threading.Lock()
         #: 0 until the first chunk.
         self._most = 0

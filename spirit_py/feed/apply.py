@@ -79,6 +79,7 @@ class Appliers:
             done = self._at_work.done(rows, seconds, began)
             most = max(self.tasks, min(self.most, self._busy + ready))
             self._busy -= 1
+            self.knee.working = self._busy
             if rows:
                 self.knee.done(self._worked, Work.APPLY, done, most)
             self.turn.notify_all()
@@ -91,6 +92,7 @@ class Appliers:
     def _count(self) -> float:
         now = self._clock()
         self._at_work.count(self._busy, now)
+        self.knee.working = self._busy
         return now
 
 

@@ -55,8 +55,11 @@ _ERRORS_OF_ONE: Final = 0.5
 #: A commit that takes so long has met a stop of all commits.
 _STOP_SECONDS: Final = 0.05
 _STEP_SECONDS: Final = 0.5
+#: Tasks that end no chunk for so long do not work, but for very long chunks.
+_IDLE_SECONDS: Final = 10.0
 _WINDOW_SECONDS: Final = 1.5
 _FEWEST_SAMPLES: Final = 8
+_LASTING_SAMPLES: Final = 60
 _MEASURE_SAMPLES: Final = 16
 _LONGEST_MEASURE: Final = 2.0
 _SETTLE_SECONDS: Final = 0.6
@@ -83,11 +86,8 @@ class Adaptive:
 
     def __init__(self) -> None:
         self.knee = Knee()
-        #: Of the sessions that apply changes, whose clocks are their own; their times at a step,
-        #: and whether one is on trial and works.
+        #: Of the sessions that apply changes, whose clocks are their own.
         self._appliers: list[Knee] = []
-        self._applied_at: list[float] = []
-        self._applying = False
         self.begun = False
         #: Other migrations' work may go on when a measure begins.
         self.settles = False
@@ -97,6 +97,8 @@ class Adaptive:
         self._busy: bool | None = None
         self._last_busy = 0.0
         self._samples: deque[tuple[float, float]] = deque()
+        #: Of some seconds, since the work last shrank: a small part too many shows in many only.
+        self._lasting: deque[float] = deque(maxlen=_LASTING_SAMPLES)
         self._running = 0.0
         self._pressure: tuple[str, float] = ("", 0.0)
         #: The p80 of a small commit without the work; None before it was measured.
@@ -157,6 +159,7 @@ class Adaptive:
         keep = now - (_LONGEST_MEASURE if self.measuring else _WINDOW_SECONDS)
         while self._samples[0][0] < keep:
             self._samples.popleft()
+        self._lasting.append(seconds)
         if not self._on_trial:
             self._tried.clear()
             self._untried.append(seconds)
@@ -223,14 +226,12 @@ class Adaptive:
     def _move(self, now: float, why: str, urgent: bool) -> None:
         self.slowed_by = why
         part = self.part_bytes
-        at = [each.now for each in self._appliers]
-        trying = any(each.trying for each in self._appliers)
-        self._applying, self._applied_at = trying and at != self._applied_at, at
         calm = not why and self.share == 1.0 and not self._at_limit
         self.knee.calm = calm and self.part_bytes >= MIDDLE_PART and not self._applying
         for each in self._appliers:
-            each.calm = calm and not self.knee.trying
+            each.calm = calm and not self._copying
         if why:
+            self._lasting.clear()
             least = self.part_bytes == LEAST_PART and self.tasks == 1
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
             self._give_back(now)
@@ -252,8 +253,18 @@ class Adaptive:
         return base is not None and now is not None and now > _NEARLY * (FACTOR * base + _SLACK)
 
     @property
+    def _copying(self) -> bool:
+        """Whether tasks are on trial, and work: the end of a copy leaves a trial undecided."""
+        return self.knee.trying and self._stepped_at - self.knee.now < _IDLE_SECONDS
+
+    @property
+    def _applying(self) -> bool:
+        """Whether sessions that apply are on trial, and work."""
+        return any(each.trying and each.working for each in self._appliers)
+
+    @property
     def _on_trial(self) -> bool:
-        return self.knee.trying or self._applying
+        return self._copying or self._applying
 
     def _slower_by_trial(self) -> bool:
         """Return whether commits are slower than before it."""
@@ -269,7 +280,9 @@ class Adaptive:
         if base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
             return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}", True
         errors = _ERRORS if self.tasks > 1 else _ERRORS_OF_ONE
-        if base is not None and _slower(samples, FACTOR * base + _SLACK, errors):
+        limit = FACTOR * (base or 0.0) + _SLACK
+        lasting = len(self._lasting) == _LASTING_SAMPLES and _slower(self._lasting, limit)
+        if base is not None and (lasting or _slower(samples, limit, errors)):
             now = _p80(samples) or 0.0
             return f"a commit takes {1000 * now:.1f} ms instead of {1000 * base:.1f}", False
         return "", False

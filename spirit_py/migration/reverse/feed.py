@@ -97,6 +97,9 @@ def open_reverse_feed(
     if why := why_unreachable(job.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
     feed, applier = open_feed(job, stop, stack, judge_first=True, made_by=made_by)
+    # The table is in use, and nothing else measures how its users fare.
+    feed.knee.begin(feed.knee.now, feed.knee.tasks, sparing=True)
+    feed.knee.calm = True
     pair_of = partial(Pair, job=job, feed=feed, applier=applier, stop=stop, direction=BACK)
     pairs = [
         pair_of(mapping=one, subscription=feed.add_subscription(one, rests=())) for one in mappings

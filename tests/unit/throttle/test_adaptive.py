@@ -305,12 +305,58 @@ def test_a_trial_of_more_that_apply_ends_where_it_makes_commits_slower():
     while not feed.knee.trying:
         feed.run(1)
     server.commit, tasks = 0.0017, server.pace.tasks
-    for _ in range(16):
-        # Their number has changed meanwhile, which decides nothing.
-        feed.time += 0.1
-        feed.knee.done(feed.time, Work.APPLY, ChunkDone(0, 4000, 1.0), 16)
-        server.run(0.1)
+    # Batches that are long: none ends.
+    feed.knee.working = 4
+    server.run(1.6)
     assert (feed.knee.tasks, server.pace.tasks) == (2, tasks)
+
+
+def test_a_trial_of_tasks_that_have_ended_holds_no_appliers_back():
+    """The end of a copy leaves it undecided, and the swap may be postponed for days."""
+    server = trying(Server().measured())
+    feed, left = Feed(server), server.pace.knee
+    for _ in range(60):
+        server.now += 1.0
+        server.pace.saw(server.now, Others(writes=100))
+        for probe in range(10):
+            server.pace.probed(server.now - 1 + probe / 10, 0.001)
+        server.pace.step(server.now)
+        for _ in range(feed.knee.tasks):
+            feed.time += 1 / feed.knee.tasks
+            done = ChunkDone(feed.knee.tasks, 4000, 1.0)
+            feed.knee.done(feed.time, Work.APPLY, done, 16)
+    assert left.trying
+    assert feed.knee.tasks == 16
+
+
+def test_a_trial_of_a_feed_without_changes_holds_no_tasks_back():
+    """A move of two sources has two feeds."""
+    server = Server(16).measured()
+    feed, other = Feed(server), Feed(server)
+    while not feed.knee.trying:
+        feed.run(1)
+    feed.knee.working = 0
+    server.pace.part_bytes = LEAST_PART
+    for _ in range(120):
+        # One batch at least in each step.
+        other.time += 0.5
+        other.knee.done(other.time, Work.APPLY, ChunkDone(other.knee.tasks, 4000, 1.0), 2)
+        server.run(0.5)
+    assert feed.knee.trying
+    assert server.pace.tasks > 2
+    assert server.pace.part == PART_BYTES
+
+
+def test_slowness_that_lasts_is_seen_in_many_commits():
+    """Three of ten are no more than chance in fifteen, and far more in sixty."""
+    server = Server().measured()
+    server.run(60)
+    assert server.pace.tasks == 4
+    for probe in range(200):
+        server.now += 0.1
+        server.pace.probed(server.now, 0.004 if probe % 10 in {0, 3, 7} else 0.001)
+        server.pace.step(server.now)
+    assert server.pace.tasks == 1
 
 
 def test_no_more_that_apply_are_tried_where_commits_take_nearly_too_long():
