@@ -97,7 +97,7 @@ class Adaptive:
         self._busy: bool | None = None
         self._last_busy = 0.0
         self._samples: deque[tuple[float, float]] = deque()
-        #: Of some seconds, since the work last shrank: a small part too many shows in many only.
+        #: Since the work shrank or was measured: what may be chance in few shows in many.
         self._lasting: deque[float] = deque(maxlen=_LASTING_SAMPLES)
         self._running = 0.0
         self._pressure: tuple[str, float] = ("", 0.0)
@@ -199,6 +199,7 @@ class Adaptive:
 
     def _give_back(self, now: float) -> None:
         """Take sessions from a trial; else from the copy; where it has one task, from appliers."""
+        self._lasting.clear()
         if self.tasks > 1 and not self._applying:
             self.knee.give_back(now)
             return
@@ -231,7 +232,6 @@ class Adaptive:
         for each in self._appliers:
             each.calm = calm and not self._copying
         if why:
-            self._lasting.clear()
             least = self.part_bytes == LEAST_PART and self.tasks == 1
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
             self._give_back(now)
@@ -297,6 +297,7 @@ class Adaptive:
             return
         self._measuring, self._measured_at = None, now
         self._least_since = None
+        self._lasting.clear()
         found = self.commit_seconds
         if found is not None:
             self.commit_seconds_before, self._base_running = found, self._running
