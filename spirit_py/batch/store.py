@@ -76,21 +76,30 @@ class BatchRecord:
             raise ValueError("a fleet is noted as a digest")
 
 
-def agreed(found: Collection[FleetOrders], known: FleetOrders) -> FleetOrders:
+def agreed(
+    found: Collection[FleetOrders], known: FleetOrders, new: Collection[FleetOrders] = ()
+) -> FleetOrders:
     """Return the orders that count, of those that servers have: ``known`` ones, or later ones.
 
     Whoever may write the schema of one server may forge its row (R26). So where several have begun
-    the latest counts that two of them have; one from the future is none.
+    the latest counts that two of them have; one from the future is none. ``new`` are the rows of
+    servers that have begun since the last look: they began with what was known then, while others
+    may have been given a later order, so that they speak against none.
     """
     soon = time.time_ns() // 1_000_000 + _CLOCKS_DIFFER
-    rows = sorted((one for one in found if 0 < one.number < soon), key=lambda one: -one.number)
+    rows = sorted((one for one in (*found, *new) if 0 < one.number < soon), key=_latest_first)
     wanted = [one.order for one in rows]
+    asked = found or [one for one in new if one.number > known.number]
     for row, order in zip(rows, wanted, strict=True):
         if row.number <= known.number:
             break
-        if len(found) == 1 or wanted.count(order) > 1:
+        if (len(asked) == 1 and row in asked) or wanted.count(order) > 1:
             return row
     return known
+
+
+def _latest_first(orders: FleetOrders) -> int:
+    return -orders.number
 
 
 @dataclass(frozen=True, kw_only=True)

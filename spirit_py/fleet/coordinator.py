@@ -91,6 +91,9 @@ class Fleet:
         #: Why records are left although all servers are done.
         self.left_over: tuple[str, ...] = ()
         self._looking = threading.Lock()
+        self._looked = 0.0
+        #: Whose orders an earlier look has read.
+        self._heard_of = {one.server.name for one in self.plan.servers if one.begun}
         #: Whose process has ended, after how long, and what ended it from here.
         self._ended: queue.SimpleQueue[tuple[str, float, SpiritError | None]] = queue.SimpleQueue()
         self._threads: dict[str, Background] = {}
@@ -197,11 +200,12 @@ class Fleet:
         try:
             self.stops[name].check()
             self.place.run(self._work_of(name), partial(self._hear, name), self.stops[name])
-            if self.state[name].exit_code:
-                if not self.stop.requested:
-                    # It may have been ended from here, for what concerns this server alone.
-                    why = self.stops[name].reason
-                # An abort reaches its process by itself, perhaps first.
+            if self.state[name].exit_code and not self.stop.requested:
+                # It may have been ended from here, for what concerns this server alone.
+                why = self.stops[name].reason
+            if not self.rehearses:
+                # An abort reaches its process by itself, perhaps first; and none that is ordered
+                # by now may be missed by the server that begins in its place.
                 self._look()
         except SpiritError as error:
             why = error
@@ -281,11 +285,18 @@ class Fleet:
 
     def _look(self) -> None:
         """Read what operators have ordered, and figures that no process tells from here."""
+        wanted = time.monotonic()
         with self._looking:
+            if self._looked > wanted:
+                return
+            self._looked = time.monotonic()
             found: dict[str, FleetOrders] = {}
             runs = list(self._looked_at())
             side_by_side("look", [partial(self._look_at, run, found) for run in runs], _AT_A_TIME)
-            latest = agreed(found.values(), self._orders)
+            known = [orders for name, orders in found.items() if name in self._heard_of]
+            new = [orders for name, orders in found.items() if name not in self._heard_of]
+            latest = agreed(known, self._orders, new)
+            self._heard_of |= found.keys()
             if latest is not self._orders:
                 self._obey(latest, next(name for name in found if found[name] == latest))
 

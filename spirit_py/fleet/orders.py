@@ -67,7 +67,7 @@ def order_fleet(
         orders = _after(agreed(seen, FleetOrders()), verb, given)
         # Those that are asked to drop their copies must be alive for that.
         first = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
-        _write(begun, first, verb)
+        begun = _written(begun, first, verb, members, table)
         if orders.number:
             say(_said(verb, orders))
         if not (verb == Verb.SET and not given):
@@ -186,6 +186,30 @@ def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
             left = ", ".join(".".join(name) for name in one.left)
             undone = f"; not done: {left}" if left else ""
             say(f"{part.member.name}: dropped {one.store}{undone}")
+
+
+def _written(
+    begun: list[ServerRecords],
+    orders: FleetOrders,
+    verb: str,
+    members: Sequence[FleetMember],
+    table: str,
+) -> list[ServerRecords]:
+    """Write orders into all records, also of servers that begin meanwhile; return the parts.
+
+    One that begins later is begun by a coordinator that finds the orders before it hears of it.
+    """
+    fleet = begun[0].records[0].fleet
+    newcomers = begun
+    while newcomers and orders.number:
+        _write(newcomers, orders, verb)
+        known = {one.member.name for one in begun}
+        newcomers = [one for one in _look_at(members, table) if one.member.name not in known]
+        for part in newcomers:
+            part.records = [one for one in part.records if one.fleet == fleet]
+        newcomers = [one for one in newcomers if one.records]
+        begun = [*begun, *newcomers]
+    return begun
 
 
 def _write(begun: Sequence[ServerRecords], orders: FleetOrders, verb: str) -> None:

@@ -20,7 +20,10 @@ from spirit_py.batch.store import (
     TableState,
     marked_tables,
 )
-from spirit_py.config import FleetOrders
+from spirit_py.config import ConnectionOptions, FleetOrders
+from spirit_py.fleet.orders import order_fleet
+from spirit_py.fleet.records import FleetMember, ServerRecords
+from spirit_py.migration.control.subject import Verb
 from tests.kits import kills
 from tests.kits.batch import ShardWriters, batch_config, shards
 from tests.kits.fleet import Listed, named
@@ -432,6 +435,52 @@ def ordered(fleet, schema):
         ]
 
 
+def test_an_order_reaches_servers_that_begin_while_it_is_written(four, monkeypatch):
+    """Else one server alone would have it, which counts for nothing once several have begun."""
+    found = [fleet_record(four, schema) for schema in four.made.schemas[:3]]
+    begin(four, *found[0])
+    left = found[1:]
+    write = ServerRecords.order
+
+    def meanwhile(part, orders, *, resumes):
+        if left:
+            begin(four, *left.pop(0))
+        write(part, orders, resumes=resumes)
+
+    monkeypatch.setattr(ServerRecords, "order", meanwhile)
+    options = ConnectionOptions(
+        host=four.db.server.host,
+        port=four.db.server.port,
+        user=four.db.server.user,
+        password=four.db.server.password,
+    )
+    members = [
+        FleetMember(name=name, connection=options, database=schema)
+        for name, schema in zip(four.names, four.made.schemas, strict=True)
+    ]
+    order_fleet(members, table="orders", verb=Verb.ABORT, arguments={}, say=lambda _line: None)
+    assert not left
+    kept = [orders for schema in four.made.schemas for orders in ordered(four, schema)]
+    assert [one.aborted for one in kept] == [True] * 3
+    assert len({one.number for one in kept}) == 1
+
+
+def fleet_record(fleet, schema):
+    """Return the record that a fleet keeps of a schema's table."""
+    record = BatchRecord(
+        home=schema, server_uuid=server_uuid(fleet), asked="", started_at="", runs=1, parallel=1,
+        on_failure="stop", program="", fleet="1" * 32,
+    )  # fmt: skip
+    return BatchTable(schema, batch_name_of(fleet, schema)), record
+
+
+def begin(fleet, store, record):
+    """Write the record of a server that has begun."""
+    with open_session(fleet.db) as session:
+        store.create(session, record, FleetOrders())
+        store.note(session, TableRecord(schema=store.name[0], table="orders", statement=""))
+
+
 @pytest.mark.slow
 def test_the_hook_is_asked_before_each_further_wave(four, tmp_path):
     """It refuses once: the wave waits, and is asked for again."""
@@ -487,10 +536,7 @@ def test_one_forged_record_makes_no_other_server_done(four):
     """It says that all servers are done, for a change that leaves no trace in a definition."""
     with open_session(four.db) as session:
         forged = BatchTable(four.made.schemas[0], batch_name_of(four, four.made.schemas[0]))
-        record = BatchRecord(
-            home=four.made.schemas[0], server_uuid=server_uuid(four), asked="", started_at="",
-            runs=1, parallel=1, on_failure="stop", program="", fleet="0" * 32,
-        )  # fmt: skip
+        _, record = fleet_record(four, four.made.schemas[0])
         names = tuple(four.names)
         forged.create(session, record, FleetOrders(number=1, members=names, finished=names))
         forged.note(

@@ -46,6 +46,27 @@ def test_the_latest_counts_that_two_servers_have(found, counts):
     assert agreed(found, KNOWN) == counts
 
 
+@pytest.mark.parametrize(
+    ("found", "new", "counts"),
+    [
+        # It began with what was known before the order was given to the only one that had begun.
+        ([ABORT], [KNOWN], ABORT),
+        ([ABORT], [FleetOrders()], ABORT),
+        # All have begun since the last look, and one of them with the order of later.
+        ([], [ABORT, KNOWN], ABORT),
+        ([], [PAUSE, PAUSE, KNOWN], PAUSE),
+        # Two that have begun before must agree, or one and a new one.
+        ([ABORT, KNOWN], [KNOWN], KNOWN),
+        ([KNOWN], [ABORT], KNOWN),
+        ([ABORT, KNOWN], [ABORT], ABORT),
+        ([], [ABORT, PAUSE], KNOWN),
+    ],
+)
+def test_a_server_that_has_just_begun_speaks_against_no_order(found, new, counts):
+    """An abort is obeyed that the only server has which could be given it."""
+    assert agreed(found, KNOWN, new) == counts
+
+
 def test_what_else_a_row_has_is_no_reason_to_differ():
     """Members come in as lists grow."""
     other = FleetOrders(**{**vars(PAUSE), "members": ("s1",)})
