@@ -2,6 +2,7 @@
 
 python ci/fault_moves.py --runs 200     a new seed; all faults in turn
 python ci/fault_moves.py --seed 4711    repeat one run
+python ci/fault_moves.py --runs 7 --rows 2000000 --workers 1    at size, 8 clients that write
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from seeded_runs import carry_out, end_on_sigterm, parser
 from tests.faults.moves import FAULTS, Verdict, all_sides, run
+from tests.kits.moving import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,23 +28,28 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str]) -> int:
     """Carry out the runs; return 0 if all of them passed."""
-    asked = parser("fault_moves", __doc__).parse_args(argv)
+    options = parser("fault_moves", __doc__)
+    options.add_argument("--rows", type=int, default=ROWS, help="of each table")
+    asked = options.parse_args(argv)
     end_on_sigterm()
     first = random.randrange(10**6) if asked.seed is None else asked.seed
     seeds = range(first, first + asked.runs)
     print(f"moves: {len(seeds)} runs from SEED={first}, {asked.workers} at a time", flush=True)
     began = time.monotonic()
     verdicts = carry_out(
-        seeds, _worker, workers=asked.workers, show=lambda each: print(each, flush=True)
+        seeds,
+        partial(_worker, asked.rows),
+        workers=asked.workers,
+        show=lambda each: print(each, flush=True),
     )
     return _summary(verdicts, time.monotonic() - began, of=len(seeds))
 
 
 @contextlib.contextmanager
-def _worker() -> Iterator[Callable[[int], Verdict]]:
+def _worker(rows: int) -> Iterator[Callable[[int], Verdict]]:
     """Yield a function that carries out a run, between servers of this process's own."""
     with all_sides() as sides:
-        yield lambda seed: run(seed, sides)
+        yield lambda seed: run(seed, sides, rows)
 
 
 def _summary(verdicts: Sequence[Verdict], seconds: float, *, of: int) -> int:

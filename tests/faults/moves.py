@@ -28,6 +28,7 @@ from tests.fixtures.mysql import Database
 from tests.kits import kills
 from tests.kits.moving import (
     ALTER,
+    ROWS,
     Application,
     MergingApplication,
     ShardedApplication,
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from tests.kits.point_listener import Hold
 
 _SECONDS: Final = 180.0
+#: Each further million rows may take so much longer.
+_SECONDS_OF_A_MILLION: Final = 300.0
+_MANY_ROWS: Final = 100_000
 _MOST_ATTEMPTS: Final = 8
 _POINTS: Final = (*kills.FEW_OF_A_MOVE, *kills.MORE_OF_A_MOVE)
 _POINTS_BACK: Final = (*kills.FEW_OF_A_MOVE_BACK, *kills.MORE_OF_A_MOVE_BACK)
@@ -167,27 +171,29 @@ class Verdict:
 class Scene:
     """One run at work."""
 
-    def __init__(self, drawn: Draw, sides: tuple[Side, ...], folder: Path) -> None:
+    def __init__(self, drawn: Draw, sides: tuple[Side, ...], folder: Path, rows: int) -> None:
         self.drawn, self.folder = drawn, folder
+        self.seconds = _SECONDS + _SECONDS_OF_A_MILLION * rows / 1_000_000
         self.sides = sides if drawn.sharded or drawn.merging else sides[:2]
         self.dice = random.Random(f"strike {drawn.seed}")
         self.databases = [Database(side.server, f"move_{drawn.seed}") for side in self.sides]
         here, *theirs = self.databases
-        fill(here)
+        fill(here, rows=rows)
+        how = {"seed": drawn.seed, "rows": rows, "clients": 3 if rows < _MANY_ROWS else 8}
         self.two = TwoServers(here, theirs[0], folder)
-        self.clients = Application(self.two, seed=drawn.seed)
+        self.clients = Application(self.two, **how)
         if drawn.sharded:
             part(here, _SHARDS)
             shards = Shards(here, dict(zip(_SHARDS, theirs, strict=True)), folder)
-            self.two, self.clients = shards, ShardedApplication(shards, seed=drawn.seed)
+            self.two, self.clients = shards, ShardedApplication(shards, **how)
         if drawn.merging:
             ours = dict(zip(_SHARDS, self.databases, strict=False))
-            fill(theirs[0])
+            fill(theirs[0], rows=rows)
             for name, db in ours.items():
                 part(db, _SHARDS)
                 db.execute(f"DELETE FROM t WHERE region <> '{name}'")
             sources = Sources(ours, theirs[-1], folder)
-            self.two, self.clients = sources, MergingApplication(sources, seed=drawn.seed)
+            self.two, self.clients = sources, MergingApplication(sources, **how)
         self.two.ways = tuple(f"{side.proxy.host}:{side.proxy.port}" for side in self.sides)
         self.process: subprocess.Popen[str] | None = None
         self.outcomes: list[str] = []
@@ -215,7 +221,7 @@ class Scene:
     def ended(self) -> bool:
         """Wait for the end of the command, note what came of it, and return whether it is done."""
         assert self.process is not None
-        _, said = self.process.communicate(timeout=_SECONDS)
+        _, said = self.process.communicate(timeout=self.seconds)
         (self.folder / f"attempt-{len(self.outcomes)}.log").write_text(said)
         if self.process.returncode < 0:
             self.outcomes.append("killed")
@@ -241,7 +247,9 @@ class Scene:
         assert process is not None
         try:
             # Few points are reached as often as is drawn.
-            until(lambda: hold.held.is_set() or self.two.follows(process), "the point", _SECONDS)
+            until(
+                lambda: hold.held.is_set() or self.two.follows(process), "the point", self.seconds
+            )
             if hold.held.is_set():
                 self.struck = True
                 FAULTS[self.drawn.fault](self, hold, process)
@@ -319,14 +327,14 @@ FAULTS: Final[dict[str, Callable[[Scene, Hold, subprocess.Popen[str]], None]]] =
 }
 
 
-def run(seed: int, sides: tuple[Side, ...]) -> Verdict:
-    """Carry out the run of a seed; what goes wrong is in the verdict."""
+def run(seed: int, sides: tuple[Side, ...], rows: int = ROWS) -> Verdict:
+    """Carry out the run of a seed, on so many rows; what goes wrong is in the verdict."""
     verdict = Verdict(drawn=draw(seed))
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"spirit-py-moves-{seed}-"))
     for side in sides:
         side.recover()
-    scene = Scene(verdict.drawn, sides, folder)
+    scene = Scene(verdict.drawn, sides, folder, rows)
     try:
         _through(scene, verdict)
     except Exception:
@@ -378,7 +386,7 @@ def _until_reverted(scene: Scene, listener: PointListener | None, clients: Appli
     while True:
         process = scene.process
         assert process is not None
-        until(partial(scene.two.follows, process), "reverse replication", _SECONDS)
+        until(partial(scene.two.follows, process), "reverse replication", scene.seconds)
         if process.poll() is None:
             clients.wait_for(10)
             hold = None
@@ -388,7 +396,7 @@ def _until_reverted(scene: Scene, listener: PointListener | None, clients: Appli
             if hold is not None:
                 scene.strike(hold)
                 listener = None
-            said = asked.communicate(timeout=_SECONDS)
+            said = asked.communicate(timeout=scene.seconds)
             scene.outcomes.append(f"revert {asked.returncode}")
             (scene.folder / f"revert-{len(scene.outcomes)}.log").write_text("".join(said))
             if asked.returncode != 0 and process.poll() is None:

@@ -36,7 +36,7 @@ _LOST = {1053, 1927, 2002, 2003, 2006, 2013, 4031}
 def fill(db: Database, table: str = "t", rows: int = ROWS) -> None:
     """Create a table with rows of computable content."""
     db.execute(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(50))")
-    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(f"SET SESSION cte_max_recursion_depth = {rows}")
     db.execute(
         f"INSERT INTO {table} WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
         f" WHERE i < {rows}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
@@ -263,8 +263,11 @@ class Application:
     Each notes what it has written, and nothing else; a write whose answer was lost is made again.
     """
 
-    def __init__(self, two: TwoServers, *, clients: int = 3, seed: int = 1) -> None:
+    def __init__(
+        self, two: TwoServers, *, clients: int = 3, seed: int = 1, rows: int = ROWS
+    ) -> None:
         self._two = two
+        self._rows = rows
         self._stop = threading.Event()
         #: What each row of the clients must be; None for a row that was deleted.
         self.journal: dict[int, str | None] = {}
@@ -293,7 +296,7 @@ class Application:
         used = ""
         turn = 0
         while not self._stop.wait(0.002):
-            key = dice.randrange(1 + number, ROWS + 500, clients)
+            key = dice.randrange(1 + number, self._rows + 500, clients)
             turn += 1
             value = None if dice.random() < 0.2 else f"{number}:{turn}"
             while not self._stop.is_set():
@@ -337,7 +340,7 @@ class Application:
         """Every row is as its client wrote it last, and no other row has changed."""
         assert not self.errors, self.errors
         found = {int(key): str(text) for key, text in db.query("SELECT id, b FROM t")}
-        expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, ROWS + 1)}
+        expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, self._rows + 1)}
         expected |= self.journal
         wanted = {key: text for key, text in expected.items() if text is not None}
         assert found == wanted, sorted(found.items() ^ wanted.items())[:5]
@@ -363,8 +366,8 @@ def write_in_region(sessions: dict[str, Any], key: int, value: str | None, regio
 class ShardedApplication(Application):
     """Clients of rows that change their region, and so the server that has them."""
 
-    def __init__(self, two: Shards, *, clients: int = 3, seed: int = 1) -> None:
-        super().__init__(two, clients=clients, seed=seed)
+    def __init__(self, two: Shards, *, clients: int = 3, seed: int = 1, rows: int = ROWS) -> None:
+        super().__init__(two, clients=clients, seed=seed, rows=rows)
         self._theirs = two.theirs
         self._regions = list(two.theirs)
 
@@ -390,7 +393,7 @@ class ShardedApplication(Application):
             for name, db in self._theirs.items()
             for key, text in db.query("SELECT id, b FROM t")
         }
-        expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, ROWS + 1)}
+        expected: dict[int, str | None] = {key: f"row {key}" for key in range(1, self._rows + 1)}
         expected |= self.journal
         wanted = {
             (self.region_of(text), key): text for key, text in expected.items() if text is not None
@@ -401,8 +404,8 @@ class ShardedApplication(Application):
 class MergingApplication(Application):
     """Clients of rows that are on several sources, and change theirs, and then on one target."""
 
-    def __init__(self, two: Sources, *, clients: int = 3, seed: int = 1) -> None:
-        super().__init__(two, clients=clients, seed=seed)
+    def __init__(self, two: Sources, *, clients: int = 3, seed: int = 1, rows: int = ROWS) -> None:
+        super().__init__(two, clients=clients, seed=seed, rows=rows)
         self._ours = two.ours
         self._names = list(two.ours)
 
