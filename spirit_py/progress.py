@@ -120,6 +120,10 @@ class MigrationProgress:
         curve="lag", joined="most",
         row="changes", said="{feed_lag:duration} behind", unknown="lag unknown", late=10.0,
     )  # fmt: skip
+    apply_sessions: int | None = figure(
+        "Sessions that may apply changes at the same time now.", "apply_sessions",
+        curve="apply_sessions",
+    )  # fmt: skip
     received_rate: float | None = figure(
         row="changes", said="{received_rate:count}/s in, {applied_rate:count}/s applied"
     )
@@ -175,8 +179,8 @@ class FeedStatistics:
     """Counters of a change source since its start. Bytes and counts; seconds for times.
 
     ``received_bytes`` include ``skipped_bytes`` of other tables, and these ``own_bytes``, rows of
-    the new tables written by us. ``parked`` says why no change is applied now, ``trouble`` why the
-    source is not connected.
+    the new tables written by us. So many ``apply_sessions`` may work now. ``parked`` says why no
+    change is applied now, ``trouble`` why the source is not connected.
     """
 
     received: int = 0
@@ -195,6 +199,7 @@ class FeedStatistics:
     received_bytes: int = 0
     skipped_bytes: int = 0
     own_bytes: int = 0
+    apply_sessions: int = 0
     lag_seconds: float | None = None
     read_position: str = ""
 

@@ -318,7 +318,13 @@ class ChangeFeed:
         """Return the counters."""
         lag = self._dispatcher.lag if self._dispatcher else None
         paused = self._flusher is not None and self._flusher.holding
-        return reception.statistics(self._backpressure, ledger=self._ledger, lag=lag, paused=paused)
+        return reception.statistics(
+            self._backpressure,
+            ledger=self._ledger,
+            lag=lag,
+            paused=paused,
+            apply_sessions=self._appliers.tasks,
+        )
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters of every table."""

@@ -150,7 +150,12 @@ def patiently_with(
 
 
 def statistics(
-    backpressure: Backpressure, *, ledger: Ledger | None, lag: float | None, paused: bool
+    backpressure: Backpressure,
+    *,
+    ledger: Ledger | None,
+    lag: float | None,
+    paused: bool,
+    apply_sessions: int,
 ) -> FeedStatistics:
     """Return the counters of a feed; ``ledger`` and ``lag`` are None before the start."""
     shared = backpressure.shared
@@ -176,6 +181,7 @@ def statistics(
             received_bytes=received,
             skipped_bytes=skipped,
             own_bytes=own,
+            apply_sessions=apply_sessions,
             lag_seconds=lag,
             read_position=ledger.received.text() if ledger else "",
         )

@@ -197,6 +197,7 @@ def feed_figures(seen: FeedStatistics) -> dict[str, Any]:
         "dropped": seen.dropped_above_high_watermark,
         "buffered_bytes": seen.buffered_bytes,
         "feed_lag": seen.lag_seconds,
+        "apply_sessions": seen.apply_sessions,
         "deduplicated_part": seen.deduplicated / seen.received if seen.received else None,
         "parked": seen.parked,
         "binlog_unread": reach.unread_bytes if reach is not None else None,

@@ -32,6 +32,8 @@ def plots(history: History) -> list[Plot]:
     volume = _gauge("table, copied or compared", spans, "bytes")
     received = _rate("binlog received", spans, "feed")
     changes = _rate("received", spans, "received"), _rate("applied", spans, "applied")
+    appliers = _gauge("sessions that apply", spans, "apply_sessions")
+    workers = _known(_gauge("tasks", spans, "tasks"), appliers)
 
     def alone(name: str) -> list[Curve]:
         return _known(_gauge(name, spans, name))
@@ -65,7 +67,7 @@ def plots(history: History) -> list[Plot]:
             least_top=1.0,
             filled=True,
         ),
-        Plot("tasks", "Tasks that may work at once", alone("tasks"), _plain, least_top=1.0),
+        Plot("tasks", "Tasks and sessions that may work at once", workers, _plain, least_top=1.0),
     ]
     return [
         replace(plot, shades=() if plot.filled else shades, moments=moments)

@@ -42,7 +42,7 @@ def everything():
         chunk_rows=100, chunk_seconds=0.2, pending=7, buffered_bytes=70, feed_lag=0.1,
         received=20, applied=10, deduplicated=3, dropped=4, waiting_for="a lock",
         byte_rate=1000.0, tasks=2, tasks_most=4, binlog_left=99.0, binlog_unread=5,
-        checkpoint_age=4.0,
+        checkpoint_age=4.0, apply_sessions=2,
         totals=RunTotals(
             tables=("shop.orders",), rows_copied=5, rows_copied_before=2, chunks=1,
             chunks_replaced=0, throttled={"pause": 2.5}, backpressure_seconds=0.5,
