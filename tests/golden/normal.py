@@ -74,8 +74,9 @@ _SOMETIMES: Final = frozenset(
 #: The same of the live figures of a run.
 _SOMETIMES_LIVE: Final = frozenset(
     {
-        *("applied_rate", "apply_sessions", "binlog_left", "binlog_older", "binlog_unread", "byte_rate"),
-        *("checkpoint_age", "chunk_rows", "chunk_seconds", "deduplicated_part", "eta", "feed_lag"),
+        *("applied_rate", "apply_sessions", "binlog_left", "binlog_older", "binlog_unread"),
+        *("byte_rate", "checkpoint_age", "chunk_rows", "chunk_seconds", "deduplicated_part"),
+        *("eta", "feed_lag"),
         *("fraction", "pending", "buffered_bytes", "rate", "received_rate", "rows", "rows_total"),
         *("run_eta", "tasks", "tasks_most", "waited"),
     }
