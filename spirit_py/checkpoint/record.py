@@ -197,17 +197,30 @@ class Proofs:
             raise ValueError(f"no table is built as {self.building!r}")
 
 
+#: Of a server, or of its socket.
+_ADDRESS: Final = re.compile(r"[\w.:%/@+\[\]-]{1,300}", re.ASCII)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MoveNote:
     """Where tables are moved to, by the server's uuid; ``switched``: the operator's command ran.
 
-    ``away``: of several sources all are out of the way, and the command may run.
+    ``away``: of several sources all are out of the way, and the command may run. ``sources`` are
+    the addresses from which they come; requests and figures are ``asked`` at one of these, empty
+    for this server. They are shown, and nothing connects there (R26).
     """
 
     target: str
     switched: bool = False
     away: bool = False
     program: str = ""
+    sources: tuple[str, ...] = ()
+    asked: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no address."""
+        if not all(_ADDRESS.fullmatch(one) for one in (*self.sources, *filter(None, [self.asked]))):
+            raise ValueError("a note of a move names servers by their addresses")
 
 
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:

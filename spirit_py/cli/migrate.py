@@ -125,15 +125,17 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
     spirit-py plan --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
-    if unused := _unused(options):
-        text = f"not used by plan, which runs nothing: {', '.join(unused)}"
-        warn(click.get_current_context(), text)
+    warn_of_unused(options)
     if options["servers"] or options["servers_from"]:
         from spirit_py.cli import fleet
 
         return fleet.show_plan(options)
-    made = _made(options)
-    if options["format"] == "json":
+    return show_plan(_made(options), options["format"])
+
+
+def show_plan(made: Plan, form: str) -> int:
+    """Write a plan to standard output; return the exit code."""
+    if form == "json":
         outcome.show_document(made.to_dict())
     else:
         from spirit_py.plan import text_of
@@ -149,17 +151,19 @@ for _one in plan.params:
         _one.hidden = True
 
 
-def _unused(options: dict[str, Any]) -> list[str]:
-    """Return the options that are given and record a run, of which there is none."""
+def warn_of_unused(options: dict[str, Any]) -> None:
+    """Warn of options that are given and record a run, of which there is none."""
     # A team's defaults for migrate, from its configuration, are no request to plan.
-    source = click.get_current_context().get_parameter_source
-    return [
+    context = click.get_current_context()
+    unused = [
         one.opts[0]
-        for one in plan.params
+        for one in context.command.params
         if one.name in _OF_A_RUN
         and options[one.name]
-        and source(str(one.name)) is not ParameterSource.DEFAULT_MAP
+        and context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT_MAP
     ]
+    if unused:
+        warn(context, f"not used by plan, which runs nothing: {', '.join(unused)}")
 
 
 def _made(options: dict[str, Any]) -> Plan:

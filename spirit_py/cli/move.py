@@ -9,6 +9,7 @@ from spirit_py.cli.changes import settings
 from spirit_py.cli.checksum import target_connection
 from spirit_py.cli.display import reporters_of, tell_summary
 from spirit_py.cli.groups import command
+from spirit_py.cli.migrate import show_plan, warn_of_unused
 from spirit_py.config import MOST_SHARDS, SHARD_NAME, MigrationConfig, MoveConfig, Shard
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import MoveCommand
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MOVE_EXIT_CODES: Final = """\b
 Exit codes:
-  0    the tables are on the target
+  0    the tables are on the target, or the plan is shown
   1    failed; the same command resumes, or starts from the beginning
   2    refused: nothing was written
   3    it is not known whether the tables were switched; the same command finds out
@@ -31,8 +32,8 @@ _NOT_ASKED: Final = {
 }
 
 
-@command(MoveCommand, MOVE_EXIT_CODES)
-def move(shown: ErrorsShown, options: dict[str, Any]) -> None:
+@command(MoveCommand, MOVE_EXIT_CODES, document="format")
+def move(shown: ErrorsShown, options: dict[str, Any]) -> int:
     """Move tables to another server while they are written.
 
     The rows are copied there, the binary log keeps them current, a comparison of both servers
@@ -44,11 +45,17 @@ def move(shown: ErrorsShown, options: dict[str, Any]) -> None:
         --on-switch ./send-application-to-db2
     """  # noqa: D301 - click reads the backspace
     config = move_config(options)
+    if options["plan"]:
+        from spirit_py.move.planning import plan_move
+
+        warn_of_unused(options)
+        return show_plan(plan_move(config, sample=options["sample"]), options["format"])
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     from spirit_py.move import move as moving
 
     report = moving.move(config, reporter=reporter, gate=reporter.gate)
     tell_summary(report.summary(warnings=reporter.warnings), reporter)
+    return 0
 
 
 def move_config(options: dict[str, Any]) -> MoveConfig:

@@ -16,7 +16,7 @@ from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
 from spirit_py.checkpoint.examination import examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
-from spirit_py.checkpoint.record import FOLLOWING, ReverseRecord
+from spirit_py.checkpoint.record import FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
@@ -32,7 +32,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
-from spirit_py.mysql.tables.definition import near_name, stored_name
+from spirit_py.mysql.tables.definition import existing_tables, near_name, stored_name
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.earlier_run import Found
-    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
@@ -168,7 +167,12 @@ class _Listing:
 
     def _migration(self, owner: Name, known: Mapping[str, MigrationShown]) -> MigrationShown | None:
         try:
+            own = CheckpointTable(*owner)
+            note = own.read(self._session, MoveNote)
+            if note is not None and note.asked and not own.has(self._session, CheckpointRecord):
+                return self._arriving(owner, note)
             at = find_record(self._session, owner)
+            note = CheckpointTable(*at.home).read(self._session, MoveNote)
         except UnreadableCheckpoint as error:
             return self._shown(owner, [owner], unreadable=str(error))
         if at.orphaned:
@@ -185,7 +189,22 @@ class _Listing:
         if claimed := _claimed(self._session, at.home, at.record):
             why = f"it names {claimed}, whose checkpoint does not name it: see who created it"
             return self._shown(at.home, [at.home], unreadable=why)
-        return self._shown(at.home, [one.name for one in at.record.tables], at.record)
+        shown = self._shown(at.home, [one.name for one in at.record.tables], at.record)
+        return replace(shown, asked=note.asked if note is not None else "")
+
+    def _arriving(self, owner: Name, note: MoveNote) -> MigrationShown:
+        """Return the move whose new table is here, as far as this server shows it."""
+        new = AuxiliaryNames.of(owner[1]).new
+        there = existing_tables(self._session, owner[0], (new, owner[1]))
+        phase = "before its switch" if new in there else "switched" if there else "it begins"
+        return MigrationShown(
+            checkpoint=str(CheckpointTable(*owner)),
+            tables=(".".join(owner),),
+            phase=phase,
+            moved_from=note.sources,
+            asked=note.asked,
+            worked_on_by=_worker(self._session, [owner]),
+        )
 
     def _shown(
         self,

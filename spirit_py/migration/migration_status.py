@@ -75,7 +75,8 @@ class MigrationShown:
     now, ``begins`` from where that is connected while it has no checkpoint table. ``paused`` holds
     for the next run, too; ``live`` figures were written ``live_age`` seconds ago, and
     ``held_up_by`` keeps it from writing others. ``resumable_for`` is None where a process works on
-    it, and after the swap; ``command`` resumes.
+    it, and after the swap; ``command`` resumes. ``moved_from``: the servers from which it comes to
+    this one; ``asked``: the server that has the figures of a move, and is asked; empty for this.
     """
 
     checkpoint: str
@@ -111,6 +112,8 @@ class MigrationShown:
     held_up_by: str = ""
     resumable_for: float | None = None
     command: str = ""
+    moved_from: tuple[str, ...] = ()
+    asked: str = ""
 
     @property
     def state(self) -> str:
@@ -151,6 +154,12 @@ class MigrationShown:
                 *(f"  indexes    {line}" for line in self.indexes),
                 *self._outcome_lines(),
             ]
+        if self.moved_from:
+            origins = ", ".join(self.moved_from)
+            return [
+                f"{', '.join(self.tables)}: is moved here from {origins}: {self.phase}",
+                *_labelled({"process": self._seen_working, "figures": self._elsewhere}),
+            ]
         if self.worked_on_by is not None and self.live is None and not self.phase:
             begins = f"{', '.join(self.tables)}: a migration begins"
             return [begins, f"  process    {self._beginning}"]
@@ -190,7 +199,8 @@ class MigrationShown:
                 "old table": self.old_table,
                 "deferred": "the cut-over waits for its sentinel" if self.deferred else "",
                 "paused": paused if self.paused else "",
-                "process": self._working,
+                "process": self._seen_working if self.asked else self._working,
+                "figures": self._elsewhere,
                 "resumable": until if self.resumable_for is not None else "",
                 "run again": again,
                 "command": self.command,
@@ -214,6 +224,14 @@ class MigrationShown:
             return "spirit-py revert swaps back, as long as the server keeps its binlog"
         begins = ", from its checkpoint" if self.again == "resume" else ""
         return f"it would {self.again}{begins}"
+
+    @property
+    def _elsewhere(self) -> str:
+        return f"on {self.asked}, where spirit-py status and ctl are asked" if self.asked else ""
+
+    @property
+    def _seen_working(self) -> str:
+        return self._working if self.worked_on_by is None else self._who
 
     @property
     def _who(self) -> str:

@@ -143,6 +143,24 @@ def _document(text: str, kinds: str) -> str:
         return ""
 
 
+def write_over(
+    own: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow], packet: int
+) -> None:
+    """Write rows over others, in one transaction."""
+    bounds = Bounds(_STATEMENT_ROWS, packet)
+    if mapping.converted or any(row.staged for row in rows):
+        stage.fill_stage(own, mapping, rows, bounds)
+        stage.write_stage(own, mapping)
+        stage.drop_stage(own, mapping)
+        return
+    statements = list(replace_rows(mapping, [row.sql for row in rows], bounds))
+    together = stage.whole(own) if len(statements) > 1 else contextlib.nullcontext()
+    with evaluating(own, mapping), together:
+        for statement in statements:
+            own.execute(statement)
+            judge_warnings(own, mapping)
+
+
 @dataclass(frozen=True, kw_only=True)
 class JoinAcross(JoinCopy):
     """Opens the sessions of one task, which reads on the server of ``reads``. Picklable."""
@@ -236,19 +254,7 @@ class RowCarrier(ChunkWriter):
         return keys[0] if keys else "of one that has changed since"
 
     def _carry(self, mapping: TableMapping, rows: Sequence[RenderedRow]) -> None:
-        """Write rows over others, in one transaction."""
-        own, bounds = self._own, Bounds(_STATEMENT_ROWS, self._packet)
-        if mapping.converted or any(row.staged for row in rows):
-            stage.fill_stage(own, mapping, rows, bounds)
-            stage.write_stage(own, mapping)
-            stage.drop_stage(own, mapping)
-            return
-        statements = list(replace_rows(mapping, [row.sql for row in rows], bounds))
-        together = stage.whole(own) if len(statements) > 1 else contextlib.nullcontext()
-        with evaluating(own, mapping), together:
-            for statement in statements:
-                own.execute(statement)
-                judge_warnings(own, mapping)
+        write_over(self._own, mapping, rows, self._packet)
 
     def _named(
         self,

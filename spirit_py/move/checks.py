@@ -58,6 +58,36 @@ def check_servers(
     facts: Sequence[ServerFacts],
 ) -> None:
     """Check all servers before anything is written; Refusal with all findings."""
+    home = opened[0]
+    found_wrong = found_between(run, opened, theirs, facts)
+    refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
+    for one in opened:
+        # What they are parted by is read as the rows of the first are.
+        further = partial(tuple, refused if one is home else ())
+        try:
+            found = check_before_create(parted(run, one), further)
+            run.warn_of(tuple(replace(each, cause=on_source(one, each.cause)) for each in found))
+        except Refusal as refusal:
+            if one is not home:
+                refusal.message = on_source(one, refusal.message)
+            raise
+    if refused:
+        raise refusal_of(refused, "the move")
+    run.warn_of(tuple(found_wrong))
+
+
+def parted(run: MoveRun, one: Opened) -> tuple[PreflightContext, ...]:
+    """Return a source's tables as they are parted by --shard-by, of several targets the first."""
+    return facing(one.contexts, one.run.config if run.config.sources else run.ways()[0].config)
+
+
+def found_between(
+    run: MoveRun,
+    opened: Sequence[Opened],
+    theirs: Sequence[Session],
+    facts: Sequence[ServerFacts],
+) -> list[Finding]:
+    """Return what is found of the servers together, and of the targets; each once."""
     config, home = run.config, opened[0]
     found_wrong = [*_alike(config, opened), *_between(config, opened, theirs, facts)]
     for one in opened:
@@ -72,25 +102,10 @@ def check_servers(
             for finding in _about_target(contexts, there, seen, size):
                 found_wrong.append(replace(finding, cause=f"{named}{finding.cause}"))
     # What is so of the target is found with each source.
-    found_wrong = list(dict.fromkeys(found_wrong))
-    refused = [one for one in found_wrong if one.severity is Severity.REFUSAL]
-    for one in opened:
-        # What they are parted by is read as the rows of the first are.
-        contexts = facing(one.contexts, one.run.config if config.sources else run.ways()[0].config)
-        further = partial(tuple, refused if one is home else ())
-        try:
-            found = check_before_create(contexts, further)
-            run.warn_of(tuple(replace(each, cause=_on(one, each.cause)) for each in found))
-        except Refusal as refusal:
-            if one is not home:
-                refusal.message = _on(one, refusal.message)
-            raise
-    if refused:
-        raise refusal_of(refused, "the move")
-    run.warn_of(tuple(found_wrong))
+    return list(dict.fromkeys(found_wrong))
 
 
-def _on(one: Opened, text: str) -> str:
+def on_source(one: Opened, text: str) -> str:
     """Return a text with the name of the source that it is about, where there are several."""
     return f"on {one.run.config.shard}: {text}" if one.run.config.shard else text
 

@@ -48,6 +48,7 @@ from spirit_py.move.run import (
     drop_all,
     forget_there,
     mapped_there,
+    note_of_move,
     put_back,
     take_over,
     try_to_drop_all,
@@ -132,7 +133,7 @@ def _new_tables(
     records = list(begun) or _first_records(run, opened, theirs)
     ways = [
         (way, replace(one, contexts=_at(one, records[0], way)), there)
-        for way, one, there in _between(run, opened, theirs)
+        for way, one, there in between(run, opened, theirs)
     ]
     mappings: dict[str, list[TableMapping]] = {}
     for way, one, there in ways:
@@ -141,7 +142,7 @@ def _new_tables(
             for context in one.contexts
         ]
         if not begun:
-            _require_aligned(made)
+            require_aligned(made)
         mappings[way.config.shard] = made
     contexts = tuple(context for _, one, _ in ways for context in one.contexts)
     mapped = tuple(mapping for made in mappings.values() for mapping in made)
@@ -168,7 +169,7 @@ def _new_tables(
     )
 
 
-def _between(
+def between(
     run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]
 ) -> list[tuple[MoveRun, Opened, Session]]:
     """Return each way, with the source and the session of the target that it is between."""
@@ -197,7 +198,8 @@ def _first_records(
         names = [one.run.config.shard] if config.sources else [w.config.shard for w in run.ways()]
         record = with_shards(record, names)
         create_checkpoint_tables(one.session, record)
-        CheckpointTable(*record.home).write(one.session, MoveNote(target=targets))
+        note = MoveNote(target=targets) if one is opened[0] else note_of_move(config, targets)
+        CheckpointTable(*record.home).write(one.session, note)
         records.append(record)
     begin_control(run, opened[0].session, records[0])
     return records
@@ -247,7 +249,7 @@ def _leaving(run: MoveRun, tables: Sequence[Name], *, taken_over: bool) -> Calla
     return partial(auxiliary.leave, run, tables, taken_over=taken_over, drop=try_to_drop_all)
 
 
-def _require_aligned(mappings: Iterable[TableMapping]) -> None:
+def require_aligned(mappings: Iterable[TableMapping]) -> None:
     """Refuse a key that the target orders otherwise: ranges of it cannot be compared there."""
     for mapping in mappings:
         if not ComparisonPlan(mapping=mapping).aligned:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.move.decision import Decision
     from spirit_py.move.run import MoveRun
+    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
@@ -99,13 +100,12 @@ def _begun(session: SqlSession) -> Iterator[Name]:
         yield from names
 
 
-def open_move(
+def read_servers(
     run: MoveRun, sessions: Sequence[Session], theirs: Sequence[Session]
-) -> tuple[list[Opened], Decision]:
-    """Return each source, and what is done with the tables of an earlier run.
+) -> tuple[list[ServerFacts], list[tuple[PreflightContext, ...]]]:
+    """Return what is known of all servers, and of each source's tables; write nothing.
 
-    ``sessions`` are of the sources, ``theirs`` of the targets. The tables are locked for other runs
-    on all servers. Raises Refusal with all findings.
+    ``sessions`` are of the sources, ``theirs`` of the targets. Raises Refusal.
     """
     config = run.config
     servers = zip((*sessions, *theirs), (*config.origins, *config.targets), strict=True)
@@ -117,32 +117,45 @@ def open_move(
     # Its locks would be taken twice.
     if found_twice := list(twice(config, facts)):
         raise refusal_of(found_twice, "the move")
-    tables, home = _tables_of_all(sessions, config), sessions[0]
+    tables = _tables_of_all(sessions, config)
     alter = config.alter or "FORCE"
     text = "; ".join(f"ALTER TABLE {quote_table(*name)} {alter}" for name in tables)
     asked = replace(config, statement=text, alter="", table="")
-    found = [prepare(session, asked) for session in sessions]
-    describe(run, found[0])
-    run.label(home, found[0][0].facts, tables, (*sessions[1:], *theirs))
-    run.lock_tables_from_other_runs(tables)
-    opened = [
+    return facts, [prepare(session, asked) for session in sessions]
+
+
+def opened_by(
+    run: MoveRun, sessions: Sequence[Session], found: Sequence[tuple[PreflightContext, ...]]
+) -> list[Opened]:
+    """Return each source with the tables as its session has them."""
+    return [
         Opened(run=front, session=session, contexts=_on(front, contexts))
         for front, session, contexts in zip(run.fronts(), sessions, found, strict=True)
     ]
+
+
+def open_move(
+    run: MoveRun, sessions: Sequence[Session], theirs: Sequence[Session]
+) -> tuple[list[Opened], Decision]:
+    """Return each source, and what is done with the tables of an earlier run.
+
+    ``sessions`` are of the sources, ``theirs`` of the targets. The tables are locked for other runs
+    on all servers. Raises Refusal with all findings.
+    """
+    facts, found = read_servers(run, sessions, theirs)
+    home, tables = sessions[0], [(one.schema, one.table) for one in found[0]]
+    describe(run, found[0])
+    run.label(home, found[0][0].facts, tables, (*sessions[1:], *theirs))
+    run.lock_tables_from_other_runs(tables)
+    opened = opened_by(run, sessions, found)
     # Before anything is read: a server may still execute a killed run's RENAME.
     tokens = set().union(*(runs_seen(session, tables) for session in sessions))
     for session in (*sessions, *theirs):
         end_earlier_run(run, session, tables, tokens)
-    opened, decision = _decided(run, opened, theirs)
+    opened, decision = decided(run, opened, theirs)
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
-    if config.dry_run and any(one.found.record is not None for one in opened):
-        raise Refusal(
-            "an unfinished run of these tables would be ended by a rehearsal",
-            hint="finish it with the command that it was begun with, or drop it with spirit-py"
-            " cleanup, on both servers",
-            error_code=ErrorCode.CANNOT_RESUME,
-        )
+    require_no_other(run.config, opened)
     _tell(run, decision, sum(rows_copied(one.found) for one in opened))
     if isinstance(decision, Resume):
         begin_control(run, home, decision.record)
@@ -151,6 +164,17 @@ def open_move(
         require_throttlers(run.config, home)
     run.stop.check()
     return opened, decision
+
+
+def require_no_other(config: MoveConfig, opened: Sequence[Opened]) -> None:
+    """Refuse a rehearsal that would end an unfinished run."""
+    if config.dry_run and any(one.found.record is not None for one in opened):
+        raise Refusal(
+            "an unfinished run of these tables would be ended by a rehearsal",
+            hint="finish it with the command that it was begun with, or drop it with spirit-py"
+            " cleanup, on both servers",
+            error_code=ErrorCode.CANNOT_RESUME,
+        )
 
 
 def _on(front: MoveRun, contexts: tuple[PreflightContext, ...]) -> tuple[PreflightContext, ...]:
@@ -177,10 +201,13 @@ def _tables_of_all(sessions: Sequence[SqlSession], config: MoveConfig) -> list[N
     return names
 
 
-def _decided(
-    run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]
+def decided(
+    run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session], *, plans: bool = False
 ) -> tuple[list[Opened], Decision]:
-    """Look at all servers, and decide about an earlier run; a half-made switch is taken back."""
+    """Look at all servers, and decide about an earlier run; a half-made switch is taken back.
+
+    Where it ``plans``, only the decision says so, and nothing is written.
+    """
     tables = [(one.schema, one.table) for one in opened[0].contexts]
     of_sources = told_sources(run.config, [one.session for one in opened])
 
@@ -194,6 +221,13 @@ def _decided(
     made = any(note.away or note.switched for note in notes)
     others = [one for one, _ in looked if one not in half]
     here = bool(others and half) and all(_is_here(one, half[0].record) for one in others)
+    if here and plans and not made:
+        back = "tables that a switch has renamed on some sources get their names back, then: "
+        return [one for one, _ in looked], next(
+            replace(decision, reason=back + decision.reason)
+            for one, decision in looked
+            if one not in half
+        )
     if here and not (made or run.config.dry_run):
         opened = [_brought_home(one, tables) if one in half else one for one, _ in looked]
         looked = look_again()

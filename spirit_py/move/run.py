@@ -11,7 +11,7 @@ from spirit_py.applier.state import other_keys
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
-from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.record import CheckpointRecord, MoveNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
@@ -88,6 +88,18 @@ class Opened:
         return self.found.record
 
 
+def note_of_move(config: MoveConfig, target: str) -> MoveNote:
+    """Return what is noted on a server that has no figures, and where no requests are read."""
+    shards = [one.connection for one in config.sources] or [config.connection]
+    sources = tuple(one.address for one in shards)
+    return MoveNote(target=target, sources=sources, asked=sources[0])
+
+
+def _note_there(run: MoveRun, there: Session, name: Name) -> None:
+    """Note on the target where its table comes from, for those who ask there."""
+    CheckpointTable(*name).write(there, note_of_move(run.config, run.config.there.server_uuid))
+
+
 def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
     """Create a new table on a target, and what proves it (R24); Refusal with all findings."""
     return mapped_there(run, there, context, _created(run, there, context))
@@ -99,12 +111,13 @@ def mapped_there(
     """Return the mapping to a new table that was just made; Refusal with all findings."""
     mapping, findings = check_after_create(replace(context, tell=run.tell), target)
     run.warn_of(findings)
-    return _apart(run, there, context, mapping)
+    return set_apart(run, there, context, mapping)
 
 
-def _apart(
+def set_apart(
     run: MoveRun, there: Session, context: PreflightContext, mapping: TableMapping
 ) -> TableMapping:
+    """Return a mapping between two servers; Refusal where they or several sources forbid it."""
     require_same_zone(context.session, there, mapping)
     if run.config.sources:
         mapping = replace(mapping, owned=read_kept(owned(context, run.config)))
@@ -115,6 +128,7 @@ def _apart(
 def _created(run: MoveRun, there: Session, context: PreflightContext) -> TableSchema:
     name = context.schema, context.table
     CheckpointTable(*name).make(there)
+    _note_there(run, there, name)
     building = begin_proofs(there, *name).building
 
     def note(making: Making) -> None:
@@ -138,6 +152,7 @@ def take_over(run: MoveRun, there: Session, context: PreflightContext) -> TableM
     put_back(there, [moving((context.schema, context.table))], MOVED)
     # The source is in its place: nobody was sent to the new table.
     note_proofs(there, context.schema, context.table, swap_begun=False)
+    _note_there(run, there, (context.schema, context.table))
     drop_guard_columns(there, context.schema, context.names.new)
     target = read_table(there, context.schema, context.names.new)
     if target is None:
@@ -146,7 +161,7 @@ def take_over(run: MoveRun, there: Session, context: PreflightContext) -> TableM
             " target",
             hint="start the move again: it starts from the beginning",
         )
-    return _apart(run, there, context, mapping_of(context, target))
+    return set_apart(run, there, context, mapping_of(context, target))
 
 
 def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapping) -> None:

@@ -378,6 +378,23 @@ class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
 class MoveCommand(MoveArguments, RunOutput, VetoOption, total=False):
     """The options of ``spirit-py move``."""
 
+    plan: Annotated[
+        bool,
+        BEGIN(environment=False, common=True),
+        "Only show what would be done, and why; write nothing.",
+    ]
+    format: Annotated[
+        Literal["text", "json"],
+        OUTPUT(first=True, default="text", needs=("plan",)),
+        "With --plan; json: one document for programs.",
+    ]
+    sample: Annotated[
+        bool,
+        OUTPUT(default=True),
+        "With --plan: measure the time by copying some rows into temporary tables, for a few"
+        " seconds at most.",
+    ]
+
 
 class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=False):
     """The options of ``spirit-py checksum``, but those of its output."""

@@ -123,14 +123,19 @@ def goes_on(decision: Decision) -> bool:
     return isinstance(decision, Afresh) or (isinstance(decision, Resume) and not decision.cleanup)
 
 
-def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> EarlierRun | None:
-    """Return the run that works on one of the tables now; None where none does."""
+def running_run(
+    session: SqlSession, contexts: Sequence[PreflightContext], statement: str = ""
+) -> EarlierRun | None:
+    """Return the run that works on one of the tables now; None where none does.
+
+    Its statement is told where it is not this one, by default that of the contexts.
+    """
     for context in contexts:
         name = (context.schema, context.table)
         holder = named_lock_holder(session, lock_name("migration", *name))
         # Of several tables, the asking run may have locked the first already.
         if holder is not None and not ours(session, [holder]):
-            running = _running(session, name, holder, statement_of(contexts))
+            running = _running(session, name, holder, statement or statement_of(contexts))
             return EarlierRun(
                 action="running",
                 reason=described(running),

@@ -21,10 +21,9 @@ from spirit_py.plan import earlier_run
 from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
 from spirit_py.plan.definition import Tried, refused_keys, tried_definition
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
-from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
-from spirit_py.plan.sample import native_time, take_sample
+from spirit_py.plan.sample import native_time, take_sample, time_of
 from spirit_py.preflight.check import refuse
 from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
 from spirit_py.preflight.checks.source_table import usable_key
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
+    from spirit_py.plan.sample import Carried
     from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -82,7 +82,7 @@ def make_plan(
             contexts = as_begun(contexts)
         note_checks(session, config, contexts, decision, noted)
         sampling = stop if sample else None
-        maker = _Maker(session, config, contexts, decision, noted, sampling=sampling, left=left)
+        maker = PlanMaker(session, config, contexts, decision, noted, sampling=sampling, left=left)
         return maker.plan()
 
 
@@ -95,7 +95,7 @@ def brief_plan(
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
     with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
-        return _Maker(session, config, contexts, decision, noted, brief=True).plan()
+        return PlanMaker(session, config, contexts, decision, noted, brief=True).plan()
 
 
 def keys_lost(config: MigrationConfig, contexts: Contexts) -> list[Finding]:
@@ -123,7 +123,12 @@ def keys_lost(config: MigrationConfig, contexts: Contexts) -> list[Finding]:
 
 
 @dataclass
-class _Maker:
+class PlanMaker:
+    """Makes a plan of what was found; what a move does otherwise is in methods of their own.
+
+    ``statement`` is what a running one's is compared with, by default that of the contexts.
+    """
+
     session: Session
     config: MigrationConfig
     contexts: Contexts
@@ -132,6 +137,7 @@ class _Maker:
     sampling: StopSwitch | None = None
     left: Found | None = None
     brief: bool = False
+    statement: str = ""
 
     def __post_init__(self) -> None:
         self._facts = self.contexts[0].facts
@@ -141,8 +147,9 @@ class _Maker:
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
     def plan(self) -> Plan:
+        """Return the plan."""
         if not self.brief:
-            self._running = earlier_run.running_run(self.session, self.contexts)
+            self._running = self.running()
             for one in self.contexts:
                 self.noted.warnings += earlier_run.kept_by_others(
                     self.session, (one.schema, one.table)
@@ -174,11 +181,23 @@ class _Maker:
             together=len(self.contexts) > 1,
             tables=tables,
             earlier=self._running or earlier,
-            replicas=replicas_of(self.session, self.config, copied=copied, deferred=deferred),
+            replicas=self.replicas(copied=copied, deferred=deferred),
             pace=tuple(pace_of(self.config)) if copied else (),
             warnings=tuple(dict.fromkeys(self.noted.warnings)),
             refusals=self.noted.refused(),
         )
+
+    def running(self) -> EarlierRun | None:
+        """Return the run that works on one of the tables now."""
+        return earlier_run.running_run(self.session, self.contexts, self.statement)
+
+    def replicas(self, *, copied: bool, deferred: bool) -> tuple[str, ...]:
+        """Return what replicates, and what it will meet."""
+        return replicas_of(self.session, self.config, copied=copied, deferred=deferred)
+
+    def method(self, context: PreflightContext, target: TableSchema | None) -> Method:
+        """Return how a table is changed."""
+        return self.going_on() or method_of(context, target, len(self.contexts))
 
     def _kept_from_dry_run(self) -> Refusal | None:
         if not self.config.dry_run or self.left is None or isinstance(self.decision, Refuse):
@@ -204,7 +223,7 @@ class _Maker:
             schema=source.schema,
             table=source.name,
             statement=context.statement.sql,
-            method=self._going_on() or method_of(context, None, len(self.contexts)),
+            method=self.method(context, None),
             size=SizePlan(
                 rows=source.estimated_rows,
                 data_bytes=data,
@@ -227,7 +246,8 @@ class _Maker:
             made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)
             return self._tried(context, replace(plain, definition=made), tried)
 
-    def _going_on(self) -> Method | None:
+    def going_on(self) -> Method | None:
+        """Return how an earlier run goes on; None where it does not."""
         if not isinstance(self.decision, Resume):
             return None
         why = f"an earlier run is resumed: {self.decision.reason}"
@@ -241,8 +261,7 @@ class _Maker:
             self.noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
         mapping: TableMapping | None = None
         if tried.target is not None:
-            method = self._going_on() or method_of(context, tried.target, len(self.contexts))
-            plain = replace(plain, method=method)
+            plain = replace(plain, method=self.method(context, tried.target))
             mapping = self._mapped(context, plain, tried.target, tried.new)
         copied = plain.method.algorithm in {"copy", "unknown"}
         key, indexes, search = None, None, 0
@@ -251,7 +270,6 @@ class _Maker:
             indexes = indexes_of(self.session, self.config, self._facts, mapping)
             if isinstance(self.decision, Afresh):
                 search = search_room(self.session, mapping)
-        deferred = bool(indexes and indexes.deferred)
         columns = columns_of(mapping) if mapping is not None else ()
         if plain.method.algorithm in {"instant", "inplace", "native"} and not self.brief:
             self.noted.warnings += [
@@ -271,14 +289,27 @@ class _Maker:
             share = kept_share(context)
             plain = replace(plain, keeps=self.config.modes.keep, kept_share=share)
             plain = replace(plain, archive_to=self.config.archive_to)
+        plain = replace(plain, columns=columns, key=key, indexes=indexes, time=time)
+        return self.surrounded(context, plain, mapping, search)
+
+    def surrounded(
+        self,
+        context: PreflightContext,
+        plain: TablePlan,
+        mapping: TableMapping | None,
+        search: int,
+    ) -> TablePlan:
+        """Return a table's plan with what is attached to it, locks and room."""
+        copied, indexes = plain.method.algorithm in {"copy", "unknown"}, plain.indexes
         return replace(
             plain,
-            columns=columns,
-            key=key,
-            indexes=indexes,
             attached=attached_to(self.session, context, copied=copied),
             locks=locks_of(
-                context, mapping, copied=copied, known=plain.method.certain, deferred=deferred
+                context,
+                mapping,
+                copied=copied,
+                known=plain.method.certain,
+                deferred=bool(indexes and indexes.deferred),
             ),
             space=space_of(
                 self.session,
@@ -291,7 +322,6 @@ class _Maker:
             )
             if copied
             else None,
-            time=time,
         )
 
     def _mapped(
@@ -310,13 +340,14 @@ class _Maker:
             self._targets[context.schema, context.table] = target
             if mapping is not None and not self.brief:
                 with self.noted.refusing(plain.name):
-                    self._check(context, mapping, definition)
+                    self.check(context, mapping, definition)
         if copied and mapping is not None and not self.brief:
             with self.noted.refusing(plain.name):
-                self._note_way_back(context, mapping, plain.name)
+                self.note_way_back(context, mapping, plain.name)
         return mapping
 
-    def _note_way_back(self, context: PreflightContext, mapping: TableMapping, name: str) -> None:
+    def note_way_back(self, context: PreflightContext, mapping: TableMapping, name: str) -> None:
+        """Note why the old table could not be followed, or what it loses."""
         asked = self.config.keep_old_current > 0
         if not (asked or self.config.drop_old_after):
             return
@@ -332,7 +363,8 @@ class _Maker:
         losses = losses_of(back, name) if asked else ()
         self.noted.warnings += [Note(cause=line, table=name) for line in losses]
 
-    def _check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
+    def check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
+        """Note what the checks of a new definition find."""
         whole = replace(mapping, target=replace(mapping.target, create_sql=definition))
         found = findings_of([replace(context, made=whole)], CheckScope.AFTER_CREATE)
         if self._refused_before:
@@ -363,6 +395,7 @@ class _Maker:
                 sessions=min(FIRST_TASKS, self.config.threads),
                 stop=self.sampling,
                 limits=(*self.config.max_load, *self.config.critical_load),
+                carried=self.carried(mapping),
             )
         except ValueLost as lost:
             self.noted.refusals.append(Remarks.of_error(lost, plain.name))
@@ -370,4 +403,12 @@ class _Maker:
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self.decision.record.rows_copied if isinstance(self.decision, Resume) else 0
-        return time_of(mapping, indexes, sample, before=copied)
+        return time_of(self.whole(mapping), indexes, sample, before=copied)
+
+    def carried(self, _: TableMapping) -> Carried | None:
+        """Return how rows reach another server; None where they stay on it."""
+        return None
+
+    def whole(self, mapping: TableMapping) -> TableMapping:
+        """Return the mapping with the sizes of all that is copied."""
+        return mapping

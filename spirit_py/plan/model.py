@@ -138,6 +138,21 @@ class SpacePlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WayPlan:
+    """The rows of a table that go from one server to another; ``name`` is that of --shard-by.
+
+    ``share`` is the part of the source's rows in a sample; None where all go, or it is not known.
+    """
+
+    source: str
+    target: str
+    space: SpacePlan
+    name: str = ""
+    rows: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunningRun:
     """A run that works on a table now, with the figures that it wrote last.
 
@@ -180,7 +195,7 @@ class TablePlan:
     """What happens to one table; parts that do not apply are None or empty.
 
     ``keeps``: which rows; ``kept_share``: the part of them in a sample;
-    ``archive_to``: where the others are written to.
+    ``archive_to``: where the others are written to; ``ways``: where rows go in a move.
     """
 
     schema: str
@@ -200,6 +215,7 @@ class TablePlan:
     keeps: str = ""
     archive_to: str = ""
     kept_share: float | None = None
+    ways: tuple[WayPlan, ...] = ()
 
     @property
     def name(self) -> str:
@@ -236,6 +252,7 @@ class Plan:
     warnings: tuple[Note, ...] = ()
     refusals: tuple[Note, ...] = ()
     batch: tuple[str, ...] = ()
+    switch: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -251,6 +268,7 @@ class Plan:
     def totals(self) -> Totals:
         """The sums over all tables."""
         spaces = [one.space for one in self.tables if one.space is not None]
+        spaces += [way.space for one in self.tables for way in one.ways]
         return Totals(
             tables=len(self.tables),
             rows=sum(one.size.rows for one in self.tables),

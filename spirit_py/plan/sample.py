@@ -1,6 +1,7 @@
 """Measure how fast this table is copied and compared on this server, for a second or two.
 
-Sessions use the copy's own statement, into temporary tables, and the checksum's expression.
+Sessions use the copy's own statement, into temporary tables, and the checksum's expression. What
+that says of a whole table is by factors that were measured on idle servers (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.meter import LostValue
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
+from spirit_py.estimates import COMPARED, COMPARED_STAGED, build_share
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.facts import RowsRead, read_status
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
-from spirit_py.plan.model import TimePlan
+from spirit_py.plan.model import PhaseTime, TimePlan
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.names import AuxiliaryNames
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.plan.model import IndexesPlan
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
     from spirit_py.threads import StopSwitch
@@ -51,6 +54,11 @@ FROM performance_schema.file_summary_by_event_name
 WHERE EVENT_NAME IN ('wait/io/file/sql/binlog', 'wait/io/file/innodb/innodb_log_file')"""
 _NATIVE_ROWS: Final = 20_000
 _LEAST_LOGGED: Final = 16 << 20
+COPY_FACTOR: Final = 1.6
+HASH_FACTOR: Final = 2.0
+FIXED: Final = 0.8
+_TOLERANCE: Final = 0.3
+_FEW_ROWS: Final = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +79,14 @@ class Sample:
     trouble: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """A copy to another server; ``copy`` does a chunk's rows, with a session on each."""
+
+    there: ConnectionOptions
+    copy: Callable[[Session, Session, Chunk], int]
+
+
 def take_sample(
     connection: ConnectionOptions,
     mapping: TableMapping,
@@ -79,6 +95,7 @@ def take_sample(
     sessions: int,
     stop: StopSwitch,
     limits: Iterable[tuple[str, float]] = (),
+    carried: Carried | None = None,
 ) -> Sample:
     """Measure until a status variable exceeds its limit; an empty ``create`` hashes alone.
 
@@ -90,7 +107,14 @@ def take_sample(
         if trouble := _above_load(reader, load):
             return Sample(trouble=trouble)
         sampler = _Sampler(
-            connection, mapping, create, reader, limits=load, sessions=sessions, stop=stop
+            connection,
+            mapping,
+            create,
+            reader,
+            limits=load,
+            sessions=sessions,
+            stop=stop,
+            carried=carried,
         )
         with contextlib.ExitStack() as stack:
             background = partial(Background, failed=sampler.fail, join_seconds=_JOIN_SECONDS)
@@ -98,7 +122,11 @@ def take_sample(
                 stack.enter_context(background(f"sample-{number}", sampler.body(number)))
             sampler.wait()
         stop.check()
-        return sampler.result(time.monotonic() - began, _log_byte(reader))
+        spent = time.monotonic() - began
+        if carried is None:
+            return sampler.result(spent, _log_byte(reader))
+    with connect(carried.there, role="plan") as writer:
+        return sampler.result(spent, _log_byte(writer))
 
 
 def native_time(session: SqlSession, source: TableSchema) -> TimePlan:
@@ -157,6 +185,7 @@ class _Sampler:
     limits: Mapping[str, float]
     sessions: int
     stop: StopSwitch
+    carried: Carried | None = None
 
     def __post_init__(self) -> None:
         mapping, numbers = self.mapping, range(self.sessions)
@@ -218,13 +247,18 @@ class _Sampler:
         )
 
     def _run(self, number: int) -> None:
-        with connect(self.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
+        with contextlib.ExitStack() as stack:
+            session = own = stack.enter_context(
+                connect(self.connection, role="plan", lock_wait_timeout=_LOCK_WAIT)
+            )
+            if self.carried is not None:
+                own = stack.enter_context(connect(self.carried.there, role="plan"))
             if self.create:
-                with as_stored(session):
-                    session.execute(self.create)
+                with as_stored(own):
+                    own.execute(self.create)
             until = time.monotonic() + (SECONDS if self.create else COMPARED_SECONDS)
             while self._goes_on() and (chunk := self._next(number)) is not None:
-                self._measure(number, session, chunk)
+                self._measure(number, session, own, chunk)
                 if time.monotonic() >= until:
                     break
 
@@ -239,11 +273,11 @@ class _Sampler:
         with self._lock:
             return self._chunker.next_chunk(self._part, number)
 
-    def _measure(self, number: int, session: Session, chunk: Chunk) -> None:
+    def _measure(self, number: int, session: Session, own: Session, chunk: Chunk) -> None:
         rows = 0
         began = time.monotonic()
         if self.create:
-            rows = self._copied(session, chunk)
+            rows = self._copied(session, own, chunk)
         copied = time.monotonic()
         if self._plan.staged:
             hashed = (copied - began) / 2
@@ -256,10 +290,12 @@ class _Sampler:
         if rows > 0:
             self._pieces[number].append((rows, copied - began, hashed))
 
-    def _copied(self, session: Session, chunk: Chunk) -> int:
+    def _copied(self, session: Session, own: Session, chunk: Chunk) -> int:
         mapping = self.mapping
         complaint: tuple[int, str] | None = None
         try:
+            if self.carried is not None:
+                return self.carried.copy(session, own, chunk)
             read = None if mapping.keep is None else RowsRead(session, mapping.source.quoted)
             with evaluating(session, mapping):
                 rows = session.execute(copy_sql(mapping, chunk))
@@ -298,3 +334,49 @@ def _with_itself(mapping: TableMapping) -> TableMapping:
         pairs=same(mapping.pairs),
         computed=same(mapping.computed),
     )
+
+
+def time_of(
+    mapping: TableMapping, indexes: IndexesPlan | None, sample: Sample, *, before: int = 0
+) -> TimePlan:
+    """Return the time of a copy; ``before``: rows that an earlier run has copied."""
+    if not sample.rows:
+        return TimePlan(how=f"no sample was taken: {sample.trouble}")
+    source = mapping.source
+    rows = max(0, source.estimated_rows - before)
+    copied = rows * sample.row_copied * COPY_FACTOR
+    copied += 2 * source.data_bytes * (sample.log_byte or 0.0)
+    deferred = indexes.deferred if indexes is not None else ()
+    share = build_share(mapping.target, deferred, row_bytes=source.row_bytes)
+    built = source.estimated_rows * sample.row_copied * COPY_FACTOR * share
+    hashed = source.estimated_rows * sample.row_hashed * HASH_FACTOR
+    phases = [PhaseTime(phase="copy", seconds=round(copied, 1))]
+    if deferred:
+        phases.append(PhaseTime(phase="index", seconds=round(built, 1)))
+    phases += [
+        PhaseTime(phase="checksum", seconds=round(hashed, 1)),
+        PhaseTime(phase="others", seconds=FIXED),
+    ]
+    whole = copied + built + hashed + FIXED
+    off = _TOLERANCE + min(0.5, sample.spread / 4) + (0.3 if sample.rows < _FEW_ROWS else 0.0)
+    cut = f"; the sample was cut short: {sample.trouble}" if sample.trouble else ""
+    return TimePlan(
+        seconds=round(whole, 1),
+        least=round(whole / (1 + off), 1),
+        most=round(whole * (1 + off), 1),
+        phases=tuple(phases),
+        how=f"from {counted(sample.rows, 'row')} copied and hashed by"
+        f" {counted(sample.sessions, 'session')} in"
+        f" {sample.seconds:.1f} s{cut}; other users of the server, its pace, throttles and locks"
+        " may make it longer",
+        sample_rows=sample.rows,
+        sample_seconds=sample.seconds,
+    )
+
+
+def comparison_time(mapping: TableMapping, sample: Sample) -> float | None:
+    """Return the seconds of comparing every row, from rows hashed as they are; None without any."""
+    if not sample.rows:
+        return None
+    staged = COMPARED_STAGED / COMPARED if ComparisonPlan(mapping=mapping).staged else 1.0
+    return mapping.source.estimated_rows * sample.row_hashed * HASH_FACTOR * staged

@@ -35,6 +35,8 @@ _METHODS: Final = {
     "unknown": "changed in place if the server can do that, else copied and swapped",
 }
 
+_MOVED: Final = "copied row by row to another server, and switched"
+
 
 class PlanLine(NamedTuple):
     """A line, and how it is shown."""
@@ -78,7 +80,7 @@ def _brief(table: model.TablePlan) -> Iterator[str]:
 
 def headline(table: model.TablePlan) -> str:
     """Return which table is changed, and how."""
-    return f"{table.name}: {how_changed(table.method)}"
+    return f"{table.name}: {_MOVED if table.ways else how_changed(table.method)}"
 
 
 def how_changed(method: model.Method) -> str:
@@ -118,6 +120,7 @@ def _table(
         columns = "" if screen and why else f" ({', '.join(key.columns)})"
         yield from listed("key", [f"{key.name}{columns}{why}"])
     yield from listed("size", [_size_line(table)])
+    yield from listed("goes", map(_way_line, table.ways))
     if table.keeps:
         yield from listed("keeps", [_kept_line(table)])
     indexes = table.indexes
@@ -183,6 +186,14 @@ def _size_line(table: model.TablePlan) -> str:
     )
 
 
+def _way_line(way: model.WayPlan) -> str:
+    named, binlog = f" ({way.name})" if way.name else "", way.space.binlog_bytes
+    rows = "" if way.rows is None else f": ~{human_count(way.rows)} rows"
+    about = "" if way.share is None else f", about {human_percent(way.share)} of them"
+    logged = f"{human_bytes(binlog)} of binary log there" if binlog else "no binary log there"
+    return f"{way.source} -> {way.target}{named}{rows}{about}; {_disk_line(way.space)}; {logged}"
+
+
 def _kept_line(table: model.TablePlan) -> str:
     share = table.kept_share
     about = "" if share is None else f"about {human_percent(share)} of them, "
@@ -232,7 +243,7 @@ def _totals(plan: model.Plan) -> Iterator[PlanLine]:
     if totals.seconds is not None:
         between = f" ({human_seconds(totals.least)} to {human_seconds(totals.most)})"
         yield from listed("time", [f"about {human_seconds(totals.seconds)}{between}"])
-    if any(table.space is not None for table in plan.tables):
+    if any(table.space is not None or table.ways for table in plan.tables):
         writes = f"about {human_bytes(totals.table_bytes)} of tables"
         yield from listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
 
@@ -247,6 +258,7 @@ def _around(plan: model.Plan) -> Iterator[PlanLine]:
         yield from listed("replicas", plan.replicas or ["none found"])
     yield from listed("pace", plan.pace)
     yield from listed("batch", plan.batch)
+    yield from listed("switch", plan.switch)
 
 
 def _earlier_line(plan: model.Plan) -> str:
@@ -279,8 +291,9 @@ def _verdict(plan: model.Plan) -> PlanLine:
         later = len(plan.failures) == count
         would = "fail during the copy" if later else "be refused"
         return PlanLine(f"would {would} for {reasons} above; nothing was written", "refusal")
-    done = "would run: spirit-py migrate with the same options does it; nothing was written"
-    return PlanLine(done, "heading")
+    how = "spirit-py migrate with the same options"
+    how = "the same command without --plan" if plan.switch else how
+    return PlanLine(f"would run: {how} does it; nothing was written", "heading")
 
 
 def listed(title: str, entries: Iterable[str]) -> list[PlanLine]:

@@ -10,9 +10,11 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import PROVIDER, Database
+from tests.golden.normal import Normaliser
+from tests.golden.recordings import as_text, compare
 from tests.integration.test_checksum_types import TYPES
 from tests.kits import kills
-from tests.kits.command import MINUTE
+from tests.kits.command import MINUTE, run_here, run_words_here
 from tests.kits.moving import ALTER, ROWS, Application, TwoServers, await_held, fill
 from tests.kits.point_listener import PointListener
 from tests.kits.waiting import until
@@ -649,3 +651,156 @@ def test_the_same_server_is_no_target(two):
     done = two.move_here(*where, target_password=server.password)
     assert done.returncode == 2, done.stderr
     assert "the source" in done.stderr
+
+
+# -- what would be done
+
+
+def state(two):
+    """Return what writing would change on either server."""
+    return [
+        (db.query("SELECT @@GLOBAL.gtid_executed"), db.query("SHOW BINARY LOGS"), two.tables(db))
+        for db in (two.here, two.there)
+    ]
+
+
+def test_a_plan_says_all_and_writes_nothing(two):
+    """Where rows go, both definitions, sizes, room, time, and what the switch leaves."""
+    two.here.execute("ANALYZE TABLE t")
+    before = state(two)
+    plan = two.plan("--alter", ALTER, "--on-switch", "true")
+    assert state(two) == before
+    assert (plan["refused"], plan["earlier"]["action"]) == (False, "none")
+    (table,) = plan["tables"]
+    assert "`z` int" in table["definition"]["new"]
+    assert "`z` int" not in table["definition"]["old"]
+    (way,) = table["ways"]
+    assert [way["source"], way["target"]] == list(two.ways)
+    assert (way["rows"], way["share"]) == (table["size"]["rows"], None)
+    assert 0 < way["space"]["table_bytes"] < way["space"]["free_bytes"]
+    assert plan["totals"]["table_bytes"] == way["space"]["table_bytes"]
+    assert table["time"]["seconds"] > 0
+    assert table["time"]["sample_rows"] >= ROWS - 100
+    assert [one["name"] for one in table["locks"]] == ["snapshot of the comparison", "switch"]
+    leaves = plan["switch"][-1]
+    assert f"leaves {two.here.name}._t_moved on {two.ways[0]}, until spirit-py cleanup" in leaves
+    assert any("users, grants" in one["cause"] for one in plan["warnings"])
+
+
+def test_a_plan_is_as_recorded(two):
+    """All its names for programs, as those of the other outputs; see ``tests/golden``."""
+    two.here.execute("ANALYZE TABLE t")
+    names = {two.here.name: "{schema}", two.ways[0]: "{source}", two.ways[1]: "{target}"}
+    version = str(two.here.query("SELECT VERSION()")[0][0])
+    plan = two.plan("--alter", ALTER, "--on-switch", "true")
+    # As the server estimates them, and as many as it copies in that time.
+    plan["tables"][0]["ways"][0]["rows"] = plan["tables"][0]["time"]["how"] = "<varies>"
+    if version.startswith("9.7."):
+        normal = Normaliser(names | {version: "{mysql}"})
+        compare("move_plan.json", as_text(normal.value(plan)) + "\n")
+
+
+def test_a_plan_for_people_says_where_rows_go(two):
+    """The same in lines, with what runs it."""
+    words = [one for one in two.words("--plan", hooks="")[3:] if one != "--no-repair"]
+    password = two.here.server.password
+    said = run_words_here(
+        words, SPIRIT_PY_PASSWORD=password, SPIRIT_PY_TARGET_PASSWORD=two.there.server.password
+    )
+    assert said.returncode == 0, said
+    assert f"{two.ways[0]} -> {two.ways[1]}: ~" in said.stdout
+    assert "copied row by row to another server, and switched" in said.stdout
+    assert "would run: the same command without --plan does it" in said.stdout
+    assert "not used by plan, which runs nothing: --report-json" in said.stderr
+
+
+def test_a_plan_has_every_reason_of_a_refusal(two):
+    """Those of the source, the target and the ALTER together, and none is sampled."""
+    two.here.execute("CREATE TRIGGER seen BEFORE UPDATE ON t FOR EACH ROW SET NEW.a = 1")
+    two.there.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    plan = two.plan("--alter", "DROP PRIMARY KEY", code=2)
+    causes = " ".join(one["cause"] for one in plan["refusals"])
+    for part in ("trigger", "there is a table", "key"):
+        assert part in causes, causes
+    assert all(one["remedy"] for one in plan["refusals"])
+    assert plan["tables"][0]["time"]["seconds"] is None
+
+
+def test_a_plan_meets_a_value_that_the_copy_would(two):
+    """It goes to the target's temporary table, where it does not fit."""
+    two.here.execute("UPDATE t SET a = 40000 WHERE id = 7")
+    plan = two.plan("--alter", "MODIFY a SMALLINT", code=2)
+    (lost,) = plan["refusals"]
+    assert lost["code"] == "value-lost", lost
+    assert "does not fit" in lost["cause"]
+
+
+def test_a_plan_says_what_is_resumed(two, listener):
+    """Of the same command the rows that are copied; another one asks; one that runs is named."""
+    two.kill_at(listener, "switch.begin", "--alter", ALTER)
+    before = state(two)
+    plan = two.plan("--alter", ALTER)
+    assert plan["earlier"]["action"] == "resume", plan["earlier"]
+    assert plan["earlier"]["rows_copied"] > 0
+    other = two.plan("--alter", "ADD COLUMN y INT", code=2)
+    assert other["earlier"]["action"] == "ask"
+    assert state(two) == before
+    hold = listener.hold("checksum.begin", 2)
+    process = two.start("--alter", ALTER, "--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    (runs,) = two.plan("--alter", ALTER, code=2)["refusals"]
+    assert runs["code"] == "already-running"
+    hold.release()
+    assert two.end(process)[0]["outcome"] == "done"
+    done = two.plan("--alter", ALTER, code=2)
+    assert "moved already" in done["earlier"]["reason"], done["earlier"]
+
+
+# -- asked on the target
+
+
+def test_the_target_says_where_a_move_is_asked(two, listener):
+    """Status there shows that it comes and from where; a request there is refused with the address.
+
+    So it is while it runs, once it is killed, and after it is resumed; in the end nothing is left.
+    """
+    hold = listener.hold("checksum.begin")
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    (shown,) = json.loads(run_here(two.there, "status", "--json").stdout)
+    assert (shown["moved_from"], shown["asked"]) == ([two.ways[0]], two.ways[0])
+    assert (shown["phase"], shown["state"]) == ("before its switch", "running")
+    assert shown["unreadable"] == ""
+    said = run_here(two.there, "status").stdout
+    assert f"t: is moved here from {two.ways[0]}: before its switch" in said
+    assert f"figures    on {two.ways[0]}, where spirit-py status and ctl are asked" in said
+    refused = run_here(two.there, "ctl", "pause")
+    assert refused.returncode == 2, refused
+    assert f"is asked on {two.ways[0]}, not on this server" in refused.stderr
+    process.kill()
+    process.communicate()
+    hold.release()
+    until(lambda: status_there(two)["state"] == "stopped", "the end of its sessions")
+    assert "no process works on it now" in run_here(two.there, "status").stdout
+    assert two.move()[0]["outcome"] == "done"
+    assert run_here(two.there, "status", "--json").stdout.strip() == "[]"
+    assert_moved(two)
+
+
+def status_there(two):
+    """Return what status shows on the target."""
+    (shown,) = json.loads(run_here(two.there, "status", "--json").stdout)
+    return shown
+
+
+def test_what_another_wrote_on_the_target_is_no_address(two, listener):
+    """A note that names something else than a server is not shown as one."""
+    two.kill_at(listener, "checksum.begin")
+    two.there.execute(
+        'UPDATE _t_chkpnt SET record = REPLACE(record, \'"asked": "\', \'"asked": "x; rm \')'
+        " WHERE id = 8"
+    )
+    shown = status_there(two)
+    assert "names servers by their addresses" in shown["unreadable"]
+    assert shown["asked"] == ""
+    assert two.move()[0]["outcome"] == "done"

@@ -379,3 +379,24 @@ def test_a_target_that_goes_away_during_the_copy_is_waited_for(shards, targets, 
     assert report["outcome"] == "done", report
     assert us.query("SELECT b FROM t WHERE id = 1") == [("late",)]
     assert_moved(shards)
+
+
+def test_a_plan_has_the_share_of_each_target(shards):
+    """By a sample: both have about half of the rows, and room for these."""
+    shards.here.execute("UPDATE t SET region = 'us' WHERE id % 4 = 0; ANALYZE TABLE t")
+    plan = shards.plan()
+    (table,) = plan["tables"]
+    assert [one["name"] for one in table["ways"]] == list(NAMES)
+    assert [one["target"] for one in table["ways"]] == list(shards.ways[1:])
+    eu, us = (one["share"] for one in table["ways"])
+    assert (eu, us) == (pytest.approx(0.25, abs=0.05), pytest.approx(0.75, abs=0.05))
+    assert table["ways"][0]["space"]["table_bytes"] < table["ways"][1]["space"]["table_bytes"]
+    assert table["time"]["seconds"] > 0
+
+
+def test_a_plan_meets_a_row_of_no_target(shards):
+    """Its sample is judged as the copy is."""
+    shards.here.execute("UPDATE t SET region = 'mars' WHERE id = 5")
+    (lost,) = shards.plan(code=2)["refusals"]
+    assert "no target is named mars" in lost["cause"], lost
+    assert lost["code"] == "value-lost"

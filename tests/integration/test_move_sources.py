@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 
 from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits import kills
+from tests.kits.command import run_here
 from tests.kits.moving import (
     ALTER,
     ROWS,
@@ -303,3 +305,39 @@ def test_what_one_source_lacks_on_the_target_is_found(sources, listener, wrong):
     assert report["outcome"] == "failed", report
     assert report["differences_found"] == 1
     assert sources.times_switched() == 0
+
+
+def test_a_plan_has_the_rows_of_each_source(sources):
+    """They come together on one target; a definition that differs is refused."""
+    for db in sources.ours.values():
+        db.execute("ANALYZE TABLE t")
+    (table,) = sources.plan()["tables"]
+    assert [one["name"] for one in table["ways"]] == list(NAMES)
+    assert [one["source"] for one in table["ways"]] == list(sources.ways[:2])
+    assert {one["target"] for one in table["ways"]} == {sources.ways[2]}
+    assert sum(one["rows"] for one in table["ways"]) == table["size"]["rows"] >= ROWS - 100
+    sources.ours["us"].execute("ALTER TABLE t ADD COLUMN other INT")
+    (wrong,) = sources.plan(code=2)["refusals"]
+    assert "another one on us" in wrong["cause"]
+
+
+def test_another_source_says_where_a_move_is_asked(sources, listener):
+    """Status on each source shows the record; figures and requests are on the first, as it says."""
+    hold = listener.hold("checksum.begin")
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    first, us = sources.ways[0], sources.ours["us"]
+    (here,) = json.loads(run_here(sources.here, "status", "--json").stdout)
+    (shown,) = json.loads(run_here(us, "status", "--json").stdout)
+    (there,) = json.loads(run_here(sources.there, "status", "--json").stdout)
+    assert [one["asked"] for one in (here, shown, there)] == ["", first, first]
+    assert here["live"] is not None
+    assert shown["live"] is None
+    assert there["moved_from"] == list(sources.ways[:2])
+    assert f"figures    on {first}" in run_here(us, "status").stdout
+    for db in (us, sources.there):
+        refused = run_here(db, "ctl", "pause")
+        assert refused.returncode == 2, refused
+        assert f"is asked on {first}" in refused.stderr
+    hold.release()
+    assert sources.end(process)[0]["outcome"] == "done"

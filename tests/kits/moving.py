@@ -134,6 +134,19 @@ class TwoServers:
             SPIRIT_PY_TARGET_PASSWORD=target_password or self.there.server.password,
         )
 
+    def plan(self, *more: str, code: int = 0) -> dict[str, Any]:
+        """Return what ``spirit-py move --plan`` shows, for programs."""
+        words = [one for one in self.words(*more, "--plan", hooks="")[3:] if one != "--no-repair"]
+        at = words.index("--report-json")
+        done = run_words_here(
+            [*words[:at], *words[at + 2 :], "--format", "json"],
+            SPIRIT_PY_PASSWORD=self.here.server.password,
+            SPIRIT_PY_TARGET_PASSWORD=self.there.server.password,
+        )
+        assert done.returncode == code, done
+        plan: dict[str, Any] = json.loads(done.stdout)
+        return plan
+
     def ask_revert(self) -> subprocess.Popen[str]:
         """Start ``spirit-py revert`` on the source."""
         server = self.here.server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -9,10 +10,11 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.examination import find_record, live_of
 from spirit_py.checkpoint.live import DONE, FAILED, STALE_SECONDS, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
+from spirit_py.checkpoint.record import MoveNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.listing import require_name
@@ -127,6 +129,7 @@ class Asking:
         """Ask, and show the answer."""
         # Without a process its tables may be missing, and no GRANT on them succeeds.
         self._require_process()
+        self._require_asked_here()
         self._require_rights(self.database, self.table)
         home = self._home()
         self._tell_silence(home)
@@ -191,6 +194,26 @@ class Asking:
             hint="see spirit-py status without --table for other tables of the schema",
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
+
+    def _require_asked_here(self) -> None:
+        """Refuse on a server of a move whose process reads requests on another one.
+
+        Its address is shown, and not connected to: other accounts may have written it (R26).
+        """
+        note = None
+        # Who may not read it, or has no checkpoint, gets the reason from what follows.
+        with contextlib.suppress(UnreadableCheckpoint, ServerFault):
+            note = CheckpointTable(self.database, self.table).read(self.session, MoveNote)
+            if note is None:
+                home = find_record(self.session, (self.database, self.table)).home
+                note = CheckpointTable(*home).read(self.session, MoveNote)
+        if note is not None and note.asked:
+            raise Refusal(
+                f"the process that moves {self._name} is asked on {note.asked}, not on this server",
+                hint=f"give the same spirit-py ctl command the address {note.asked}, if that is a"
+                " source of your move",
+                error_code=ErrorCode.NOTHING_TO_CONTROL,
+            )
 
     def _tell_silence(self, home: Name) -> None:
         """Warn at once where the process may hang; its answer is waited for all the same."""

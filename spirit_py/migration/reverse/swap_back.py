@@ -25,8 +25,7 @@ from spirit_py.migration.swap.swap import PairSwap, swaps_of
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
-from spirit_py.plan.estimate import comparison_time
-from spirit_py.plan.sample import take_sample
+from spirit_py.plan.sample import comparison_time, take_sample
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:

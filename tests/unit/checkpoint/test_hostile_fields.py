@@ -105,7 +105,7 @@ ROWS: tuple[Any, ...] = (
     ),
     StandingOrders(paused="by me", settings={"nice": "1"}, over={"nice": "0"}),
     OldTableRecord(swapped_at=1.0),
-    MoveNote(target="uuid", program="1"),
+    MoveNote(target="uuid", program="1", sources=("db1:3306",), asked="db1:3306"),
     AttachmentsNote(
         swaps=(SWAP,),
         keys=(
@@ -156,6 +156,7 @@ PARSED = {
     *("CheckpointRecord.position", "CheckpointRecord.settled_at", "ReverseRecord.position"),
     *(f"CheckpointRecord.tables.{name}" for name in ("checked_up_to", "uncopied.lower")),
     *("CheckpointRecord.tables.uncopied.upper", "StandingOrders.settings", "ReverseRecord.state"),
+    *("MoveNote.sources", "MoveNote.asked"),
 }
 #: Quoted, or sent as a literal, wherever they are used.
 QUOTED = {

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from spirit_py.plan.estimate import comparison_time, time_of
 from spirit_py.plan.model import IndexesPlan
-from spirit_py.plan.sample import Sample
+from spirit_py.plan.sample import Sample, comparison_time, time_of
 from tests.kits.definitions import column, index, mapping
 
 COLUMNS = (column("id"), column("a"), column("b"), column("c"), column("long", "varchar(200)"))
