@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
@@ -17,7 +18,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.move.shards import facing
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
-from spirit_py.mysql.grants import read_grants, scope_of
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import NOTHING, is_one_of
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
 
 _Each = TypeVar("_Each")
-_ON_TARGET: Final = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX")
-_ON_SCHEMA: Final = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
-_TO_FOLLOW: Final = ("REPLICATION SLAVE", "REPLICATION CLIENT")
 _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 _SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 #: What is the same for both servers, or names and values mean something else.
@@ -294,13 +292,6 @@ def _about_following(target: PreflightContext) -> Iterator[Finding]:
     """Yield why the target's tables could not be followed, for --keep-old-current."""
     for finding in server_settings(target):
         yield replace(finding, cause=f"on the target, {finding.cause}")
-    if missing := target.grants.missing(_TO_FOLLOW):
-        yield refuse(
-            f"account {target.grants.account} lacks {', '.join(missing)} on the target, which"
-            " --keep-old-current needs",
-            target.grants.grant(missing),
-            code=ErrorCode.MISSING_PRIVILEGES,
-        )
 
 
 def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Finding]:
@@ -312,17 +303,6 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
             code=ErrorCode.NO_SUCH_TABLE,
         )
         return
-    grants = read_grants(there)
-    wanted = (table, names.new, names.checkpoint)
-    missing = [*grants.missing(_ON_TARGET, schema, wanted), *grants.missing(_ON_SCHEMA, schema)]
-    for privileges, where in ((missing, schema), (grants.missing(("PROCESS",)), "")):
-        if privileges:
-            yield refuse(
-                f"account {grants.account} lacks {', '.join(privileges)} on {scope_of(where)} of"
-                " the target",
-                grants.grant(privileges, where),
-                code=ErrorCode.MISSING_PRIVILEGES,
-            )
     yield from _taken(schema, there, (table, names.new), read_proofs(there, schema, table).new)
     if context.config.keep_old_current:
         yield from _taken(schema, there, (names.undone,), NOTHING)
@@ -331,6 +311,14 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
         yield refuse(
             f"{checkpoint} on the target is no table of this program",
             "see who made it; drop or rename it",
+            code=ErrorCode.NAME_TAKEN,
+        )
+    elif checkpoint.has(there, CheckpointRecord):
+        # Of a move away from there: what proves its tables would be overwritten.
+        yield refuse(
+            f"{checkpoint} on the target is the record of another command, with {schema}.{table}"
+            " there as its source",
+            "let that command end; then drop what it has left there: spirit-py cleanup --drop-old",
             code=ErrorCode.NAME_TAKEN,
         )
 

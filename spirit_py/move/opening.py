@@ -33,6 +33,7 @@ from spirit_py.move.decision import (
     rows_copied,
     together,
 )
+from spirit_py.move.rights import require_rights
 from spirit_py.move.run import Opened, bring_home
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
@@ -145,6 +146,7 @@ def open_move(
     facts, found = read_servers(run, sessions, theirs)
     home, tables = sessions[0], [(one.schema, one.table) for one in found[0]]
     describe(run, found[0])
+    require_rights(run, opened_by(run, sessions, found), theirs)
     run.label(home, found[0][0].facts, tables, (*sessions[1:], *theirs))
     run.lock_tables_from_other_runs(tables)
     opened = opened_by(run, sessions, found)

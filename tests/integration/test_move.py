@@ -15,6 +15,7 @@ from tests.golden.recordings import as_text, compare
 from tests.integration.test_checksum_types import TYPES
 from tests.kits import kills
 from tests.kits.command import MINUTE, run_here, run_words_here
+from tests.kits.connection import account, granted
 from tests.kits.moving import ALTER, ROWS, Application, TwoServers, await_held, fill
 from tests.kits.point_listener import PointListener
 from tests.kits.waiting import until
@@ -642,6 +643,64 @@ def test_what_cannot_be_is_refused(two, where, before, more, said):
     assert said in f"{report['error']} {report['details']}".lower(), report
     assert two.tables(two.there) == there
     assert "_t_chkpnt" not in two.tables(two.here)
+
+
+@pytest.mark.parametrize("missing", ["all", "PROCESS", "REPLICATION CLIENT", "INDEX", "one schema"])
+def test_a_right_that_is_missing_on_the_target_is_named_with_its_grant(two, missing):
+    """Before anything else is asked there: the GRANTs of one refusal are enough."""
+    on_schema, on_all = granted(two.there.name), {"PROCESS", "REPLICATION CLIENT"} - {missing}
+    rights = {"SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX"} - {missing}
+    rights |= {"LOCK TABLES", "CREATE TEMPORARY TABLES"}
+    grants = [f"{', '.join(rights)} ON {on_schema}", f"{', '.join(on_all)} ON *.*"]
+    if missing == "one schema":
+        # A new table is made under a random name, so rights on tables are not enough.
+        grants[0] = f"LOCK TABLES, CREATE TEMPORARY TABLES ON {on_schema}"
+        tables = ("t", "_t_new", "_t_chkpnt")
+        grants += [
+            f"SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX ON `{two.there.name}`.{table}"
+            for table in tables
+        ]
+    with account(two.there, *([] if missing == "all" else grants)) as less:
+        words = ("--on-switch", two.switch, "--target-user", less.user)
+        done = two.move_here(*words, target_password=less.password)
+        report = json.loads(two.report.read_text())
+        assert (done.returncode, report["error_code"]) == (2, "missing-privileges"), report
+        assert "of the target" in report["error"]
+        assert two.tables(two.here) == ["t"]
+        for grant in report["hint"].removesuffix(";").split("; "):
+            two.there.execute(grant)
+        assert two.move_here(*words, target_password=less.password).returncode == 0
+    assert two.tables(two.there) == ["t"]
+
+
+def test_a_right_that_is_missing_on_the_source_is_named_with_its_grant(two):
+    """So are those that a first look at an earlier run would need."""
+    with account(two.here, f"SELECT ON {granted(two.here.name)}") as less:
+        words = [*two.words("--on-switch", two.switch, hooks="")[3:], "--user", less.user]
+        done = run_words_here(
+            words,
+            SPIRIT_PY_PASSWORD=less.password,
+            SPIRIT_PY_TARGET_PASSWORD=two.there.server.password,
+        )
+    report = json.loads(two.report.read_text())
+    assert (done.returncode, report["error_code"]) == (2, "missing-privileges"), report
+    assert "PROCESS" in report["hint"]
+    assert "CREATE TEMPORARY TABLES" in report["hint"]
+
+
+def test_a_table_that_has_moved_away_does_not_come_back_over_its_record(two):
+    """What is left of the first move would be proven by nothing any more, and never be dropped."""
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    back = TwoServers(two.there, two.here, two.folder)
+    report, _ = back.move()
+    assert (report["exit_code"], report["error_code"]) == (2, "name-taken"), report
+    assert "record of another command" in report["error"]
+    assert two.tables(two.here) == ["_t_chkpnt", "_t_moved"]
+    two.cleanup(two.here, "t", "--drop-old")
+    report, _ = back.move()
+    assert report["outcome"] == "done", report
+    assert two.tables(two.here) == ["t"]
 
 
 def test_the_same_server_is_no_target(two):
