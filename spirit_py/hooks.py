@@ -101,6 +101,30 @@ def call(
     return _answer(process.returncode, kept, late)
 
 
+def output_of(command: str, *, seconds: float, most: int) -> tuple[int, bytes, bool]:
+    """Run a command that prints a list; return its exit code, output, and whether it was in time.
+
+    Its own end counts, as in :func:`call`: what it has begun in the background is not waited for.
+    It is ended after so many seconds, or when it has printed ``most`` bytes. OSError where it
+    cannot be started.
+    """
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with cast("IO[bytes]", process.stdout) as output:
+        try:
+            until = time.monotonic() + seconds
+            kept, in_time = _followed(process, output, until, threading.Event(), enough=most)
+        finally:
+            # Also where an operator interrupts it.
+            if process.poll() is None:
+                _end(process)
+    return process.returncode, kept, in_time
+
+
 def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     """Return the environment of a call: ours without what configures us, and the event's names.
 
@@ -121,9 +145,17 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
 
 
 def _followed(
-    process: subprocess.Popen[bytes], output: IO[bytes], until: float, given_up: threading.Event
+    process: subprocess.Popen[bytes],
+    output: IO[bytes],
+    until: float,
+    given_up: threading.Event,
+    *,
+    enough: int = 0,
 ) -> tuple[bytes, bool]:
-    """Read the output until the command ends; return its beginning, and whether it was in time."""
+    """Read the output until the command ends; return its beginning, and whether it was in time.
+
+    Not to its end once that are ``enough`` bytes, if given.
+    """
     descriptor, kept, ended = output.fileno(), b"", False
     os.set_blocking(descriptor, False)
     with selectors.DefaultSelector() as selector:
@@ -140,7 +172,9 @@ def _followed(
                 continue
             if selector.select(0.0 if ended else _CALL_LOOK_SECONDS):
                 read, open_still = _available(descriptor, whole=ended)
-                kept += read[: _KEPT_BYTES - len(kept)]
+                kept += read[: (enough or _KEPT_BYTES) - len(kept)]
+                if enough and len(kept) >= enough:
+                    return kept, True
     return kept, True
 
 

@@ -13,20 +13,15 @@ Who may write the list decides which servers get the account's password (R26).
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
 import stat
-import subprocess
-import threading
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import UsageFault
+from spirit_py.hooks import output_of
 from spirit_py.mysql.option_files import everybody_may_write, read_dsn
-from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,31 +86,10 @@ def of_file(path: Path) -> tuple[Server, ...]:
 def of_command(command: str) -> tuple[Server, ...]:
     """Run a command, and read what it prints; UsageFault where it fails."""
     try:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        code, output, in_time = output_of(command, seconds=_SECONDS, most=_LARGEST + 1)
     except OSError as error:
         raise _failed(str(error)) from None
-    late = threading.Event()
-
-    def end() -> None:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    def watch(stopping: threading.Event) -> None:
-        if not stopping.wait(_SECONDS):
-            late.set()
-            end()
-
-    with process, Background("servers-from", watch):
-        output = process.stdout.read(_LARGEST + 1) if process.stdout else b""
-        if len(output) > _LARGEST:
-            end()
-        code = process.wait()
-    if late.is_set():
+    if not in_time:
         raise _failed(f"it took longer than {_SECONDS:.0f} s")
     if len(output) > _LARGEST:
         raise _failed(f"it printed more than {_LARGEST >> 20} MiB")
@@ -161,6 +135,12 @@ def _of_lines(text: str, origin: str) -> Iterator[Server]:
                 # A part of a password with a space in it may be such a word.
                 place = f"{origin}, line {number}"
                 raise UsageFault(f"{place}: word {at} is no label", hint=_EXAMPLE)
+            if name in _OPTIONS and name not in _OWN:
+                raise UsageFault(
+                    f"{origin}, line {number}: {name} is no label",
+                    hint="host, port, user and schema are parts of the URL; write the list as TOML"
+                    " for the others",
+                )
             holder = entry if name in _OWN else entry["labels"]
             holder[name] = value
         yield _server(entry, f"{origin}, line {number}")

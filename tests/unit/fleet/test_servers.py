@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from spirit_py.errors import UsageFault
+from spirit_py.fleet import servers
 from spirit_py.fleet.servers import of_command, of_file, read_servers
 
 TOML = """
@@ -101,3 +104,28 @@ def test_a_command_prints_the_list_or_fails():
         of_command("echo mysql://db1; exit 3")
     with pytest.raises(UsageFault, match="gave no list"):
         of_command(r"printf 'mysql://db1 name=\377'")
+
+
+def test_a_process_that_the_command_leaves_behind_is_not_waited_for(tmp_path):
+    """Also where that has a session of its own, and keeps the output open."""
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    left = f"setsid sh -c 'read -r word < {held}' & echo mysql://db1 name=a"
+    try:
+        assert [one.name for one in of_command(left)] == ["a"]
+    finally:
+        held.write_text("end\n")
+
+
+def test_a_command_that_prints_without_end_is_ended(monkeypatch):
+    """It is not waited for until its time is over."""
+    monkeypatch.setattr(servers, "_LARGEST", 1 << 20)
+    with pytest.raises(UsageFault, match="printed more than 1 MiB"):
+        of_command("yes")
+
+
+@pytest.mark.parametrize("word", ["database=shop", "replicas=db1b", "port=3307", "host=db2"])
+def test_what_reaches_a_server_is_no_label(word):
+    """A schema or a replica that is taken for a label would be left out without a word."""
+    with pytest.raises(UsageFault, match="is no label"):
+        read_servers(f"mysql://db1 {word}", "list")
