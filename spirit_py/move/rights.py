@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from spirit_py.move.run import MoveRun, Opened
     from spirit_py.preflight.check import Finding
 
-#: On the whole schema: a new table is made under a random name there.
+#: On the whole schema: a new table is made under a random name there. TRIGGER: to see triggers.
 _ON_SCHEMA: Final = (
     *("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX"),
-    *("LOCK TABLES", "CREATE TEMPORARY TABLES"),
+    *("TRIGGER", "LOCK TABLES", "CREATE TEMPORARY TABLES"),
 )
 _GLOBAL: Final = ("PROCESS", "REPLICATION CLIENT")
 #: The binary log of the target is read.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py import errors
 from spirit_py.applier.state import other_keys
+from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
@@ -233,6 +234,21 @@ def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -
         if proof and is_one_of(session, *swap.name, proof):
             both = quote_table(*swap.name), quote_table(swap.schema, swap.new)
             session.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+
+
+def require_no_triggers(session: SqlSession, swaps: Iterable[Swap]) -> None:
+    """Raise SchemaChanged where an incoming table has a trigger: nobody follows its DDL there.
+
+    What it did to the rows that were applied since the last comparison is not known.
+    """
+    for swap in swaps:
+        for trigger in list_triggers(session, swap.schema, swap.new):
+            raise errors.SchemaChanged(
+                f"another session has created {trigger.label} on {swap.schema}.{swap.new}, which"
+                " may have changed the rows that were written there",
+                hint="create it on the table after the move; then start the move again: it starts"
+                " from the beginning",
+            )
 
 
 def place_there(run: MoveRun, there: Session) -> str:

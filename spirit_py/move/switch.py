@@ -49,7 +49,7 @@ from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.renames import Renames
-from spirit_py.move.run import MoveRun, put_back
+from spirit_py.move.run import MoveRun, put_back, require_no_triggers
 from spirit_py.move.sides import (
     Incoming,
     LockSide,
@@ -338,8 +338,9 @@ class Switch:
         self._run.stop.check()
 
     def _check(self, sides: Sides) -> None:
-        for _, there in sides.theirs:
+        for target, there in sides.theirs:
             self._further_check(there.session)
+            require_no_triggers(there.session, target.swaps)
         for origin, here in sides.ours:
             tables = [pair.tables for pair in origin.pairs]
             require_same(here.session, tables, sides.tables(origin))

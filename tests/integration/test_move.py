@@ -465,6 +465,23 @@ def test_such_a_byte_is_repaired(two, listener):
 
 
 @pytest.mark.slow
+def test_a_trigger_that_another_made_on_the_target_is_found(two, listener):
+    """No binary log of the target is read; what was applied since would be other rows (R25)."""
+    hold = listener.hold("switch.begin")
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.there.execute("CREATE TRIGGER g BEFORE INSERT ON _t_new FOR EACH ROW SET NEW.a = 99")
+    two.here.execute("UPDATE t SET b = 'late' WHERE id = 77")
+    hold.release()
+    report, _ = two.end(process)
+    assert report["error_code"] == "schema-changed", report
+    assert "trigger g (BEFORE INSERT)" in report["error"]
+    assert "t" in two.tables(two.here)
+    assert "t" not in two.tables(two.there)
+    assert two.times_switched() == 0
+
+
+@pytest.mark.slow
 def test_another_table_on_the_target_is_not_switched_to(two, listener):
     """A new table that was replaced after the comparison is noticed under the lock (R25)."""
     hold = listener.hold("switch.begin")
@@ -645,16 +662,18 @@ def test_what_cannot_be_is_refused(two, where, before, more, said):
     assert "_t_chkpnt" not in two.tables(two.here)
 
 
-@pytest.mark.parametrize("missing", ["all", "PROCESS", "REPLICATION CLIENT", "INDEX", "one schema"])
+@pytest.mark.parametrize(
+    "missing", ["all", "PROCESS", "REPLICATION CLIENT", "TRIGGER", "one schema"]
+)
 def test_a_right_that_is_missing_on_the_target_is_named_with_its_grant(two, missing):
     """Before anything else is asked there: the GRANTs of one refusal are enough."""
     on_schema, on_all = granted(two.there.name), {"PROCESS", "REPLICATION CLIENT"} - {missing}
     rights = {"SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX"} - {missing}
-    rights |= {"LOCK TABLES", "CREATE TEMPORARY TABLES"}
+    rights |= {"LOCK TABLES", "CREATE TEMPORARY TABLES", "TRIGGER"} - {missing}
     grants = [f"{', '.join(rights)} ON {on_schema}", f"{', '.join(on_all)} ON *.*"]
     if missing == "one schema":
         # A new table is made under a random name, so rights on tables are not enough.
-        grants[0] = f"LOCK TABLES, CREATE TEMPORARY TABLES ON {on_schema}"
+        grants[0] = f"LOCK TABLES, CREATE TEMPORARY TABLES, TRIGGER ON {on_schema}"
         tables = ("t", "_t_new", "_t_chkpnt")
         grants += [
             f"SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX ON `{two.there.name}`.{table}"
