@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
@@ -51,6 +52,8 @@ _NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
 _NOONS: Final = [
     f"{year}-{month:02d}-15 12:00:00" for year in range(1971, 2038) for month in range(1, 13)
 ]
+#: A text of an expression as the server writes it; no name of a zone has a quote in it.
+_TEXT: Final = re.compile(r"'([^'\\]+)\\?'")
 
 
 class MoveRun(Run):
@@ -169,19 +172,24 @@ def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapp
     """Refuse a target on which another local time is computed, where rows depend on it.
 
     A zone is a name (``SYSTEM`` above all) that each server reads in its own tables: both are asked
-    for the time at noon in the middle of each month.
+    for the time at noon in the middle of each month. So it is with each text in an expression that
+    converts times: what is no zone on both is none.
     """
     keep = mapping.keep
     judged = keep.time_zone if keep and any(map(is_timestamp, keep.columns)) else ""
-    for zone in filter(None, {mapping.time_zone, judged}):
+    of_session = set(filter(None, (mapping.time_zone, judged)))
+    written = keep.expression if keep and "convert_tz" in keep.expression.lower() else ""
+    for zone in sorted({*of_session, *_TEXT.findall(written)}):
         query = (
             f"SELECT {', '.join(_NOON.format(moment, string_literal(zone)) for moment in _NOONS)}"
         )
         here = session.query(query)[0]
-        if None in here or here != there.query(query)[0]:
+        unknown = None in here and zone in of_session
+        if unknown or here != there.query(query)[0]:
+            what = "from TIMESTAMP values of" if zone in of_session else "for the rows of"
             raise errors.Refusal(
                 f"the time zone {zone!r} is another one on the target, and local times are computed"
-                f" from TIMESTAMP values of {mapping.source.full_name}",
+                f" {what} {mapping.source.full_name}",
                 hint="load the same zone tables on both servers (mysql_tzinfo_to_sql), or set"
                 " time_zone on the source to an offset such as '+00:00', if the application bears"
                 " it",

@@ -243,9 +243,17 @@ def test_the_column_that_parts_the_rows_may_go(shards, listener):
     assert shards.theirs["us"].query("SELECT b FROM t WHERE id = 77") == [("row 77",)]
 
 
-def test_another_time_zone_on_a_target_is_refused(shards):
-    """A TIMESTAMP would be judged by another local time there than on the source."""
-    shards.here.execute("ALTER TABLE t ADD COLUMN made TIMESTAMP NULL")
+@pytest.mark.parametrize(
+    ("kind", "hour", "of_server"),
+    [
+        ("TIMESTAMP", "HOUR(made)", True),
+        ("DATETIME", "HOUR(CONVERT_TZ(made, '+00:00', 'Test/Zone'))", False),
+    ],
+    ids=["the server's", "one that is named"],
+)
+def test_another_time_zone_on_a_target_is_refused(shards, kind, hour, of_server):
+    """A row would be judged by another local time there than on the source."""
+    shards.here.execute(f"ALTER TABLE t ADD COLUMN made {kind} NULL")
     session = shards.here.connect()
     with session.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.time_zone")
@@ -260,8 +268,9 @@ def test_another_time_zone_on_a_target_is_refused(shards):
     try:
         session = shards.here.connect()
         with session.cursor() as cursor:
-            cursor.execute("SET GLOBAL time_zone = 'Test/Zone'")
-        done = shards.move_here("--shard-by", "IF(HOUR(made) < 12, 'eu', 'us')")
+            if of_server:
+                cursor.execute("SET GLOBAL time_zone = 'Test/Zone'")
+        done = shards.move_here("--shard-by", f"IF({hour} < 12, 'eu', 'us')")
     finally:
         with session.cursor() as cursor:
             cursor.execute(f"SET GLOBAL time_zone = '{before}'")
