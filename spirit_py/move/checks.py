@@ -18,13 +18,14 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.move.shards import facing
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
-from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.grants import read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import NOTHING, is_one_of
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.checks.kept_rows import share_written
+from spirit_py.preflight.checks.privileges import privileges
 from spirit_py.preflight.checks.server_settings import server_settings
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_before_create
@@ -47,6 +48,51 @@ _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 _SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 #: What is the same for both servers, or names and values mean something else.
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
+#: On the whole schema: a new table is made under a random name there. TRIGGER: to see triggers.
+_ON_SCHEMA: Final = (
+    *("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX"),
+    *("TRIGGER", "LOCK TABLES", "CREATE TEMPORARY TABLES"),
+)
+_GLOBAL: Final = ("PROCESS", "REPLICATION CLIENT")
+#: The binary log of the target is read.
+_TO_FOLLOW: Final = ("REPLICATION SLAVE",)
+
+
+def require_rights(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[SqlSession]) -> None:
+    """Raise a Refusal with all that the accounts of all servers lack, and the GRANTs for it.
+
+    Asked before all else: without them the first looks at an earlier run fail.
+    """
+    lacking: list[Finding] = []
+    for one in opened:
+        where = f"on {one.run.config.shard}: " if one.run.config.shard else ""
+        for finding in (each for context in one.contexts for each in privileges(context)):
+            if finding.severity is Severity.REFUSAL:
+                cause, code = f"{where}{finding.cause}", ErrorCode.MISSING_PRIVILEGES
+                lacking.append(replace(finding, cause=cause, code=code))
+    schemas = sorted({context.schema for context in opened[0].contexts})
+    for way, there in zip(run.backs(), theirs, strict=True):
+        name = way.config.shard if way.config.shards else ""
+        where = f"the target {name}".rstrip()
+        lacking += _on_target(there, schemas, where, follows=way.config.keep_old_current)
+    if lacking:
+        raise refusal_of(list(dict.fromkeys(lacking)), "the move")
+
+
+def _on_target(
+    there: SqlSession, schemas: Sequence[str], where: str, *, follows: object
+) -> Iterator[Finding]:
+    grants = read_grants(there)
+    asked = [(schema, grants.missing(_ON_SCHEMA, schema)) for schema in schemas]
+    asked.append(("", grants.missing((*_GLOBAL, *(_TO_FOLLOW if follows else ())))))
+    missing = [(schema, found) for schema, found in asked if found]
+    if missing:
+        named = "; ".join(f"{', '.join(found)} on {scope_of(schema)}" for schema, found in missing)
+        yield refuse(
+            f"account {grants.account} lacks {named} of {where}",
+            " ".join(grants.grant(found, schema) for schema, found in missing),
+            code=ErrorCode.MISSING_PRIVILEGES,
+        )
 
 
 def check_servers(

@@ -25,7 +25,7 @@ from spirit_py.events.run import AlgorithmChosen
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run, tell_afresh, tell_resumed
 from spirit_py.migration.swap.same_tables import MOVED
-from spirit_py.move.checks import check_servers, twice
+from spirit_py.move.checks import check_servers, require_rights, twice
 from spirit_py.move.decision import (
     MoveFound,
     TableSeen,
@@ -33,7 +33,6 @@ from spirit_py.move.decision import (
     rows_copied,
     together,
 )
-from spirit_py.move.rights import require_rights
 from spirit_py.move.run import Opened, bring_home
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql

@@ -11,7 +11,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.errors import Refusal
 from spirit_py.move.carrier import rows_in, write_over
-from spirit_py.move.checks import found_between, on_source, parted
+from spirit_py.move.checks import found_between, on_source, parted, require_rights
 from spirit_py.move.decision import rows_copied
 from spirit_py.move.move import between, require_aligned
 from spirit_py.move.opening import (
@@ -70,6 +70,7 @@ def plan_move(config: MoveConfig, *, stop: StopSwitch | None = None, sample: boo
         theirs = [stack.enter_context(opening(one, target=True)) for one in config.targets]
         try:
             facts, found = read_servers(run, ours, theirs)
+            require_rights(run, opened_by(run, ours, found), theirs)
         except Refusal as refusal:
             return Plan(server=config.connection.address, refusals=(Remarks.of_error(refusal),))
         settings = evaluation_settings(found[0][0].facts)

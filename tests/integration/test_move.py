@@ -707,6 +707,22 @@ def test_a_right_that_is_missing_on_the_source_is_named_with_its_grant(two):
     assert "CREATE TEMPORARY TABLES" in report["hint"]
 
 
+def test_a_plan_names_missing_rights_with_their_grants(two):
+    """Of the target, too: an account without any there."""
+    with account(two.there) as less:
+        words = [*two.words("--plan", hooks="")[3:], "--target-user", less.user]
+        words.remove("--no-repair")
+        said = run_words_here(
+            words,
+            SPIRIT_PY_PASSWORD=two.here.server.password,
+            SPIRIT_PY_TARGET_PASSWORD=less.password,
+        )
+    assert said.returncode == 2, said
+    text = " ".join(said.stdout.split())
+    assert "of the target" in text, said
+    assert "GRANT" in text, said
+
+
 def test_a_table_that_has_moved_away_does_not_come_back_over_its_record(two):
     """What is left of the first move would be proven by nothing any more, and never be dropped."""
     report, _ = two.move()
