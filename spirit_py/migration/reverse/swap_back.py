@@ -225,7 +225,8 @@ class KeptRecord:
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
-        self._checkpoint.write(self._session.session(), self.record)
+        # A lost session is closed: the next try, as of another revert, has a new one.
+        self._session.ask(lambda session: self._checkpoint.write(session, self.record))
         self._written_at = time.monotonic()
 
     def save(self, position: str) -> None:

@@ -124,3 +124,27 @@ def test_a_way_back_that_is_still_there_is_not_called_lost(monkeypatch, fault, c
     assert raised.value.error_code is code
     assert "spirit-py revert still swaps back" in raised.value.hint
     assert ("run the same command again" in raised.value.hint) == (code != ErrorCode.SERVER_ERROR)
+
+
+def test_a_lost_session_fails_one_revert_only(monkeypatch):
+    """The record is written in a new session by the next one."""
+    opened: list[Any] = []
+    lost: list[Any] = []
+
+    def session(_role: str, **_: object) -> object:
+        opened.append(SimpleNamespace(close=lambda: None))
+        return opened[-1]
+
+    def write(_table: CheckpointTable, session: object, _record: ReverseRecord) -> None:
+        if session in lost:
+            raise ServerFault(2013, "lost", where="keep")
+
+    monkeypatch.setattr(CheckpointTable, "write", write)
+    process: Any = SimpleNamespace(stop=StopSwitch(), session=session)
+    kept = Keeper(process, RECORD)._record
+    kept.write(position="first")
+    lost.append(opened[0])
+    with pytest.raises(ServerFault):
+        kept.write(position="second")
+    kept.write(position="third")
+    assert len(opened) == 2
