@@ -1,7 +1,7 @@
 """``python -m tests.simulation``: play worlds, and show the first that goes wrong.
 
 Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [--procs N]
-[--all] [--moves | --keeps | --requests | --revokes]``.
+[--all] [--moves | --keeps | --requests | --revokes | --reverts]``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Worlds between two collections of garbage.
 _GARBAGE: Final = 50
+#: Worlds of one kind only.
+_KINDS: Final = ("moves", "keeps", "requests", "revokes", "reverts")
 #: The last line of a process.
 _FIGURES: Final = re.compile(
     r"(\d+) worlds from seed \d+, (\d+) steps, (\d+) went wrong, ([0-9.]+) s of CPU"
@@ -61,6 +63,7 @@ def main() -> int:
     parser.add_argument("--keeps", action="store_true", help="migrate --keep only")
     parser.add_argument("--requests", action="store_true", help="runs that operators ask things of")
     parser.add_argument("--revokes", action="store_true", help="a right is taken from the account")
+    parser.add_argument("--reverts", action="store_true", help="the old table follows the new one")
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -138,6 +141,7 @@ def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     more += ["--keeps"] if given.keeps else []
     more += ["--requests"] if given.requests else []
     more += ["--revokes"] if given.revokes else []
+    more += ["--reverts"] if given.reverts else []
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
@@ -177,8 +181,7 @@ def _play(given: argparse.Namespace) -> Played:
             break
         if played.worlds % _GARBAGE == 0:
             _collect()
-        kinds = {kind: getattr(given, kind) for kind in ("moves", "keeps", "requests", "revokes")}
-        plan = drawn(seed, **kinds)
+        plan = drawn(seed, **{kind: getattr(given, kind) for kind in _KINDS})
         outcome = play(seed, plan)
         played.worlds += 1
         played.steps += outcome.steps

@@ -103,6 +103,7 @@ for _pattern in (
     r"SELECT PARTITION_NAME, .* FROM information_schema\.PARTITIONS .*",
     r"SELECT [A-Z_, ]+ FROM information_schema\.TRIGGERS WHERE .*",
     r"SELECT .* FROM performance_schema\.threads WHERE PROCESSLIST_INFO .*OPTIMIZE.*",
+    r"SELECT EVENT_NAME, .* FROM performance_schema\.file_summary_by_event_name WHERE .*",
 ):
     statement(_pattern)(_nothing)
 
@@ -149,6 +150,7 @@ def _grants(session: Session, *_: Any) -> Rows:
     ]
 
 
+_constant(r"SELECT @@GLOBAL\.lower_case_table_names", (0,))
 _constant(r"SELECT @@GLOBAL\.datadir, .*", (VARIABLES["datadir"], "another machine", "/var/lib/b"))
 _constant(r"SELECT @@GLOBAL\.binlog_expire_logs_seconds", (2_592_000,))
 _constant(r"SELECT @@GLOBAL\.innodb_flush_log_at_trx_commit", (1,))

@@ -27,6 +27,8 @@ WORLDS = 250
 FIRST_KEPT = 60
 #: Of those of which an operator asks something.
 FIRST_ASKED = 30
+#: Of those whose old table follows the new one.
+FIRST_REVERTED = 30
 #: In these, and the first seed that is played: README.md has from which on each is found.
 FOUND_AMONG_KEPT = {
     "a-row-that-is-kept-no-more-stays": 40,
@@ -79,6 +81,14 @@ def test_no_schedule_goes_wrong_of_which_an_operator_asks_something():
     played = simulate(str(FIRST_ASKED), "0", "--requests")
     assert played.returncode == 0, played.stdout
     assert f"{FIRST_ASKED} worlds from seed 0" in played.stdout
+
+
+@pytest.mark.timeout(1200)
+def test_no_schedule_with_a_revert_goes_wrong():
+    """The old table follows, and a revert swaps it back with what was written since."""
+    played = simulate(str(FIRST_REVERTED), "0", "--reverts")
+    assert played.returncode == 0, played.stdout
+    assert f"{FIRST_REVERTED} worlds from seed 0" in played.stdout
 
 
 @pytest.mark.parametrize("bug", FOUND_AMONG_KEPT)

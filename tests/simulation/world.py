@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tests.simulation.requests import Operator
+    from tests.simulation.reverted import WayBack
     from tests.simulation.server import Name, Row, Table
 
 #: How often the operator runs a command again that failed while nothing went wrong.
@@ -93,6 +94,8 @@ class Plan:
         alters: a column is added; the table is rebuilt otherwise.
         requests: what an operator asks of the runs.
         deferred: the swap waits for an operator.
+        back: the old table follows the new one, and what is done with that. It is not part of the
+            text of a plan, of which other things are drawn.
     """
 
     rows: int = 6
@@ -118,6 +121,7 @@ class Plan:
     alters: bool = True
     requests: tuple[str, ...] = ()
     deferred: bool = False
+    back: WayBack | None = field(default=None, repr=False)
 
     @property
     def faults(self) -> int:
@@ -132,12 +136,13 @@ def drawn(
     keeps: bool = False,
     requests: bool = False,
     revokes: bool = False,
+    reverts: bool = False,
 ) -> Plan:
     """Return what the world of a seed is made of.
 
     ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``;
     ``requests``: an operator asks something of each run; ``revokes``: a right is taken from the
-    account of each, and given back.
+    account of each, and given back; ``reverts``: the old table follows, and may be swapped back.
     """
     dice = random.Random(seed)
     plan = Plan(
@@ -189,6 +194,10 @@ def drawn(
     if revokes or (seed >= _OLDER and taken):
         plan = replace(plan, whole=True, moves=0, merges=1, tasks=(), xa=0.0)
         plan = replace(plan, troubles=(*plan.troubles, REVOKE))
+    if reverts:
+        from tests.simulation.reverted import reverted_plan
+
+        plan = reverted_plan(plan, seed)
     return plan
 
 
@@ -239,6 +248,10 @@ def play(
 def _class_of(plan: Plan) -> type[World]:
     from tests.simulation.kept import KeptWorld
 
+    if plan.back is not None:
+        from tests.simulation.reverted import RevertedWorld
+
+        return RevertedWorld
     if plan.moves:
         return MoveWorld
     return KeptWorld if plan.keeps else World
@@ -389,6 +402,8 @@ class World:
         # Clients write already when it begins.
         scheduler.sleep(self.random.choice((0.0, 0.001, 0.02, 0.2, 0.5)))
         for number in itertools.count():
+            if number and self._run_no_more():
+                return
             run = self.last = self._command()
             task = scheduler.spawn(f"run{number}", run.main, process=run)
             if number < plan.kills:
@@ -410,6 +425,10 @@ class World:
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
+
+    def _run_no_more(self) -> bool:
+        """Whether somebody else carries on what a killed process has begun."""
+        return False
 
     def _command(self) -> program.Run | WholeRun:
         if self.plan.whole:
