@@ -167,12 +167,10 @@ class _Listing:
 
     def _migration(self, owner: Name, known: Mapping[str, MigrationShown]) -> MigrationShown | None:
         try:
-            own = CheckpointTable(*owner)
-            note = own.read(self._session, MoveNote)
+            note, own = _note(self._session, owner), CheckpointTable(*owner)
             if note is not None and note.asked and not own.has(self._session, CheckpointRecord):
                 return self._arriving(owner, note)
             at = find_record(self._session, owner)
-            note = CheckpointTable(*at.home).read(self._session, MoveNote)
         except UnreadableCheckpoint as error:
             return self._shown(owner, [owner], unreadable=str(error))
         if at.orphaned:
@@ -190,6 +188,7 @@ class _Listing:
             why = f"it names {claimed}, whose checkpoint does not name it: see who created it"
             return self._shown(at.home, [at.home], unreadable=why)
         shown = self._shown(at.home, [one.name for one in at.record.tables], at.record)
+        note = _note(self._session, at.home)
         return replace(shown, asked=note.asked if note is not None else "")
 
     def _arriving(self, owner: Name, note: MoveNote) -> MigrationShown:
@@ -343,6 +342,13 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
 
     foreign = (table.name for table in record.tables if table.name[0] != home[0])
     return ", ".join(".".join(name) for name in foreign if not leads_here(name))
+
+
+def _note(session: SqlSession, home: Name) -> MoveNote | None:
+    """Return what is noted of a move; one that cannot be read hides nothing else."""
+    with contextlib.suppress(UnreadableCheckpoint):
+        return CheckpointTable(*home).read(session, MoveNote)
+    return None
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
