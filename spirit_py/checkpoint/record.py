@@ -198,7 +198,12 @@ class Proofs:
 
 
 #: Of a server, or of its socket.
-_ADDRESS: Final = re.compile(r"[\w.:%/@+\[\]-]{1,300}", re.ASCII)
+_ADDRESS: Final = re.compile(r"[\w.:%/@+\[\]?-]{1,300}", re.ASCII)
+
+
+def as_address(text: str) -> str:
+    """Return an address as a note may have it: a socket's path may have other characters."""
+    return re.sub(r"[^\w.:%/@+\[\]-]", "?", text, flags=re.ASCII)[:300]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
-from spirit_py.checkpoint.record import CheckpointRecord, MoveNote
+from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, as_address
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
@@ -95,7 +95,7 @@ class Opened:
 def note_of_move(config: MoveConfig, target: str) -> MoveNote:
     """Return what is noted on a server that has no figures, and where no requests are read."""
     shards = [one.connection for one in config.sources] or [config.connection]
-    sources = tuple(one.address for one in shards)
+    sources = tuple(as_address(one.address) for one in shards)
     return MoveNote(target=target, sources=sources, asked=sources[0])
 
 

@@ -27,6 +27,7 @@ from spirit_py.checkpoint.record import (
     ReverseTable,
     TableProgress,
     UncopiedRange,
+    as_address,
 )
 from spirit_py.checkpoint.table import Row
 from spirit_py.config import SessionModes
@@ -241,3 +242,10 @@ def test_a_text_that_exhausts_the_reader_is_refused(text):
     """Depth and length are nobody's gain."""
     with pytest.raises(UnreadableCheckpoint):
         from_text(text, Proofs)
+
+
+@pytest.mark.parametrize("path", ["/run/my sql/\u00fc.sock", "[::1]:3306", "x" * 400])
+def test_every_address_can_be_noted(path):
+    """The path of a socket may have any character."""
+    address = as_address(path)
+    assert MoveNote(target="uuid", sources=(address,), asked=address).asked == address
