@@ -167,9 +167,11 @@ class _Listing:
 
     def _migration(self, owner: Name, known: Mapping[str, MigrationShown]) -> MigrationShown | None:
         try:
-            note, own = _note(self._session, owner), CheckpointTable(*owner)
-            if note is not None and note.asked and not own.has(self._session, CheckpointRecord):
-                return self._arriving(owner, note)
+            own = CheckpointTable(*owner)
+            if not own.has(self._session, CheckpointRecord):
+                note = own.read(self._session, MoveNote)
+                if note is not None and note.asked:
+                    return self._arriving(owner, note)
             at = find_record(self._session, owner)
         except UnreadableCheckpoint as error:
             return self._shown(owner, [owner], unreadable=str(error))
