@@ -87,7 +87,8 @@ def agreed(
     may have been given a later order, so that they speak against none.
     """
     soon = time.time_ns() // 1_000_000 + _CLOCKS_DIFFER
-    rows = sorted((one for one in (*found, *new) if 0 < one.number < soon), key=_latest_first)
+    rows = [one for one in (*found, *new) if 0 < one.number < soon]
+    rows.sort(key=lambda one: -one.number)
     wanted = [one.order for one in rows]
     asked = found or [one for one in new if one.number > known.number]
     for row, order in zip(rows, wanted, strict=True):
@@ -96,10 +97,6 @@ def agreed(
         if (len(asked) == 1 and row in asked) or wanted.count(order) > 1:
             return row
     return known
-
-
-def _latest_first(orders: FleetOrders) -> int:
-    return -orders.number
 
 
 @dataclass(frozen=True, kw_only=True)

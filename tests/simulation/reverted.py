@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.primitives import stand_in
 from tests.simulation.program import OLD, T
-from tests.simulation.whole import Silent, WholeRun, no_java
+from tests.simulation.whole import FEED, SERVER, Silent, WholeRun, no_java
 from tests.simulation.world import Plan, World
 
 with stand_in():
     from spirit_py.checkpoint import proofs
-    from spirit_py.config import ConnectionOptions, FeedOptions, RevertConfig
+    from spirit_py.config import RevertConfig
     from spirit_py.errors import SpiritError
     from spirit_py.migration.reverse.revert import Revert
 
@@ -55,14 +55,12 @@ class WholeRevert(WholeRun):
         # Of the process before, whose threads are gone.
         proofs._MUTEXES.clear()
         config = RevertConfig(
-            connection=ConnectionOptions(
-                host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
-            ),
+            connection=SERVER,
             database="s",
             table="t",
             threads=2,
             cutover_timeout=600.0,
-            feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
+            feed=FEED,
         )
         run = Revert(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
         try:

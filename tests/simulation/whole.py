@@ -34,6 +34,13 @@ setattr(sizing, "CEILING_ROWS", 4)  # noqa: B010
 setattr(sizing, "FEWEST_PART_ROWS", 2)  # noqa: B010
 
 
+#: How every command reaches the model server, and how its feeds are made small.
+SERVER = ConnectionOptions(
+    host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
+)
+FEED = FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2)
+
+
 def no_java(_: Any) -> Any:
     """Refuse to make an engine of Spark."""
     raise Refusal("no Java", hint="", error_code=ErrorCode.JAVA_MISSING)
@@ -92,9 +99,7 @@ class WholeRun:
         # Of the process before, whose threads are gone.
         proofs._MUTEXES.clear()
         config = MigrationConfig(
-            connection=ConnectionOptions(
-                host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
-            ),
+            connection=SERVER,
             database="s",
             table="t",
             alter="ADD COLUMN n INT",
@@ -106,7 +111,7 @@ class WholeRun:
             cutover_timeout=600.0,
             no_repair=not self.repairs,
             checksum="rolling" if self.rolling else "snapshot",
-            feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
+            feed=FEED,
         )
         config = replace(config, **self.choices)
         run = Run(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
