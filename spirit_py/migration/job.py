@@ -107,6 +107,16 @@ class Job:
             claim(session.query, session.id, origin=options.origin, label=label)
             evaluate_with(session, settings)
 
+    def evaluate_as(self, facts: ServerFacts, sessions: Iterable[Session]) -> None:
+        """Have these sessions and all later ones evaluate under that server's settings (R22)."""
+        settings, config = evaluation_settings(facts), self.config
+        for session in sessions:
+            evaluate_with(session, settings)
+        connection, *others = (
+            replace(one, settings=settings) for one in (config.connection, *config.others)
+        )
+        self.config = config.reached_by(connection, others)
+
     def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:
         """Hold each table's named lock until the end; Refusal where another run holds one."""
         # In one order in all runs, against deadlocks.

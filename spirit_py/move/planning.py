@@ -25,8 +25,7 @@ from spirit_py.move.opening import (
 )
 from spirit_py.move.run import MoveRun, set_apart
 from spirit_py.move.shards import facing
-from spirit_py.mysql.connect import connect_first, evaluate_with
-from spirit_py.mysql.evaluation import evaluation_settings
+from spirit_py.mysql.connect import connect_first
 from spirit_py.plan.earlier_run import goes_on, running_run
 from spirit_py.plan.environment import locks_of, replicas_of, space_of
 from spirit_py.plan.findings import Remarks
@@ -73,13 +72,7 @@ def plan_move(config: MoveConfig, *, stop: StopSwitch | None = None, sample: boo
             require_rights(run, opened_by(run, ours, found), theirs)
         except Refusal as refusal:
             return Plan(server=config.connection.address, refusals=(Remarks.of_error(refusal),))
-        settings = evaluation_settings(found[0][0].facts)
-        for session in (*ours, *theirs):
-            evaluate_with(session, settings)
-        connection, *others = (
-            replace(one, settings=settings) for one in (config.connection, *config.others)
-        )
-        run.config = config.reached_by(connection, others)
+        run.evaluate_as(found[0][0].facts, (*ours, *theirs))
         opened, facts = opened_by(run, ours, found), facts[len(ours) :]
         decision: Decision = Afresh()
         with noted.refusing():
