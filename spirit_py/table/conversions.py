@@ -57,6 +57,11 @@ def is_text(column: Column) -> bool:
     return column.data_type in TEXT_TYPES
 
 
+def has_empty_member(column: Column) -> bool:
+    """Whether a column is a SET with a member without a letter, whose text the empty set has."""
+    return column.data_type == "set" and "" in column.members
+
+
 def is_timestamp(column: Column) -> bool:
     """Whether a column holds instants, whose text depends on a time zone."""
     return column.data_type == "timestamp"

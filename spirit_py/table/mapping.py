@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass
 from spirit_py.sql import quote_identifier
-from spirit_py.table.conversions import cuts_blanks, equality_kept, narrowed, values_stay_apart
+from spirit_py.table.conversions import (
+    cuts_blanks,
+    equality_kept,
+    has_empty_member,
+    narrowed,
+    values_stay_apart,
+)
 from spirit_py.table.expressions import evaluated_expressions, instant_text, reads_time
 from spirit_py.table.keys import TEMPORALS
 
@@ -149,6 +155,9 @@ class ColumnPair:
         """Return what an ``INSERT ... SELECT`` selects for the new column, from the old one."""
         if self.by_instant:
             return instant_text(sql)
+        if not self.converted and has_empty_member(self.old):
+            # A SELECT carries its text, which the empty set has too; ALTER TABLE keeps the number.
+            return f"CAST({sql} AS UNSIGNED)"
         return f"CAST({sql} AS CHAR)" if self.by_text else sql
 
 

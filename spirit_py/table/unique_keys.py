@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
-from spirit_py.table.conversions import equality_kept, is_text, key_usable, values_stay_apart
+from spirit_py.table.conversions import (
+    equality_kept,
+    has_empty_member,
+    is_text,
+    key_usable,
+    values_stay_apart,
+)
 from spirit_py.table.expressions import column_names, steady_expression
 from spirit_py.table.keys import INTEGERS, TEMPORALS, comparable
 from spirit_py.table.mapping import ColumnPair, finder, holds_once, replaces, shared
@@ -231,6 +237,8 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
             return f"the new table has no column {name}, or may compute it differently in a session"
         if not key_usable(pair.old, pair.new):
             return f"{name} is converted from {pair.old.column_type} to {pair.new.column_type}"
+        if has_empty_member(pair.old):
+            return f"{name} is a SET with an empty member, whose text the empty set has, too"
     names = _new_names(index, by_old)
     if shared(target, names):
         return ""

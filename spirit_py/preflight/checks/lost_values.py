@@ -11,6 +11,7 @@ from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.preflight.check import SECONDS, Findings, PreflightContext, first_row, refuse, warn
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.table.conversions import is_timestamp
+from spirit_py.table.schema import type_sql
 
 if TYPE_CHECKING:
     from spirit_py.table.schema import Column
@@ -80,7 +81,7 @@ def member_twice(context: PreflightContext) -> Findings:
     if any(mode in modes for mode in STRICT_MODES):
         return
     for pair in context.mapping.pairs:
-        if pair.new.data_type in _KINDS and _has_one_twice(context, pair.new.name):
+        if pair.new.data_type in _KINDS and _has_one_twice(context, pair.new):
             yield refuse(
                 f"column {pair.new.name} has a member twice: a row that holds the second one cannot"
                 " be copied as it is",
@@ -89,13 +90,13 @@ def member_twice(context: PreflightContext) -> Findings:
             )
 
 
-def _has_one_twice(context: PreflightContext, column: str) -> bool:
+def _has_one_twice(context: PreflightContext, column: Column) -> bool:
+    # By its type: the new table of a move is on another server.
     probe = quote_table(context.schema, _PROBE)
-    new = quote_table(context.schema, context.names.new)
     try:
         context.session.execute(
-            f"CREATE TEMPORARY TABLE {probe} (n INT AUTO_INCREMENT PRIMARY KEY)"
-            f" SELECT {quote_identifier(column)} AS member FROM {new} LIMIT 0"
+            f"CREATE TEMPORARY TABLE {probe} (n INT AUTO_INCREMENT PRIMARY KEY,"
+            f" member {type_sql(column)})"
         )
     except ServerFault as fault:
         if fault.code != _TWICE:

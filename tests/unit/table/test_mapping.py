@@ -495,6 +495,26 @@ def test_a_conversion_by_text_is_in_what_is_selected():
     assert mapping.pairs[0].value_from("`c0`") == "`c0`"
 
 
+@pytest.mark.parametrize(
+    ("new", "selected"),
+    [
+        ("set('','q')", "CAST(`s` AS UNSIGNED)"),
+        ("set('','q','r')", "CAST(`s` AS UNSIGNED)"),
+        # What the server converts goes by the text, as in a native ALTER.
+        ("set('q','')", "`s`"),
+    ],
+)
+def test_a_set_with_an_empty_member_is_carried_by_its_number(new, selected):
+    """Its text is that of the empty set too, and a SELECT would carry the text."""
+    charset = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
+    old = column("s", "set('','q')", members=("", "q"), **charset)
+    members = tuple(new.removeprefix("set('").removesuffix("')").split("','"))
+    made = build(
+        table(ID, old), table(ID, column("s", new, members=members, **charset)), f"MODIFY s {new}"
+    )
+    assert made.select_expressions == ("`id`", selected)
+
+
 def test_conversion_that_cannot_be_copied():
     """A conversion that no SELECT makes as ALTER TABLE makes it is refused."""
     source = table(ID, column("a", "varchar(9)"))

@@ -1,0 +1,1 @@
+ADD COLUMN x INT

@@ -1,0 +1,1 @@
+MODIFY other SET('','q'), ADD COLUMN v INT
