@@ -8,6 +8,7 @@ found                                                 outcome
 ====================================================  ======================================
 proofs, or notes of an old table, not readable        refused
 another statement's reverse replication or revert     refused
+a move that has not ended, from here or to here       refused
 a checkpoint of ours that is gone or unreadable       refused with an old table; else afresh *
 no checkpoint                                         afresh; nothing is reported
 a pointer to the record of several tables             afresh *
@@ -38,6 +39,7 @@ where a swap was begun and the new table, which the application may have written
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint import earlier_run
@@ -132,6 +134,8 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
         return _refuse_another(reverse)
     if found.kept and (not same or all(one.finished for one in found.kept.values())):
         return _refuse_kept(found)
+    if wanted.statement is not None and (moving := _refuse_move(found, same=same)):
+        return moving
     if found.unreadable:
         return _without_record(found, f"its checkpoint cannot be read: {found.unreadable}")
     if record is None and any(table.ours for table in found.tables):
@@ -208,6 +212,25 @@ def _refuse_another(reverse: ReverseFound) -> Refuse:
         " then run this command again",
     }
     return Refuse(reason=f"{reverse}", hint=hints[reverse.state])
+
+
+def _refuse_move(found: Found, *, same: bool) -> Refuse | None:
+    """Refuse to drop what a move has noted: it alone leads to what is on the other servers."""
+    for table in found.tables:
+        if table.brought_from:
+            reason, hint = earlier_run.is_being_brought(*table.name, table.brought_from)
+            return Refuse(reason=reason, hint=hint)
+    record = found.elsewhere if isinstance(found.record, Pointer) else found.record
+    if same or record is None or not record.moves or found.kept_no_more:
+        return None
+    schema, name = found.tables[0].name
+    return Refuse(
+        reason=f"a move of {', '.join(map(str, record.tables))} has not ended"
+        f" ({_shortened(record.statement)})",
+        hint="run the spirit-py move command that it was begun with, which ends it; or give it up:"
+        f" spirit-py cleanup --database {quote(schema)} --table {quote(name)}, on this server and"
+        " on those to which it goes",
+    )
 
 
 def _without_record(found: Found, why: str) -> Decision:

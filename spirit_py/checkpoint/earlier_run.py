@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
@@ -24,6 +25,7 @@ class TableFound(OfTable):
     swapped out is there; ``moved_is_ours``: that which a move has renamed away. ``swap_begun``: the
     swap may have been made, and undone by hand since. ``unreadable``: why a row of its checkpoint,
     besides the record, cannot be read.
+    ``brought_from``: the servers from which a move brings it, until that has ended.
     ``taken_over``: the checkpoint is of a later migration. ``old_table`` is None before the swap,
     and where it was to be dropped at once. ``emptied``: partitions that an unfinished drop has
     emptied, and how many there are.
@@ -40,6 +42,7 @@ class TableFound(OfTable):
     moved_is_ours: bool = False
     swap_begun: bool = False
     taken_over: bool = False
+    brought_from: tuple[str, ...] = ()
     unreadable: str = ""
     old_table: OldTableRecord | None = None
     emptied: tuple[int, int] = (0, 0)
@@ -137,6 +140,14 @@ def see_what_it_holds(schema: str, table: str) -> str:
     """Return what to do with such a table."""
     new = AuxiliaryNames.of(table).new
     return f"see what {schema}.{new} holds that {schema}.{table} does not; then drop or rename it"
+
+
+def is_being_brought(schema: str, table: str, sources: Iterable[str]) -> tuple[str, str]:
+    """Return the message and the hint where a move that brings a table here has not ended."""
+    return f"a move brings {schema}.{table} here from {', '.join(sources)}, and has not ended", (
+        "run the spirit-py move command that it was begun with, which ends it; or give it up:"
+        f" spirit-py cleanup --database {quote(schema)} --table {quote(table)}, on all its servers"
+    )
 
 
 class ReverseState(enum.Enum):

@@ -5,6 +5,7 @@ A record counts only if the checkpoint tables of all its tables lead to it.
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,13 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import Found, TableFound
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left, shape_digest, shape_here
-from spirit_py.checkpoint.record import CheckpointRecord, OldTableRecord, Pointer, home_of
+from spirit_py.checkpoint.record import (
+    CheckpointRecord,
+    MoveNote,
+    OldTableRecord,
+    Pointer,
+    home_of,
+)
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault, SpiritError
@@ -121,8 +128,20 @@ def _look_at_table(
         old_table=old_table_of(session, name),
         emptied=emptied,
         unreadable=CheckpointTable(*name).unreadable(session) if is_ours else "",
+        brought_from=_brought_from(session, name) if is_ours else (),
         taken_over=progress is not None and _belongs(session, name, record) is False,
     )
+
+
+def _brought_from(session: SqlSession, name: Name) -> tuple[str, ...]:
+    """Return from which servers a move brings a table; none where its record is here."""
+    checkpoint = CheckpointTable(*name)
+    if checkpoint.has(session, CheckpointRecord):
+        return ()
+    with contextlib.suppress(UnreadableCheckpoint):
+        note = checkpoint.read(session, MoveNote)
+        return note.sources if note is not None else ()
+    return ()
 
 
 def old_table_of(session: SqlSession, name: Name) -> OldTableRecord | None:

@@ -6,6 +6,7 @@ name on the target, is moved. The first row that fits counts.
 ==============================================  ============================================
 found                                           outcome
 ==============================================  ============================================
+a move that brings a table here, not ended      refused
 a record that cannot be read, and no table      afresh
 a record that cannot be read                    refused
 no record                                       afresh
@@ -34,6 +35,7 @@ import enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.checkpoint.earlier_run import is_being_brought
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.classes import dataclass
 from spirit_py.table.names import OfTable
@@ -120,6 +122,10 @@ def decide(
 
     A move does not begin anew where the application may use the target's table: that would go.
     """
+    if found.record is None and found.note is not None and found.note.sources:
+        name = min(one.name for one in found.tables)
+        reason, hint = is_being_brought(*name, found.note.sources)
+        return Refuse(reason=reason, hint=hint)
     decision = _decide(found, statement=statement, max_age=max_age, start_afresh=start_afresh)
     in_use = [one for one in found.tables if one.arrived and (_sent(found) or not one.here)]
     return _in_use(in_use) if isinstance(decision, Afresh) and in_use else decision

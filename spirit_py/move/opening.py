@@ -327,8 +327,8 @@ def look(
     home = CheckpointTable(*home_of(tables))
     unreadable, note, record, reverse = "", None, None, None
     try:
-        record = home.read_record(session)
         note = home.read(session, MoveNote)
+        record = home.read_record(session)
         reverse = home.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
         # Of another's table of the name a check says more.

@@ -633,6 +633,40 @@ def test_another_change_needs_consent(two, listener):
     assert_moved(two)
 
 
+def migrate_here(db):
+    """Run a change of the table ``t`` that the server makes in place, in this process."""
+    return run_here(db, "migrate", "--alter", "ADD COLUMN y INT")
+
+
+@pytest.mark.slow
+def test_a_change_in_place_drops_no_unfinished_move(two, listener):
+    """It would leave the target's tables to nobody; the move is named, and goes on."""
+    two.kill_at(listener, "chunk.committed", nth=5)
+    done = migrate_here(two.here)
+    assert done.returncode == 2, done
+    assert f"a move of {two.here.name}.t has not ended" in done.stderr
+    assert "spirit-py cleanup" in done.stderr
+    report, events = two.move()
+    assert report["outcome"] == "done", report
+    assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
+
+
+@pytest.mark.slow
+def test_a_change_on_the_target_drops_no_unfinished_move(two, listener):
+    """Behind the switch the table is there, and the move is not yet ended."""
+    two.kill_at(listener, "switch.commanded")
+    done = migrate_here(two.there)
+    assert done.returncode == 2, done
+    assert f"a move brings {two.here.name}.t here from {two.ways[0]}" in done.stderr
+    onward = TwoServers(two.there, two.here, two.folder).move_here("--on-switch", "true")
+    assert onward.returncode == 2, onward
+    assert "a move brings" in onward.stderr
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert_moved(two)
+    assert migrate_here(two.there).returncode == 0
+
+
 @pytest.mark.slow
 def test_the_old_table_is_dropped_when_it_is_due(two):
     """Nothing is left on the source then."""

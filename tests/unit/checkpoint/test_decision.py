@@ -129,6 +129,44 @@ def test_copied_rows_are_not_dropped_unasked_where_something_could_carry_on(chan
     assert instead in decision.instead
 
 
+MOVE = replace(RECORD, statement="MOVE TO an-uuid; ALTER")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"record": MOVE},
+        # Its new table is on another server.
+        {"record": MOVE, "tables": (replace(TABLE, new_shape=""),)},
+        {"record": replace(MOVE, position=""), "age": 1e9},
+        {"record": Pointer(home=("shop", "a")), "elsewhere": MOVE},
+    ],
+)
+def test_a_move_that_has_not_ended_is_kept(changes):
+    """Its record alone leads to what is on the other servers; another command does not drop it."""
+    decision = decide(found(**changes), WANTED)
+    assert isinstance(decision, Refuse), decision
+    assert "a move of shop.t has not ended (MOVE TO an-uuid; ALTER)" in decision.reason
+    assert "spirit-py move" in decision.hint
+    assert "spirit-py cleanup --database shop --table t" in decision.hint
+
+
+def test_a_move_that_brings_the_table_is_kept():
+    """Its record is on another server, and what proves the table to it is here."""
+    brought = replace(TABLE, new_shape="", brought_from=("db0:3306",))
+    decision = decide(found(record=None, unreadable="no row", tables=(brought,)), WANTED)
+    assert isinstance(decision, Refuse), decision
+    assert "a move brings shop.t here from db0:3306, and has not ended" in decision.reason
+    assert "spirit-py cleanup --database shop --table t" in decision.hint
+
+
+def test_a_move_that_is_done_hinders_nothing():
+    """The table that it put out of the way is gone: another one may have the name."""
+    done = OldTableRecord(swapped_at=1.0, finished=True)
+    gone = replace(TABLE, new_shape="", old_table=done)
+    assert decide(found(record=MOVE, tables=(gone,)), WANTED) == Afresh()
+
+
 NOTHING_COPIED = replace(RECORD, tables=(replace(PROGRESS, rows_copied=0),))
 GONE = (replace(TABLE, new_shape=""),)
 

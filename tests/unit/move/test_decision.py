@@ -52,6 +52,18 @@ def test_nothing_begins_afresh():
     assert decided(found(record=None)) == Afresh()
 
 
+def test_a_table_that_another_move_brings_is_kept():
+    """Of that one there is no record here: only a note says that it has not ended."""
+    note = MoveNote(target="here", sources=("db0:3306",), asked="db0:3306")
+    seen = found(TableSeen(schema="s", table="t", exists=True), record=None, note=note)
+    decision = decided(replace(seen, unreadable="_t_chkpnt has no row"))
+    assert isinstance(decision, Refuse), decision
+    assert "a move brings s.t here from db0:3306, and has not ended" in decision.reason
+    # Of several sources each has such a note, beside its record.
+    own = replace(note, target="there")
+    assert isinstance(decided(found(note=own)), Resume)
+
+
 def test_what_is_copied_is_resumed():
     """Before the source's RENAME the source is the table, whatever name the new one has."""
     assert decided(found()) == Resume(record=RECORD, reason=decided(found()).reason)
