@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -24,6 +25,20 @@ _CONTROL: Final = re.compile(
 def one_line(text: str) -> str:
     """Return text with escapes for characters that end lines or control terminals: in names."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def in_lines(text: str) -> str:
+    """Return text of several lines, each escaped as :func:`one_line` does."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def in_json(text: str) -> str:
+    """Return JSON in which such characters are escaped as JSON does: the same document."""
+    return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else _as_json(found[0]), text)
+
+
+def _as_json(character: str) -> str:
+    return json.dumps(character)[1:-1]
 
 
 def read_duration(text: str) -> float:

@@ -19,7 +19,7 @@ import click
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.system_packages import broken_library
-from spirit_py.units import finite, one_line
+from spirit_py.units import finite, in_json, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -222,7 +222,8 @@ def show_document(document: object) -> None:
     # In another encoding an escape of the stream would not be one of JSON.
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with output_errors():
-        click.echo(json.dumps(finite(document), indent=2, ensure_ascii=not utf8, default=str))
+        text = json.dumps(finite(document), indent=2, ensure_ascii=not utf8, default=str)
+        click.echo(in_json(text))
 
 
 def tell_document(document: object) -> None:

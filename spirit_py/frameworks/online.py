@@ -298,7 +298,7 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> int:
     except RuntimeError:
         # A second interrupt did not wait for its end.
         pass
-    hint = f"hint: {error.hint}\n" if error.hint else ""
+    hint = f"hint: {one_line(error.hint)}\n" if error.hint else ""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"error: {one_line(line)}\n{hint}")
         sys.stderr.flush()

@@ -22,7 +22,7 @@ from spirit_py.events.run import LogLost, LogWritten, Summary
 from spirit_py.records import run_token
 from spirit_py.status.wording import ProgressEvents
 from spirit_py.threads import Background
-from spirit_py.units import finite, one_line
+from spirit_py.units import finite, in_lines, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,10 +229,10 @@ class LineFormatter(logging.Formatter):
             text += f" ({record.exc_info[1]})"
             trace = self.formatException(record.exc_info) if self._verbose else None
         if not self._json:
-            line = f"{record.levelname.lower()}: {text}"
+            line = f"{record.levelname.lower()}: {one_line(text)}"
             if self.timed:
                 line = text_line(LogWritten(said=line, weight="info", logger="", trace=None))
-            return line if trace is None else f"{line}\n{trace}"
+            return line if trace is None else f"{line}\n{in_lines(trace)}"
         level: Level = "info"
         if record.levelno >= logging.WARNING:
             level = "error" if record.levelno >= logging.ERROR else "warning"

@@ -112,6 +112,16 @@ def test_a_line_about_work_that_finds_no_room_does_not_end_the_work(gone, capfd,
     )
 
 
+def test_a_document_cannot_control_the_terminal(capsys):
+    """JSON itself escapes few such characters; what is read of it is the same (R26)."""
+    document = {"comment": "a\x1b[2J\x7f\x9b2J\u2028\u202eb", "name": "テーブル"}
+    show_document(document)
+    text = capsys.readouterr().out
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "テーブル" in text
+    assert json.loads(text) == document
+
+
 def test_documents_have_no_number_that_json_has_not(capsys, tmp_path):
     """`--drop-old-after never` is an infinite number of seconds, and other parsers refuse it."""
 

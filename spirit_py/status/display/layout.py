@@ -182,7 +182,7 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     name += " " * (room - cell_len(name))
     first = Text.assemble(name, (phase + full, "cyan"), (empty, "dim"), (known, "bold"), end)
     facts = [
-        Text(f"waiting {one_line(one.text)}" if row.label == "waiting" else one.text, one.tone)
+        Text(f"{'waiting ' if row.label == 'waiting' else ''}{one_line(one.text)}", one.tone)
         for row in rows_of(seen, seen.phase.value)
         for one in row.facts[:1]
         if row.label in _COMPACT and one.brief and not one.drawn

@@ -18,7 +18,15 @@ from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
 from spirit_py.status.report import REVERTED, write_whole
 from spirit_py.status.timeline import History
-from spirit_py.units import DiffLine, counted, diff_of, human_bytes, human_count, human_seconds
+from spirit_py.units import (
+    DiffLine,
+    counted,
+    diff_of,
+    human_bytes,
+    human_count,
+    human_seconds,
+    in_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -126,11 +134,17 @@ def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader("spirit_py.status.html", "templates"),
         autoescape=True,
+        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     found.filters |= {"seconds": human_seconds, "count": human_count, "clock": clock}
     return found
+
+
+def _visible(value: object) -> object:
+    """Escape what controls lines or their direction in a text; markup of our own stays."""
+    return in_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def clock(seconds: float) -> str:

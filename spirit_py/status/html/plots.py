@@ -11,6 +11,7 @@ import pygal
 from pygal.style import Style
 
 from spirit_py.classes import KW_ONLY, dataclass
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -215,7 +216,7 @@ def _range(parent: Any, view: Any, number: int, piece: Sequence[Point]) -> None:
 
 
 def _titled(node: Any, text: str) -> None:
-    ET.SubElement(node, "title").text = text
+    ET.SubElement(node, "title").text = one_line(text)
 
 
 def _number(value: float) -> str:

@@ -33,6 +33,17 @@ def test_a_plain_record_is_one_line():
     assert LineFormatter(verbose=True).format(record) == "warning: slow: a"
 
 
+def test_a_record_cannot_control_the_terminal():
+    """The server's texts are in it, in its error, and in the traceback (R26)."""
+    try:
+        raise ValueError("no table \x1b[2J\u202e")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "f.py", 1, "see \x9b2J", (), sys.exc_info())
+    text = LineFormatter(verbose=True).format(record)
+    assert text.splitlines()[0] == r"error: see \x9b2J (no table \x1b[2J\u202e)"
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
 def test_a_record_of_a_run_that_writes_lines_has_its_time():
     """As every other line of its log; a command without such a log has none."""
     record = logging.LogRecord("x", logging.WARNING, "f.py", 1, "slow", (), None)

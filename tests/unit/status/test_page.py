@@ -28,6 +28,8 @@ from spirit_py.status.html.figures import plots
 from spirit_py.status.html.page import PageReporter, page
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+#: They clear a terminal, or turn the direction of what follows: to the eye it is another text.
+CONTROL = "a\x00\x1b[2J\x9b2J\u202eb\u2066c"
 HOSTILE = "</style></svg><script>alert('x')</script><img src=http://evil.example/x onerror=y>"
 #: Elements without an end.
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -262,25 +264,39 @@ def test_the_change_of_the_definition_is_shown_where_it_is_known(run):
     assert not any(line.startswith("@@") for line in said)
 
 
-def test_hostile_names_and_texts_are_escaped_everywhere(run):
-    """Table, statement, error, reasons of waits and of failed tries, events and fields."""
-    table = f"shop.{HOSTILE}"
+def page_full_of(run, hostile):
+    """Return the page of a run in which every text has something hostile."""
+    table = f"shop.{hostile}"
     for at in range(40):
         run.at = at / 2
-        totals = {"rows_copied": at, "throttled": {HOSTILE: at / 4}}
+        totals = {"rows_copied": at, "throttled": {hostile: at / 4}}
         run.look(Phase.COPY, table, pending=at, feed_lag=1.0, totals=totals)
     run.tell(
-        StatementRead, table=table, statement=HOSTILE, tables=[table], names=(), estimates={},
-        server=HOSTILE, mysql=HOSTILE,
+        StatementRead, table=table, statement=hostile, tables=[table], names=(), estimates={},
+        server=hostile, mysql=hostile,
     )  # fmt: skip
-    run.tell(AlgorithmChosen, algorithm="copy", reason=HOSTILE)
-    run.tell(Warned, said=HOSTILE)
-    run.tell(CutoverTryFailed, number=1, reason=HOSTILE, lock_wait_ms=None)
+    run.tell(AlgorithmChosen, algorithm="copy", reason=hostile)
+    run.tell(Warned, said=hostile)
+    run.tell(CutoverTryFailed, number=1, reason=hostile, lock_wait_ms=None)
     run.tell(
         SwapDone, tries=1, lock_wait_ms=1.0, lock_held_ms=1.0,
-        steps_ms={HOSTILE: 1.0},
+        steps_ms={hostile: 1.0},
     )  # fmt: skip
-    text = run.end("failed", error=HOSTILE, hint=HOSTILE, details=[HOSTILE], code=HOSTILE)
+    return run.end("failed", error=hostile, hint=hostile, details=[hostile], code=hostile)
+
+
+def test_what_turns_or_ends_a_line_is_shown_as_everywhere(run):
+    """Names, comments and texts of the server: on a terminal they are escaped in the same way."""
+    text = page_full_of(run, CONTROL)
+    assert not set("\x00\x1b\x9b\u202e\u2066") & set(text)
+    # In the heads, the lists, the tables and the titles within the plots.
+    assert text.count(r"a\x00\x1b[2J\x9b2J\u202eb\u2066c") > 15
+    assert "<pre>a" in text
+
+
+def test_hostile_names_and_texts_are_escaped_everywhere(run):
+    """Table, statement, error, reasons of waits and of failed tries, events and fields."""
+    text = page_full_of(run, HOSTILE)
     seen = Seen(text)
     assert {"script", "img"} & set(seen.tags) == set()
     assert [one for one in seen.attributes if one[1] in RESOURCES and one[2] != "data:,"] == []
