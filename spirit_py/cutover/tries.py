@@ -9,7 +9,7 @@ from spirit_py.cutover.plan import NotProven, TryFailed
 from spirit_py.errors import ChangesNotFlushed, CutoverFailure, FeedFailure, ServerFault
 from spirit_py.events.swap import CutoverTryFailed
 from spirit_py.locks.turns import SomebodyInFront
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.retry import await_server
 from spirit_py.units import human_seconds
 
@@ -121,8 +121,14 @@ class Tries:
             self.turns.stop.check()
             if disposition(fault) is Disposition.RETRY:
                 raise TryFailed(fault.message) from fault
+            hint = fault.hint
+            if fault.code == TABLE_EXISTS:
+                hint = (
+                    f"the {self.what} needs that name: see who made the table, and what it holds;"
+                    " drop or rename it there, then run the same command again: it resumes"
+                )
             raise CutoverFailure(
-                f"the {self.what} did not happen: {fault.message}", hint=fault.hint
+                f"the {self.what} did not happen: {fault.message}", hint=hint
             ) from fault
         except ChangesNotFlushed as error:
             raise TryFailed(error.message) from error

@@ -20,7 +20,14 @@ from spirit_py.checkpoint.writer import (
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.errors import (
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.migration import auxiliary
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.facts import Concluded, PlainFact
@@ -52,6 +59,7 @@ from spirit_py.move.run import (
     put_back,
     take_over,
     try_to_drop_all,
+    what_became,
 )
 from spirit_py.move.shards import facing, with_shards
 from spirit_py.mysql.faults import connection_refusal
@@ -100,7 +108,13 @@ def _run_phases(run: MoveRun) -> None:
         if not begun:
             drop_all(run, _names(opened[0].contexts))
         new = _new_tables(run, opened, theirs, begun)
-    copy_and_swap(run, new)
+        tables = _names(opened[0].contexts)
+    try:
+        copy_and_swap(run, new)
+    except MigrationFailure as failure:
+        if not run.may_be_swapped and (cause := what_became(run, tables)):
+            raise cause from failure
+        raise
 
 
 def _names(contexts: Contexts) -> list[Name]:

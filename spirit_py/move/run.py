@@ -24,7 +24,7 @@ from spirit_py.move.decision import MoveFound
 from spirit_py.move.shards import owned
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.definition import existing_tables, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, NewTable
@@ -266,6 +266,38 @@ def place_there(run: MoveRun, there: Session) -> str:
         return source.position_here(there)
 
 
+def what_became(run: MoveRun, tables: Sequence[Name]) -> errors.SchemaChanged | None:
+    """Return what another session did to a new table, as the targets show it; None for nothing.
+
+    Nothing reads a target's binary log, so what fails because of that is some other error.
+    """
+    for way in run.backs():
+        with contextlib.suppress(errors.SpiritError), way.session("look", there=True) as there:
+            for name in tables:
+                if found := _replaced(there, name):
+                    what, hint = found
+                    where = f"{name[0]}.{moving(name).new} on {way.config.there.address}"
+                    return errors.SchemaChanged(
+                        f"another session {what.format(where)}",
+                        hint=f"{hint}start the move again: it starts from the beginning",
+                    )
+    return None
+
+
+def _replaced(there: SqlSession, name: Name) -> tuple[str, str] | None:
+    """Return what was done to a table's new one, with a place for its name, and what to do."""
+    (schema, table), new = name, moving(name).new
+    proof = noted_proof(there, name, "new")
+    if not proof or any(is_one_of(there, schema, one, proof) for one in (new, table)):
+        return None
+    if not existing_tables(there, schema, (new,)):
+        return "has dropped or renamed {}, the new table of the move", "see who did, then "
+    rows = there.query(f"SELECT 1 FROM {quote_table(schema, new)} LIMIT 1")
+    now = "" if rows else "; it is empty now"
+    done = "has truncated, rebuilt or replaced {}, the new table of the move"
+    return done + now, f"see who did, and what it holds; drop or rename {new} there, then "
+
+
 #: Seconds for the lock under which a source gets its tables back, and for the work under it.
 _WAIT: Final = 5
 _HOLD: Final = 30.0
@@ -305,7 +337,7 @@ def try_to_drop_all(run: MoveRun, tables: Sequence[Name], _error: BaseException 
     try:
         drop_all(run, tables)
     except errors.MigrationFailure as fault:
-        run.warn(f"{fault.message}; {fault.hint}")
+        run.warn("; ".join(filter(None, (fault.message, fault.hint))))
         return False
     return True
 
@@ -319,14 +351,15 @@ def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
     sides = [*((way, True) for way in run.backs()), *((way, False) for way in run.fronts()[::-1])]
     for way, there in sides:
         side = (way.config.there if there else way.config.connection).address
+        hint = ""
         try:
             kept = way.step("cleanup", partial(_drop, tables=tables, there=there), there=there)
         except errors.MigrationFailure as fault:
-            kept = fault.message
+            kept, hint = fault.message, "spirit-py cleanup drops it there"
         if kept:
             raise errors.MigrationFailure(
                 f"what the move made on {side} is left: {kept}",
-                hint="spirit-py cleanup drops it there",
+                hint=hint,
                 error_code=ErrorCode.NAME_TAKEN,
             )
 

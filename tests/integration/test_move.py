@@ -482,6 +482,35 @@ def test_a_trigger_that_another_made_on_the_target_is_found(two, listener):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("point", "nth", "done", "said"),
+    [
+        ("chunk.committed", 1, "DROP TABLE _t_new", "has dropped or renamed"),
+        ("drain.begun", 1, "TRUNCATE TABLE _t_new", "has truncated, rebuilt or replaced"),
+    ],
+    ids=["dropped", "truncated"],
+)
+def test_what_another_did_to_the_new_table_is_said(two, listener, point, nth, done, said):
+    """Whatever failed because of it: with the server, what is there now, and what to do next."""
+    fill(two.here, "more", 20_000)
+    two.here.execute("INSERT INTO t SELECT id + 5000, a, b FROM more")
+    hold = listener.hold(point, nth)
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.there.execute(done)
+    hold.release()
+    report, _ = two.end(process)
+    assert report["error_code"] == "schema-changed", report
+    where = f"{two.here.name}._t_new on {two.ways[1]}"
+    assert f"another session {said} {where}" in report["error"]
+    assert ("it is empty now" in report["error"]) is (said != "has dropped or renamed")
+    assert "sql_log_bin" not in report["hint"]
+    assert "start the move again" in report["hint"]
+    left = [one for one in report["warnings"] if "is left" in one]
+    assert not any("spirit-py cleanup" in one for one in left), left
+
+
+@pytest.mark.slow
 def test_another_table_on_the_target_is_not_switched_to(two, listener):
     """A new table that was replaced after the comparison is noticed under the lock (R25)."""
     hold = listener.hold("switch.begin")
@@ -602,6 +631,8 @@ def test_a_rename_that_the_source_refuses_is_taken_back(two, listener):
     hold.release()
     report, _ = two.end(process)
     assert report["error_code"] == "swap-not-made", report
+    assert "'_t_moved' already exists" in report["error"]
+    assert "drop or rename it there, then run the same command again" in report["hint"]
     assert two.tables(two.there) == ["_t_chkpnt", "_t_new"]
     assert not two.times_switched()
     two.here.execute("DROP TABLE _t_moved")
