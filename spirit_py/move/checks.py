@@ -90,7 +90,7 @@ def _on_target(
         named = "; ".join(f"{', '.join(found)} on {scope_of(schema)}" for schema, found in missing)
         yield refuse(
             f"account {grants.account} lacks {named} of {where}",
-            " ".join(grants.grant(found, schema) for schema, found in missing),
+            " ".join(grants.grant(found, schema) for schema, found in missing) + grants.or_role,
             code=ErrorCode.MISSING_PRIVILEGES,
         )
 

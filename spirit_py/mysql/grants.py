@@ -96,6 +96,12 @@ class Grants:
             given += sorted(held - _ALL - set(given))
         return f"GRANT {', '.join(given)} ON {scope} TO {to};"
 
+    @property
+    def or_role(self) -> str:
+        """What follows GRANTs where the account has a role, which may not be active; or nothing."""
+        roles = any(line.startswith("GRANT") and " ON " not in line for line in self.text)
+        return " (or SET DEFAULT ROLE ALL, if a granted role has it)" if roles else ""
+
     def require(
         self,
         privileges: Iterable[str],
@@ -113,7 +119,9 @@ class Grants:
             scope = scope_of(schema, table)
             raise Refusal(
                 f"account {self.account} lacks {', '.join(missing)} on {scope}: {why}",
-                hint=self.grant(missing, schema, table) + (f" or {instead}" if instead else ""),
+                hint=self.grant(missing, schema, table)
+                + self.or_role
+                + (f" or {instead}" if instead else ""),
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             )
 

@@ -769,6 +769,24 @@ def test_a_right_that_is_missing_on_the_target_is_named_with_its_grant(two, miss
     assert two.tables(two.there) == ["t"]
 
 
+def test_a_role_that_is_not_active_on_the_target_is_thought_of(two):
+    """As on the source: the account may have all that is needed, and not use it."""
+    role = f"r_{uuid.uuid4().hex[:12]}"
+    two.there.execute(f"CREATE ROLE {role}")
+    try:
+        with account(two.there) as less:
+            two.there.execute(f"GRANT ALL ON *.* TO {role}")
+            two.there.execute(f"GRANT {role} TO '{less.user}'@'%'")
+            words = ("--on-switch", two.switch, "--target-user", less.user)
+            done = two.move_here(*words, target_password=less.password)
+            assert done.returncode == 2, done
+            assert "(or SET DEFAULT ROLE ALL, if a granted role has it)" in done.stderr
+            two.there.execute(f"SET DEFAULT ROLE ALL TO '{less.user}'@'%'")
+            assert two.move_here(*words, target_password=less.password).returncode == 0
+    finally:
+        two.there.execute(f"DROP ROLE {role}")
+
+
 def test_a_right_that_is_missing_on_the_source_is_named_with_its_grant(two):
     """So are those that a first look at an earlier run would need."""
     with account(two.here, f"SELECT ON {granted(two.here.name)}") as less:

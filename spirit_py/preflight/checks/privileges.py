@@ -58,9 +58,7 @@ def refuse_all(context: PreflightContext) -> Finding:
         f"{', '.join(privileges)} on {scope_of(where)}" for where, privileges in lacking.items()
     )
     block = " ".join(grants.grant(privileges, where) for where, privileges in lacking.items())
-    roles = any(line.startswith("GRANT") and " ON " not in line for line in grants.text)
-    role = " (or SET DEFAULT ROLE ALL, if a granted role has it)" if roles else ""
-    return refuse(f"account {grants.account} lacks {named}", block + role)
+    return refuse(f"account {grants.account} lacks {named}", block + grants.or_role)
 
 
 def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
