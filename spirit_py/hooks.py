@@ -47,6 +47,8 @@ _CALL_LOOK_SECONDS: Final = 0.05
 #: Between the request to end and the end of a call whose time is over.
 _GRACE_SECONDS: Final = 1.0
 _NOT_FOUND: Final = 127
+#: This program's options, and the password variable of MySQL's programs.
+_OURS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,15 @@ def call(
 def output_of(command: str, *, seconds: float, most: int) -> tuple[int, bytes, bool]:
     """Run a command that prints a list; return its exit code, output, and whether it was in time.
 
-    Its own end counts, as in :func:`call`: what it has begun in the background is not waited for.
-    It is ended after so many seconds, or when it has printed ``most`` bytes. OSError where it
-    cannot be started.
+    It gets none of our variables. Its own end counts, as in :func:`call`: what it has begun in the
+    background is not waited for. It is ended after so many seconds, or when it has printed ``most``
+    bytes. OSError where it cannot be started.
     """
     process = subprocess.Popen(
         ["/bin/sh", "-c", command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        env=_without_ours(os.environ),
         start_new_session=True,
     )
     with cast("IO[bytes]", process.stdout) as output:
@@ -130,8 +133,6 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
 
     In bytes: the locale may lack the characters of a table's name, which is in UTF-8.
     """
-    ours = ("SPIRIT_PY_", "MYSQL_PWD")
-    kept = {name: value for name, value in given.items() if not name.startswith(ours)}
     ours_now = {
         "SPIRIT_PY_EVENT": event.name,
         "SPIRIT_PY_TABLE": one_line(event.table.removeprefix(event.fleet_server).strip()),
@@ -139,9 +140,13 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     }
     if event.fleet_server:
         ours_now["SPIRIT_PY_FLEET_SERVER"] = event.fleet_server
-    return {os.fsencode(name): os.fsencode(value) for name, value in kept.items()} | {
-        name.encode(): value.encode() for name, value in ours_now.items()
-    }
+    kept = {os.fsencode(name): os.fsencode(value) for name, value in _without_ours(given).items()}
+    return kept | {name.encode(): value.encode() for name, value in ours_now.items()}
+
+
+def _without_ours(given: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what configures us, and with it our secrets (R20)."""
+    return {name: value for name, value in given.items() if not name.startswith(_OURS)}
 
 
 def _followed(

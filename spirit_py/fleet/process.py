@@ -21,7 +21,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
-from spirit_py import points
 from spirit_py.batch.report import BatchReport
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
@@ -29,6 +28,7 @@ from spirit_py.contracts import QuietReporter
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import LogWritten
 from spirit_py.progress import BatchStatus
+from spirit_py.spark.java import without_secrets
 from spirit_py.threads import Background, StopSwitch
 from spirit_py.units import counted
 
@@ -143,13 +143,7 @@ class ServerProcess:
 
 def _environment() -> dict[str, str]:
     """Return ours, with the folders from which this process has imported the program."""
-    ours = ("SPIRIT_PY_", "MYSQL_PWD")
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name == points.VARIABLE or not name.startswith(ours)
-    }
-    return kept | {
+    return without_secrets(os.environ) | {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "PYTHONSAFEPATH": "1",
     }

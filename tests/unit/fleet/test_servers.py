@@ -124,6 +124,15 @@ def test_a_command_that_prints_without_end_is_ended(monkeypatch):
         of_command("yes")
 
 
+def test_the_command_gets_none_of_our_secrets(monkeypatch):
+    """An inventory needs no password of ours, and may hand its environment on (R20)."""
+    for name in ("SPIRIT_PY_PASSWORD", "SPIRIT_PY_TARGET_PASSWORD", "MYSQL_PWD"):
+        monkeypatch.setenv(name, "hush-hush")
+    monkeypatch.setenv("INVENTORY", "db7")
+    (server,) = of_command("env | grep -q hush-hush && exit 3; echo mysql://db1 name=$INVENTORY")
+    assert server.name == "db7"
+
+
 @pytest.mark.parametrize("word", ["database=shop", "replicas=db1b", "port=3307", "host=db2"])
 def test_what_reaches_a_server_is_no_label(word):
     """A schema or a replica that is taken for a label would be left out without a word."""
