@@ -21,7 +21,7 @@ from spirit_py.locks.table import TableLock, open_lock_session
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.move.decision import MoveFound
-from spirit_py.move.shards import owned
+from spirit_py.move.shards import owned, zone_of_row
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.tables.definition import existing_tables, read_table
@@ -179,6 +179,14 @@ def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapp
     judged = keep.time_zone if keep and any(map(is_timestamp, keep.columns)) else ""
     of_session = set(filter(None, (mapping.time_zone, judged)))
     written = keep.expression if keep and "convert_tz" in keep.expression.lower() else ""
+    if zone_of_row(written):
+        raise errors.Refusal(
+            "--shard-by takes the name of a time zone from the row: whether both servers know it as"
+            " the same zone cannot be seen",
+            hint="name the zones in the expression, as CONVERT_TZ(made, IF(eu, 'Europe/Berlin',"
+            " 'America/New_York'), 'UTC'): both servers are asked for each",
+            error_code=ErrorCode.SERVER_SETTINGS,
+        )
     for zone in sorted({*of_session, *_TEXT.findall(written)}):
         query = (
             f"SELECT {', '.join(_NOON.format(moment, string_literal(zone)) for moment in _NOONS)}"

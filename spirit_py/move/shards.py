@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 
 from spirit_py.classes import replace
 from spirit_py.sql import string_literal
+from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MoveConfig
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.statement.lexer import Token
 
 
 def condition(expression: str, name: str, names: Iterable[str], *, server: str = "target") -> str:
@@ -72,6 +74,65 @@ def owned(context: PreflightContext, config: MoveConfig) -> PreflightContext:
     names = [one.name for one in config.sources]
     keep = condition(config.shard_by, config.shard, names, server="source")
     return replace(context, config=replace(context.config, modes=replace(config.modes, keep=keep)))
+
+
+def zone_of_row(expression: str) -> bool:
+    """Return whether a time zone's name is computed from the row, not chosen among texts.
+
+    Of an expression as the server writes it. Each server reads a zone in tables of its own, and
+    only those that the expression names can be compared.
+    """
+    tokens = tokenize(expression, DEFAULT_MODE)
+    return any(
+        not all(map(_is_text, _arguments(tokens[place + 1 :])[1:]))
+        for place, token in enumerate(tokens)
+        if token.upper == "CONVERT_TZ"
+    )
+
+
+def _arguments(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the arguments of a call, whose parenthesis is the first token."""
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth -= token.is_symbol(")")
+        if not depth and token.is_symbol(")"):
+            break
+        if depth == 1 and token.is_symbol(","):
+            found.append([])
+        elif depth:
+            found[-1].append(token)
+        depth += token.is_symbol("(")
+    return found
+
+
+def _is_text(tokens: Sequence[Token]) -> bool:
+    """Return whether an expression is a text, or one of texts by a condition."""
+    words = [token.upper for token in tokens]
+    if not tokens or (tokens[-1].kind == "string" and len(tokens) <= 1 + words[0].startswith("_")):
+        return bool(tokens)
+    if tokens[0].is_symbol("("):
+        return _is_text(_arguments(tokens)[0])
+    if words[0] == "IF":
+        return all(map(_is_text, _arguments(tokens[1:])[1:]))
+    return words[0] == "CASE" and all(map(_is_text, _results(tokens)))
+
+
+def _results(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield what stands behind each THEN and ELSE of a CASE itself."""
+    depth, found = 0, None
+    for token in tokens:
+        word = token.upper
+        depth -= word == "END" or token.is_symbol(")")
+        if depth <= 1 and word in {"WHEN", "ELSE", "END"}:
+            if found is not None:
+                yield found
+            found = None
+        if found is not None:
+            found.append(token)
+        if depth == 1 and word in {"THEN", "ELSE"}:
+            found = []
+        depth += word == "CASE" or token.is_symbol("(")
 
 
 def with_shards(record: CheckpointRecord, names: Sequence[str]) -> CheckpointRecord:

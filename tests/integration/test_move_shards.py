@@ -282,6 +282,17 @@ def test_another_time_zone_on_a_target_is_refused(shards, kind, hour, of_server)
     assert not any(shards.tables(db) for db in shards.theirs.values())
 
 
+def test_a_time_zone_whose_name_is_in_the_row_is_refused(shards):
+    """What a target knows of a zone cannot be asked for all names that may come."""
+    shards.here.execute("ALTER TABLE t ADD COLUMN zone VARCHAR(40), ADD COLUMN made DATETIME")
+    hour = "HOUR(CONVERT_TZ(made, zone, '+00:00'))"
+    done = shards.move_here("--shard-by", f"IF({hour} < 12, 'eu', 'us')")
+    assert done.returncode == 2, done.stderr
+    assert "takes the name of a time zone from the row" in done.stderr
+    assert shards.tables(shards.here) == ["t"]
+    assert not any(shards.tables(db) for db in shards.theirs.values())
+
+
 @pytest.mark.slow
 def test_status_says_that_a_killed_move_resumes(shards, listener):
     """Its new tables are on the targets, where status does not look."""

@@ -1,0 +1,37 @@
+"""Which rows go to which target: what of the expression cannot be judged alike on all servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.move.shards import zone_of_row
+
+INNER = "(case when `a` then 0 else 1 end)"
+BERLIN, NEW_YORK = "_utf8mb4'Europe/Berlin'", "_utf8mb4'America/New_York'"
+
+
+@pytest.mark.parametrize(
+    ("expression", "of_row"),
+    [
+        ("hour(`made`)", False),
+        (f"hour(convert_tz(`made`,{BERLIN},_utf8mb4'UTC'))", False),
+        ("hour(convert_tz(`made`,'+00:00',('Test/Zone')))", False),
+        (f"convert_tz(`made`,if((`eu` = 1),{BERLIN},{NEW_YORK}),_utf8mb4'UTC')", False),
+        (
+            f"convert_tz(`made`,(case when (`a` = 1) then {BERLIN} else {NEW_YORK} end),'UTC')",
+            False,
+        ),
+        ("convert_tz(`made`,`zone`,_utf8mb4'UTC')", True),
+        ("convert_tz(`made`,_utf8mb4'UTC',`zone`)", True),
+        (f"convert_tz(convert_tz(`made`,`zone`,'UTC'),{BERLIN},'UTC')", True),
+        ("convert_tz(`made`,concat(_utf8mb4'Europe/',_utf8mb4'Berlin'),'UTC')", True),
+        (f"convert_tz(`made`,if(`eu`,{BERLIN},`zone`),'UTC')", True),
+        (f"convert_tz(`made`,(case `a` when 1 then {BERLIN} when 2 then `zone` end),'UTC')", True),
+        (f"convert_tz(`m`,(case when {INNER} then {BERLIN} else `zone` end),'UTC')", True),
+        (f"convert_tz(`m`,(case when {INNER} then {BERLIN} else {NEW_YORK} end),'UTC')", False),
+        ("if((`text` = _utf8mb4'convert_tz(`made`,`zone`'),1,2)", False),
+    ],
+)
+def test_a_zone_whose_name_comes_from_the_row_is_known(expression, of_row):
+    """A text, or a choice among texts, can be asked for on both servers; nothing else can."""
+    assert zone_of_row(expression) is of_row
