@@ -266,7 +266,7 @@ def _declare(one: Option) -> Callable[[Command], Command]:
         "show_default": one.default not in {None, ""},
         "envvar": [variable, *one.variables] if one.environment else None,
     }
-    flag = f"{one.flag}/--no-{one.flag[2:]}" if one.default is True else one.flag
+    flag = "/".join(filter(None, (one.flag, one.off)))
     given = {name: value for name, value in settings.items() if value is not None}
     return click.option(flag, one.parameter or one.name, **given | _reading(one))
 

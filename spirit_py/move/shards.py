@@ -120,7 +120,8 @@ def _is_text(tokens: Sequence[Token]) -> bool:
 
 def _results(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Yield what stands behind each THEN and ELSE of a CASE itself."""
-    depth, found = 0, None
+    depth = 0
+    found: list[Token] | None = None
     for token in tokens:
         word = token.upper
         depth -= word == "END" or token.is_symbol(")")

@@ -76,6 +76,11 @@ class Option:
         return f"--{self.name.rstrip('_').replace('_', '-')}"
 
     @property
+    def off(self) -> str:
+        """The option as it switches off what is on by default; empty for any other."""
+        return f"--no-{self.flag[2:]}" if self.default is True else ""
+
+    @property
     def repeated(self) -> bool:
         """Whether the option may be given several times."""
         return self.type in {Names, Pairs} or self.form is Form.TABLE
@@ -139,12 +144,15 @@ def require_needed(arguments: type, given: Container[str], values: Mapping[str, 
                 f"{one.flag} has no effect with {other}", hint=f"leave {one.flag} or {other} out"
             )
         needed = [options[name] for name in one.needs if name in options]
-        if not needed or one.name not in given or not values[one.name]:
+        if not needed or one.name not in given:
+            continue
+        flag = one.flag if values[one.name] else one.off
+        if not flag:
             continue
         off = (None, (), False)
         if all(two.name not in given and values[two.name] in (*off, two.default) for two in needed):
             names = " or ".join(two.flag for two in needed)
             raise UsageFault(
-                f"{one.flag} goes with {names}, and has no effect alone",
-                hint=f"add {names}, or leave {one.flag} out",
+                f"{flag} goes with {names}, and has no effect alone",
+                hint=f"add {names}, or leave {flag} out",
             )

@@ -390,7 +390,7 @@ class MoveCommand(MoveArguments, RunOutput, VetoOption, total=False):
     ]
     sample: Annotated[
         bool,
-        OUTPUT(default=True),
+        OUTPUT(default=True, needs=("plan",)),
         "With --plan: measure the time by copying some rows into temporary tables, for a few"
         " seconds at most.",
     ]

@@ -559,3 +559,12 @@ def test_text_is_what_a_wrong_command_line_is_answered_with_by_default():
     result = CliRunner(env={"SPIRIT_PY_LOG_FORMAT": "json"}).invoke(cli.main, words)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: no such option '--bogus'\nhint: ")
+
+
+@pytest.mark.parametrize("word", ["--sample", "--no-sample"])
+def test_a_move_without_a_plan_measures_nothing(word):
+    """What says whether the plan does has no effect alone, and is refused by the name given."""
+    words = ["move", "--host", "db1", "--target-host", "db2", "--tables", "shop.t", word]
+    result = CliRunner().invoke(cli.main, words)
+    assert result.exit_code == 2
+    assert f"{word} goes with --plan, and has no effect alone" in result.stderr
