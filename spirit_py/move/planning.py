@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.classes import dataclass, replace
+from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.errors import Refusal
 from spirit_py.move.carrier import rows_in, write_over
@@ -25,13 +26,16 @@ from spirit_py.move.opening import (
 )
 from spirit_py.move.run import MoveRun, set_apart
 from spirit_py.move.shards import facing
-from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.evaluation import choose_modes
+from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import goes_on, running_run
 from spirit_py.plan.environment import locks_of, replicas_of, space_of
 from spirit_py.plan.findings import Remarks
 from spirit_py.plan.make import PlanMaker
 from spirit_py.plan.model import Method, Plan, SizePlan, WayPlan
 from spirit_py.plan.sample import Carried
+from spirit_py.preflight.check import warn
 from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
 from spirit_py.preflight.preflight import mapping_of
 from spirit_py.preflight.registry import CheckScope, findings_of
@@ -40,7 +44,7 @@ from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import require_throttlers
-from spirit_py.units import human_seconds
+from spirit_py.units import diff_of, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +61,9 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 _LOCK_WAIT: Final = 1
+#: Of a definition, what only the source's server shows, or only the target's.
+_OTHER: Final = {"removed": "-", "added": "+"}
+_SHOWN_LINES: Final = 6
 
 
 def plan_move(config: MoveConfig, *, stop: StopSwitch | None = None, sample: bool = True) -> Plan:
@@ -171,14 +178,46 @@ class _MovePlanner(PlanMaker):
 
     def check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
         """Note what the checks of a new definition find, for each way."""
+        asked: list[Session] = []
         for way, one, there in self._ways():
             with self.noted.refusing(context.source.full_name):
                 # All sources have the same definition, or are refused.
                 (faced,) = facing([replace(context, session=one.session)], way.config)
+                if there not in asked:
+                    asked.append(there)
+                    self._try_there(way, there, faced, definition)
                 apart = mapping_of(faced, mapping.target)
                 super().check(faced, apart, definition)
                 set_apart(way, there, faced, apart)
                 require_aligned([apart])
+
+    def _try_there(
+        self, way: MoveRun, there: Session, context: PreflightContext, definition: str
+    ) -> None:
+        """Refuse a target whose server does not take the new definition, such as an older one."""
+        options, source = way.config.there, context.source
+        with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
+            choose_modes(native, context.facts)
+            with tried_definition(there, native, source, context.statement) as tried:
+                made = tried
+        if (refusal := made.refusal) is not None:
+            raise Refusal(
+                f"on the target {options.address}: {refusal.message}",
+                hint=refusal.hint,
+                error_code=refusal.error_code,
+            )
+        if made.target is None:
+            raise Refusal(
+                f"the server of the target {options.address} does not take the table:"
+                f" {'; '.join(made.unknown)}",
+                hint="make it fit with --alter, or move to a server of the source's version",
+                error_code=ErrorCode.DEFINITION_REFUSED,
+            )
+        lines = [line for line in diff_of(definition, made.new) if line.mark in _OTHER]
+        if lines:
+            shown = [f"{_OTHER[line.mark]} {line.text.strip()}" for line in lines[:_SHOWN_LINES]]
+            said = f"the server of the target {options.address} shows the new definition otherwise"
+            self.noted.add([replace(warn(said), details=tuple(shown))], source.full_name)
 
     def carried(self, mapping: TableMapping) -> Carried:
         """Return how rows reach the first target, and are judged by --shard-by."""

@@ -889,6 +889,31 @@ def test_a_plan_is_as_recorded(two):
         compare("move_plan.json", as_text(normal.value(plan)) + "\n")
 
 
+def test_a_plan_tries_the_change_on_the_target_too(two):
+    """Another version of the server, or other modes there, may refuse what the source takes."""
+    two.here.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
+    before = state(two)
+    zero = ("--alter", "ADD COLUMN d DATE NOT NULL DEFAULT '0000-00-00'")
+    plan = two.plan(*zero, code=2)
+    assert state(two) == before
+    (refusal,) = plan["refusals"]
+    assert refusal["cause"].startswith(f"on the target {two.ways[1]}: the server refuses the ALTER")
+    assert "Invalid default value for 'd'" in refusal["cause"]
+    assert two.move_here(*zero).returncode == 2
+    assert two.tables(two.there) == []
+
+
+def test_a_plan_says_what_the_target_makes_otherwise(two):
+    """The server of the target decides what a clause leaves out; the source's answer is shown."""
+    two.there.set_global("explicit_defaults_for_timestamp", "OFF")
+    plan = two.plan("--alter", "ADD COLUMN at TIMESTAMP")
+    assert "`at` timestamp NULL DEFAULT NULL" in plan["tables"][0]["definition"]["new"]
+    (other,) = [one for one in plan["warnings"] if "otherwise" in one["cause"]]
+    assert two.ways[1] in other["cause"]
+    assert other["details"][0].startswith("- `at` timestamp NULL DEFAULT NULL")
+    assert other["details"][1].startswith("+ `at` timestamp NOT NULL")
+
+
 def test_a_plan_for_people_says_where_rows_go(two):
     """The same in lines, with what runs it."""
     words = [one for one in two.words("--plan", hooks="")[3:] if one != "--no-repair"]
