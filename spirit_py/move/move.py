@@ -143,7 +143,7 @@ def _new_tables(
         run.enter(Phase.CREATE)
     run.stack.push(_leaving(run, tables, taken_over=bool(begun)))
     if begun:
-        _resumed(run, opened)
+        _resumed(run, opened, theirs)
     records = list(begun) or _first_records(run, opened, theirs)
     ways = [
         (way, replace(one, contexts=_at(one, records[0], way)), there)
@@ -219,7 +219,11 @@ def _first_records(
     return records
 
 
-def _resumed(run: MoveRun, opened: Sequence[Opened]) -> None:
+def _resumed(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]) -> None:
+    note = note_of_move(run.config, told_targets(run.config, theirs))
+    for one in opened[1:]:
+        # The addresses may be other ones now, and status shows them there.
+        CheckpointTable(*one.record.home).write(one.session, note)
     for one in opened:
         # What a switch that was taken back may have left: there is no way back from here.
         CheckpointTable(*one.record.home).forget(one.session, ReverseRecord)

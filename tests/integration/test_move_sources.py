@@ -341,3 +341,20 @@ def test_another_source_says_where_a_move_is_asked(sources, listener):
         assert f"is asked on {first}" in refused.stderr
     hold.release()
     assert sources.end(process)[0]["outcome"] == "done"
+
+
+@pytest.mark.slow
+def test_a_move_that_resumes_by_other_addresses_says_them(sources, listener):
+    """On the further source and on the target, which show where it is asked."""
+    sources.kill_at(listener, "chunk.committed", nth=3)
+    sources.ways = tuple(one.replace("127.0.0.1", "127.1") for one in sources.ways)
+    hold = listener.hold_after("drain.begun", 1)
+    process = sources.start("--on-switch", sources.switch, listener=listener)
+    await_held(process, hold)
+    for db in (sources.ours["us"], sources.there):
+        (shown,) = json.loads(run_here(db, "status", "--json").stdout)
+        assert shown["asked"] == sources.ways[0]
+    hold.release()
+    report, events = sources.end(process)
+    assert report["outcome"] == "done", report
+    assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
