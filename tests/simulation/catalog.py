@@ -453,7 +453,12 @@ def _drop(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     for name in re.findall(_ID, found[1]):
         if name in server.tables:
             server.lock_table(session, name, EXCLUSIVE)
+            gone = server.tables[name]
             server.tables = {other: t for other, t in server.tables.items() if other != name}
+            # Nobody keeps others from it: who waits for a name that it had looks for that again.
+            gone.granted.clear()
+            if gone.queue:
+                server.changed()
     _logged(session, found)
 
 

@@ -478,6 +478,19 @@ _TABLE_LOCKS: Final = (
         """,
     ),
     Fact(
+        says="who waits for a table that is renamed away and dropped gets the table that then "
+        "has the name",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE, `s`.`_t_new` WRITE
+            b> INSERT INTO `s`.`t` (`id`) VALUES (9) => waits for table
+            a: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`
+            a: DROP TABLE IF EXISTS `s`.`_t_old`
+            a: UNLOCK TABLES
+            b< => 1
+            c: SELECT `id` FROM `s`.`t` => (9)
+        """,
+    ),
+    Fact(
         says="RENAME is all or nothing: 1050 for a name that is taken, 1146 for a table that "
         "is not there",
         script="""
