@@ -35,6 +35,8 @@ FOUND_AMONG_KEPT = {
     "null-is-taken-for-true": 0,
     "a-key-that-changes-leaves-its-row": 500,
 }
+#: In the worlds of a way back, likewise.
+FOUND_AMONG_REVERTED = {"a-follower-begins-at-the-end": 0}
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 
@@ -96,6 +98,15 @@ def test_a_bug_is_found_by_rows_that_are_left_out(bug):
     """Likewise for what only `--keep` does."""
     first = FOUND_AMONG_KEPT[bug]
     played = simulate(str(FIRST_KEPT), str(first), "--keeps", "--plant", bug, "--plain")
+    assert played.returncode == 1, played.stdout
+    assert "seed " in played.stdout
+
+
+@pytest.mark.parametrize("bug", FOUND_AMONG_REVERTED)
+def test_a_bug_of_the_way_back_is_found(bug):
+    """Likewise for what only `--keep-old-current` and `revert` do."""
+    first = FOUND_AMONG_REVERTED[bug]
+    played = simulate(str(FIRST_REVERTED), str(first), "--reverts", "--plant", bug, "--plain")
     assert played.returncode == 1, played.stdout
     assert "seed " in played.stdout
 

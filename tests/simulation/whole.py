@@ -73,8 +73,12 @@ class WholeRun:
         repairs: rows that differ are repaired, as they have to be where changes are hidden.
         rolling: the comparison has a snapshot for each piece, and no lock.
         choices: of the configuration, beside what is the same in all worlds.
+        reporter: what hears its events.
+        run: the program's own; None before it begins.
         exit_code: as of the process.
     """
+
+    run: Run | None = None
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class WholeRun:
         self.error = ""
         self.exit_code = 0
         self.stop = StopSwitch()
+        self.reporter = Silent(server)
         program.serve(server)
 
     def main(self) -> None:
@@ -114,7 +119,7 @@ class WholeRun:
             feed=FEED,
         )
         config = replace(config, **self.choices)
-        run = Run(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
+        run = self.run = Run(config, self.reporter, engine_factory=no_java, stop=self.stop)
         try:
             run_migration(run)
         except SpiritError as error:
