@@ -84,7 +84,7 @@ class SwapBack:
         """Compare and swap; only after OutcomeUnknown the tables may be swapped."""
         try:
             self.prove()
-            self._kept.write(position=self._feed.position(), state=REVERTING, skip_drop=skip_drop)
+            self._note_begun(skip_drop=skip_drop)
             with self._feed.flushed_often():
                 self.swap()
         except BaseException as error:
@@ -94,6 +94,11 @@ class SwapBack:
             if isinstance(error, errors.SpiritError):
                 error.hint = _HINTS.get(type(error), error.hint)
             raise
+
+    def _note_begun(self, *, skip_drop: bool) -> None:
+        """Write that the swap back begins; a session lost since the last write costs no revert."""
+        begun = partial(self._kept.write, state=REVERTING, skip_drop=skip_drop)
+        retrying(self._pairs[0].stop)(begun, position=self._feed.position())
 
     def prove(self) -> None:
         """Drain the feed and compare every row; on SpiritError nothing was changed."""
@@ -225,7 +230,7 @@ class KeptRecord:
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
-        # A lost session is closed: the next try, as of another revert, has a new one.
+        # A lost session is closed: the next try has a new one.
         self._session.ask(lambda session: self._checkpoint.write(session, self.record))
         self._written_at = time.monotonic()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.record import ReverseRecord, ReverseTable
+from spirit_py.checkpoint.record import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
@@ -18,6 +19,7 @@ from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
+from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.threads import StopSwitch
 
 READ_ONLY = 1290
@@ -126,25 +128,35 @@ def test_a_way_back_that_is_still_there_is_not_called_lost(monkeypatch, fault, c
     assert ("run the same command again" in raised.value.hint) == (code != ErrorCode.SERVER_ERROR)
 
 
-def test_a_lost_session_fails_one_revert_only(monkeypatch):
-    """The record is written in a new session by the next one."""
+def test_a_lost_session_fails_no_revert(monkeypatch):
+    """All rows are compared then: the record is written in a new session, and the swap goes on."""
     opened: list[Any] = []
-    lost: list[Any] = []
+    written: list[ReverseRecord] = []
 
     def session(_role: str, **_: object) -> object:
         opened.append(SimpleNamespace(close=lambda: None))
         return opened[-1]
 
-    def write(_table: CheckpointTable, session: object, _record: ReverseRecord) -> None:
-        if session in lost:
+    def write(_table: CheckpointTable, session: object, record: ReverseRecord) -> None:
+        if session is lost:
             raise ServerFault(2013, "lost", where="keep")
+        written.append(record)
 
     monkeypatch.setattr(CheckpointTable, "write", write)
+    lost: object = None
     process: Any = SimpleNamespace(stop=StopSwitch(), session=session)
     kept = Keeper(process, RECORD)._record
     kept.write(position="first")
-    lost.append(opened[0])
-    with pytest.raises(ServerFault):
-        kept.write(position="second")
-    kept.write(position="third")
-    assert len(opened) == 2
+    lost = opened[0]
+    feed = SimpleNamespace(position=lambda: "here", flushed_often=contextlib.nullcontext)
+    pair: Any = SimpleNamespace(feed=feed, stop=_Quick())
+    back = SwapBack(process, [pair], kept)
+    swapped: list[str] = []
+    monkeypatch.setattr(back, "prove", lambda: None)
+    monkeypatch.setattr(back, "swap", lambda: swapped.append(kept.record.position))
+    back.run(skip_drop=True)
+    assert (len(opened), swapped) == (2, ["here"])
+    assert [(one.state, one.skip_drop) for one in written] == [
+        (RECORD.state, False),
+        (REVERTING, True),
+    ]
