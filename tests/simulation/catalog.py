@@ -409,6 +409,7 @@ def _add_column(session: Session, found: re.Match[str], _: Sequence[Any]) -> Non
     table.rows = {key: (*row, None) for key, row in table.rows.items()}
     table.born = int(session.server.unix_time)
     if name not in session.temporary:
+        session.server.outdate_snapshots(table)
         _logged(session, found)
 
 

@@ -930,6 +930,12 @@ class Server:
         session.open = True
         session.snapshot = {table.number: table.rows for table in self.tables.values()}
 
+    def outdate_snapshots(self, table: Table) -> None:
+        """Let no snapshot that is open read a table any more, whose definition has changed."""
+        for session in self.sessions.values():
+            if session.snapshot is not None:
+                session.snapshot.pop(table.number, None)
+
     # -- named locks
 
     def take_named(self, session: Session, name: str, seconds: float) -> int:

@@ -698,12 +698,7 @@ def _guard(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
         server.lock_table(session, name, EXCLUSIVE)
     table = server.table(name)
 
-    def effect() -> None:
-        for other in server.sessions.values():
-            if other.snapshot is not None:
-                other.snapshot.pop(table.number, None)
-
-    server.ddl(session, found[0], effect)
+    server.ddl(session, found[0], lambda: server.outdate_snapshots(table))
     server.end_statement(session)
 
 

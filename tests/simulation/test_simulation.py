@@ -36,7 +36,10 @@ FOUND_AMONG_KEPT = {
     "a-key-that-changes-leaves-its-row": 500,
 }
 #: In the worlds of a way back, likewise.
-FOUND_AMONG_REVERTED = {"a-follower-begins-at-the-end": 0}
+FOUND_AMONG_REVERTED = {
+    "a-follower-begins-at-the-end": 0,
+    "a-definition-is-not-compared-with-that-at-the-swap": 0,
+}
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 

@@ -51,7 +51,8 @@ class Scene:
         self.server.restart()
 
 
-def _send(scene: Scene, sql: str, *, logged: bool = True, schema: str = "s") -> None:
+def send(scene: Scene, sql: str, *, logged: bool = True, schema: str = "s") -> None:
+    """Send a statement in a session of its own; what it meets is of no matter."""
     session = scene.dba(logged=logged, schema=schema)
     scene.server.scheduler.tell(f"dba: {sql}{'' if logged else ' (sql_log_bin=0)'}")
     with contextlib.suppress(CLIENT_ERRORS):
@@ -85,7 +86,7 @@ def _filter(scene: Scene) -> None:
     scene.restart()
     if scene.random.random() < 0.7:
         scene.soon()
-        _send(scene, "TRUNCATE TABLE `s`.`t`", schema="scratch")
+        send(scene, "TRUNCATE TABLE `s`.`t`", schema="scratch")
     scene.soon()
     scene.server.ignored = ""
     scene.restart()
@@ -130,7 +131,7 @@ def _statement_write(scene: Scene) -> None:
     """A client writes with ``binlog_format=STATEMENT``: no row is in the binlog."""
     keys = sorted(scene.server.tables[T].rows)
     if keys:
-        _send(scene, f"UPDATE `s`.`t` SET v = 900 WHERE id = {scene.random.choice(keys)}")
+        send(scene, f"UPDATE `s`.`t` SET v = 900 WHERE id = {scene.random.choice(keys)}")
 
 
 def _revoke(scene: Scene) -> None:
@@ -167,11 +168,11 @@ def _damage(scene: Scene) -> None:
 
 
 TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
-    "truncate": lambda scene: _send(scene, "TRUNCATE TABLE `s`.`t`"),
-    "hidden truncate": lambda scene: _send(scene, "TRUNCATE TABLE `s`.`t`", logged=False),
+    "truncate": lambda scene: send(scene, "TRUNCATE TABLE `s`.`t`"),
+    "hidden truncate": lambda scene: send(scene, "TRUNCATE TABLE `s`.`t`", logged=False),
     "restore": _restore,
-    "rebuild": lambda scene: _send(scene, "OPTIMIZE TABLE `s`.`t`"),
-    "hidden rebuild": lambda scene: _send(scene, "OPTIMIZE TABLE `s`.`t`", logged=False),
+    "rebuild": lambda scene: send(scene, "OPTIMIZE TABLE `s`.`t`"),
+    "hidden rebuild": lambda scene: send(scene, "OPTIMIZE TABLE `s`.`t`", logged=False),
     "commits lost": _crash_with_loss("engine"),
     "log lost": _crash_with_loss("log"),
     "filter": _filter,
