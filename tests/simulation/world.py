@@ -53,6 +53,8 @@ _KEEPS: Final = 0.1
 _ASKED: Final = 0.1
 #: Of whole runs: a right is taken from the account, and given back.
 _REVOKED: Final = 0.1
+#: Of the other whole runs: the old table follows, and may be swapped back.
+_REVERTED: Final = 0.1
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
@@ -194,7 +196,9 @@ def drawn(
     if revokes or (seed >= _OLDER and taken):
         plan = replace(plan, whole=True, moves=0, merges=1, tasks=(), xa=0.0)
         plan = replace(plan, troubles=(*plan.troubles, REVOKE))
-    if reverts:
+    share = random.Random(f"reverts in {seed}").random()
+    other = plan.whole and not (plan.moves or plan.keeps or plan.requests or taken)
+    if reverts or (seed >= _OLDER and other and share < _REVERTED):
         from tests.simulation.reverted import reverted_plan
 
         plan = reverted_plan(plan, seed)
