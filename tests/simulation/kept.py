@@ -109,5 +109,8 @@ class KeptWorld(World):
                 return f"the old table: {wrong}"
         return super()._wrong_rows(table)
 
+    def _old_stays(self) -> bool:
+        return self.plan.keeps_old or super()._old_stays()
+
     def _staying(self) -> set[Name]:
         return {T, OLD, CHECKPOINT} if self.plan.keeps_old else {T}

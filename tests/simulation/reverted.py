@@ -342,6 +342,9 @@ class RevertedWorld(World):
             return ""
         return f"the last revert failed, and nothing went wrong in it: {back.error}"
 
+    def _old_stays(self) -> bool:
+        return self._back.stays == float("inf") or REVOKE in self._meddled
+
     def _done_before_revert(self) -> str:
         """Return what forbids a revert and was in the binlog before its RENAME; empty for none."""
         log = self.server.binlog

@@ -655,12 +655,16 @@ class World:
         rebuilt = "is not the table that this migration made" in run.error
         if run.error and ended and (rebuilt or not swapped):
             return ""
-        # The old table stayed for want of a right, and the command is not to change it twice.
-        if REVOKE in self.plan.troubles and swapped and "an earlier change is done" in run.error:
+        # Killed behind its end, or without the right to drop: it is not to change the table twice.
+        if swapped and self._old_stays() and "an earlier change is done" in run.error:
             return ""
         if run.error:
             return f"the last run failed, and nothing went wrong in it: {run.error}"
         return "" if swapped else "not swapped, without an error"
+
+    def _old_stays(self) -> bool:
+        """Whether an old table may stay behind the end of a run."""
+        return REVOKE in self.plan.troubles
 
     def _left_behind(self, run: program.Run | WholeRun) -> str:
         """Return what the program leaves on the server, or does to others."""
