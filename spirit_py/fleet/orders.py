@@ -30,7 +30,7 @@ from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.table.names import Name
 
@@ -85,8 +85,7 @@ def _in_turn(
 ) -> tuple[list[ServerRecords], list[ServerRecords]]:
     """Keep other commands from ordering something meanwhile; return all parts, and those meant."""
     begun = _chosen(_look_at(members, table), say)
-    # Of all lists the same one, as far as servers answer.
-    first = min(begun, key=lambda one: str(one.records[0].store))
+    first = where_to_meet(begun)
     session = stack.enter_context(
         connect_first(first.member.connection, role="ctl", read_timeout=2 * _TURN_SECONDS)
     )
@@ -99,6 +98,14 @@ def _in_turn(
         )
     parts = _look_at(members, table)
     return parts, _chosen(parts, lambda _: None)
+
+
+def where_to_meet(begun: Iterable[ServerRecords]) -> ServerRecords:
+    """Return the server whose lock commands take: the same one for a list in any order.
+
+    As far as servers answer. Where each has the schema of one name, so has the record.
+    """
+    return min(begun, key=lambda one: (str(one.records[0].store), one.member.name))
 
 
 @dataclass(kw_only=True, eq=False)

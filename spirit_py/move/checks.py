@@ -290,13 +290,7 @@ def _about_target(
                 f"{name} is {facts.text(name)} on the target, and {own.text(name)} on the source",
                 "name a server with the same setting",
             )
-    if int(facts.text("max_allowed_packet") or 0) < int(own.text("max_allowed_packet") or 0):
-        yield refuse(
-            "max_allowed_packet is smaller on the target: a row that the source has may not be"
-            " written there",
-            f"SET PERSIST max_allowed_packet = {own.text('max_allowed_packet')} on the target",
-            code=ErrorCode.PACKET_TOO_SMALL,
-        )
+    yield from _about_packets(contexts[0], facts)
     if lost := relaxed(facts.variables):
         yield warn(
             f"a crash of the target may lose commits ({named(lost)}): if it restarts while the move"
@@ -320,6 +314,24 @@ def _about_target(
     for context in contexts:
         if context.found is not None:
             yield from _about_table(context, there)
+
+
+def _about_packets(context: PreflightContext, facts: ServerFacts) -> Iterator[Finding]:
+    """Yield whether a row that one server has may be too large for the other."""
+    there, here = (int(one.text("max_allowed_packet") or 0) for one in (facts, context.facts))
+    if there < here:
+        yield refuse(
+            "max_allowed_packet is smaller on the target: a row that the source has may not be"
+            " written there",
+            f"SET PERSIST max_allowed_packet = {here} on the target",
+            code=ErrorCode.PACKET_TOO_SMALL,
+        )
+    if there > here and context.config.keep_old_current:
+        yield warn(
+            "max_allowed_packet is smaller on the source: a row that is written on the target may"
+            " not fit there, and would end the reverse replication",
+            f"SET PERSIST max_allowed_packet = {there} on the source",
+        )
 
 
 def _about_replication(

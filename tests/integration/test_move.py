@@ -903,6 +903,24 @@ def test_a_plan_tries_the_change_on_the_target_too(two):
     assert two.tables(two.there) == []
 
 
+@pytest.mark.parametrize(
+    ("smaller", "more", "code"),
+    [("there", (), 2), ("here", (), 0), ("here", ("--keep-old-current", "1h"), 0)],
+)
+def test_a_server_that_takes_smaller_packets_is_told(two, smaller, more, code):
+    """A target could not take a row of the source, and a source none that comes back."""
+    getattr(two, smaller).set_global("max_allowed_packet", 4 << 20)
+    plan = two.plan(*more, code=code)
+    found = [one for kind in ("refusals", "warnings") for one in plan[kind]]
+    told = [one["remedy"] for one in found if "max_allowed_packet" in one["cause"]]
+    needed = two.here.query("SELECT @@GLOBAL.max_allowed_packet")[0][0]
+    if smaller == "here":
+        needed = two.there.query("SELECT @@GLOBAL.max_allowed_packet")[0][0]
+    where = "target" if smaller == "there" else "source"
+    wanted = [f"SET PERSIST max_allowed_packet = {needed} on the {where}"]
+    assert told == (wanted if code or more else [])
+
+
 def test_a_plan_says_what_the_target_makes_otherwise(two):
     """The server of the target decides what a clause leaves out; the source's answer is shown."""
     two.there.set_global("explicit_defaults_for_timestamp", "OFF")

@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from spirit_py.batch.store import agreed
-from spirit_py.config import FleetOrders
+from spirit_py.batch.store import BatchTable, agreed
+from spirit_py.config import ConnectionOptions, FleetOrders
+from spirit_py.fleet.orders import where_to_meet
+from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords
 
 NOW = time.time_ns() // 1_000_000
 
@@ -78,3 +80,21 @@ def test_orders_that_cannot_be_are_refused(wrong):
     """A number below zero would stop a fleet without a word."""
     with pytest.raises(ValueError, match="of a fleet"):
         FleetOrders(**wrong)
+
+
+def test_commands_with_lists_in_another_order_meet_on_one_server():
+    """Their records have one name where each server has the schema of one name."""
+
+    def part(name, schema="shop"):
+        record = FleetRecord(
+            store=BatchTable(schema, "_spirit_py_batch_a"), fleet="a", orders=KNOWN,
+            coordinated=True, at_work=(), left=(),
+        )  # fmt: skip
+        reached = ConnectionOptions(host=name, port=3306, user="u")
+        member = FleetMember(name=name, connection=reached, database="")
+        return ServerRecords(member=member, table="", records=[record])
+
+    parts = [part("s2"), part("s1"), part("s3")]
+    assert where_to_meet(parts).member.name == "s1"
+    assert where_to_meet(parts[::-1]).member.name == "s1"
+    assert where_to_meet([part("s1", "shop_1"), part("s9", "shop_0")]).member.name == "s9"
