@@ -23,7 +23,7 @@ from spirit_py.progress import BatchStatus, MigrationProgress, MigrationStatus, 
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions, FleetOrders
     from spirit_py.contracts import SqlSession
@@ -210,6 +210,20 @@ class ServerRecords:
         except SpiritError as error:
             self.error = error
 
+    def is_meant(self, session: SqlSession, home: str, tables: Iterable[Name]) -> bool:
+        """Return whether a record of these tables is of this entry's schema, and of the table."""
+        names = list(tables)
+        wanted = (
+            (self.member.database, {home, *(schema for schema, _ in names)}),
+            (self.table, {table for _, table in names}),
+        )
+        other = [(name, there) for name, there in wanted if name and name not in there]
+        if not other:
+            return True
+        # Such a server has other letters than the list, and than who asks.
+        folds = int(session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0])
+        return bool(folds) and all(name.lower() in map(str.lower, there) for name, there in other)
+
     def _read(self, session: SqlSession, store: BatchTable) -> Iterator[FleetRecord]:
         """Yield the record of a table, if it is one of a fleet, and of this entry of the list.
 
@@ -225,10 +239,7 @@ class ServerRecords:
             if connection_lost(error):
                 raise
             return
-        schemas = {store.name[0], *(schema for schema, _ in tables)}
-        if self.member.database and self.member.database not in schemas:
-            return
-        if self.table and all(name != self.table for _, name in tables):
+        if not self.is_meant(session, store.name[0], tables):
             return
         left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
         yield FleetRecord(

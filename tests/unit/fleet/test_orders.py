@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -98,3 +99,29 @@ def test_commands_with_lists_in_another_order_meet_on_one_server():
     assert where_to_meet(parts).member.name == "s1"
     assert where_to_meet(parts[::-1]).member.name == "s1"
     assert where_to_meet([part("s1", "shop_1"), part("s9", "shop_0")]).member.name == "s9"
+
+
+@pytest.mark.parametrize(
+    ("database", "table", "folds", "meant"),
+    [
+        ("shop", "orders", 0, True),
+        ("", "", 0, True),
+        ("SHOP", "Orders", 0, False),
+        ("SHOP", "Orders", 1, True),
+        ("shop", "ORDERS", 2, True),
+        ("SHOP", "other", 1, False),
+    ],
+)
+def test_a_server_that_keeps_no_capital_letters_finds_its_record(database, table, folds, meant):
+    """Otherwise an order would pass by the server whose list has other letters."""
+
+    class Server:
+        def query(self, sql):
+            assert sql == "SELECT @@GLOBAL.lower_case_table_names"
+            return [(folds,)]
+
+    reached = ConnectionOptions(host="db1", port=3306, user="u")
+    member = FleetMember(name="s1", connection=reached, database=database)
+    part = ServerRecords(member=member, table=table)
+    session: Any = Server()
+    assert part.is_meant(session, "shop", [("shop", "orders")]) is meant
