@@ -73,7 +73,7 @@ class RequestQueue(RecordTable):
 
     def answer_to(self, session: SqlSession, number: int, token: str) -> Answer | None:
         """Return the answer to a request, or None; MigrationFailure for one of another version."""
-        found = self._rows(session, f"id = {number}")
+        found = excused(lambda: self._rows(session, f"id = {number}"), [], ABSENT_TABLE)
         try:
             answer = message_from_text(found[0][1], Request, Answer) if found else None
         except UnreadableCheckpoint as error:
@@ -90,7 +90,10 @@ class RequestQueue(RecordTable):
         return excused(lambda: self.claim(session, number), False, ABSENT_TABLE)
 
     def waiting(self, session: SqlSession) -> list[Asked | Malformed]:
-        """Return the requests in the order of arrival; delete answers that were not read."""
+        """Return the requests in the order of arrival; delete answers that were not read.
+
+        An :data:`ABSENT_TABLE` fault without the table.
+        """
         asked: list[Asked | Malformed] = []
         answered = False
         for number, text in self._rows(session, "TRUE"):
@@ -128,5 +131,4 @@ class RequestQueue(RecordTable):
             f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self.quoted}"
             f" FORCE INDEX (PRIMARY) WHERE {where} ORDER BY id LIMIT {_MOST}"
         )
-        found = excused(lambda: session.query(sql), (), ABSENT_TABLE)
-        return [(int(number), str(text)) for number, text in found]
+        return [(int(number), str(text)) for number, text in session.query(sql)]

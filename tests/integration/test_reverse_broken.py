@@ -192,6 +192,20 @@ def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, engine):
 
 
 @pytest.mark.slow
+def test_requests_reach_a_process_whose_table_another_one_has_dropped(table, engine):
+    """As a revert does at its end that had taken the work over while this one had no lock."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
+    queue = RequestQueue(changed.db.name, "t")
+    with connect(changed.connection, role="test") as session:
+        following = changed.keep()
+        until(lambda: queue.is_ours(session), "the table of the requests")
+        queue.drop(session)
+        until(lambda: queue.is_ours(session), "the table of the requests once more")
+    changed.revert()
+    assert following.result() is True
+
+
+@pytest.mark.slow
 def test_a_second_revert_is_answered_as_the_first(table, engine, monkeypatch):
     """Two reverts ask one process; it swaps back once, and both end well."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)

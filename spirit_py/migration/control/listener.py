@@ -33,7 +33,7 @@ from spirit_py.progress import MigrationProgress
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
@@ -266,7 +266,7 @@ class ControlListener:
 
     def _look(self, session: Session) -> None:
         self._create(session)
-        waiting = self._queue.waiting(session)
+        waiting = self._waiting(session)
         # Looked at now: another client may have put a table of its own in the place.
         if waiting and self._queue.is_ours(session):
             for asked in waiting:
@@ -274,6 +274,20 @@ class ControlListener:
         self._write_answers(session)
         self._forget_read(session)
         self._show(session)
+
+    def _waiting(self, session: Session) -> Sequence[Asked | Malformed]:
+        """Return what is asked; nothing where the table is gone, which the next look creates again.
+
+        Another process that worked here for a while, without this one's lock, has dropped it.
+        """
+        try:
+            return self._queue.waiting(session)
+        except ServerFault as fault:
+            if fault.code not in ABSENT_TABLE:
+                raise
+            # At the end of the work its table is dropped, and must not come back.
+            self._created = self._settling
+            return ()
 
     def _write_answers(self, session: Session) -> None:
         for one in self._pending:
