@@ -53,14 +53,20 @@ class Patience:
         return now - self._since > self._seconds
 
 
-class _Retrier(Retrying):
-    """Tenacity's, for calls that nearly always go well at once.
+class Retrier:
+    """Tenacity's, for calls that nearly always go well at once: it is made when one has failed.
 
     Its account of a call is a circle of some forty objects, which only a collection of garbage
     frees; without a fault there is none.
     """
 
+    __slots__ = ("_made",)
+
+    def __init__(self, made: Callable[[], Retrying]) -> None:
+        self._made = made
+
     def __call__(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Call it, again and again if need be; return what it returns."""
         try:
             return fn(*args, **kwargs)
         except BaseException as error:
@@ -71,7 +77,7 @@ class _Retrier(Retrying):
                 raise faults.pop()
             return fn(*args, **kwargs)
 
-        return super().__call__(again)
+        return self._made()(again)
 
 
 def retrying(
@@ -86,7 +92,7 @@ def retrying(
     passing: Callable[[BaseException], bool] = lambda _: False,
     progress: Callable[[], object] | None = None,
     clock: Clock = time.monotonic,
-) -> Retrying:
+) -> Retrier:
     """Build a retrier for one call, as the module says. The last fault is raised, or a stop's.
 
     ``on_retry`` gets the number of the failed attempt, from 1, and its fault. ``hiccups`` mean, if
@@ -122,13 +128,15 @@ def retrying(
         if on_retry is not None and fault is not None:
             on_retry(state.attempt_number, fault)
 
-    return _Retrier(
-        retry=retry_if_exception(worth_another_try),
-        stop=enough,
-        wait=wait_random_exponential(multiplier=first_pause, max=longest_pause),
-        sleep=stop.pause,
-        before_sleep=before_pause,
-        reraise=True,
+    return Retrier(
+        lambda: Retrying(
+            retry=retry_if_exception(worth_another_try),
+            stop=enough,
+            wait=wait_random_exponential(multiplier=first_pause, max=longest_pause),
+            sleep=stop.pause,
+            before_sleep=before_pause,
+            reraise=True,
+        )
     )
 
 

@@ -46,7 +46,8 @@ class _Waiters:
     def __init__(self, scheduler: Scheduler, what: str) -> None:
         self._scheduler = scheduler
         self._what = what
-        self.tasks: deque[Task] = deque()
+        #: A list, because nearly all stay empty, and few ever have more than one.
+        self.tasks: list[Task] = []
 
     def wait(self, seconds: float | None) -> bool:
         task = self._scheduler.current
@@ -60,7 +61,7 @@ class _Waiters:
 
     def wake(self, number: int = 1) -> None:
         while number and self.tasks:
-            self._scheduler.wake(self.tasks.popleft())
+            self._scheduler.wake(self.tasks.pop(0))
             number -= 1
 
     def wake_all(self) -> None:

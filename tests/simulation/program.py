@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import random
 import secrets
+import sys
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ with stand_in():
     import spirit_py.mysql.session
     from spirit_py.applier.applier import SqlApplier
     from spirit_py.binlog import source as binlog_source
+    from spirit_py.checkpoint import record
     from spirit_py.checksum.checker import Checker
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.checksum.worker import Comparison
@@ -52,7 +54,7 @@ with stand_in():
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.locks.blockers import KillPolicy, LockPolicy
     from spirit_py.locks.named import AdvisoryLock
-    from spirit_py.mysql import own_sessions
+    from spirit_py.mysql import grants, own_sessions
     from spirit_py.mysql.connect import connect
     from spirit_py.mysql.faults import server_fault
     from spirit_py.mysql.kill import end_earlier_sessions
@@ -60,6 +62,7 @@ with stand_in():
     from spirit_py.mysql.retry import RenewedSession, retrying
     from spirit_py.pace import Unhindered
     from spirit_py.spark.choice import DriverEngine
+    from spirit_py.statement import index_definitions, lexer
     from spirit_py.table.names import Swap, lock_name
     from spirit_py.threads import Background, StopSwitch, every
     from tests.kits.definitions import ID, column, mapping
@@ -68,7 +71,7 @@ with stand_in():
     from tests.simulation.statements import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.mysql.session import Session
@@ -134,6 +137,27 @@ for _module, _name in (
     (spirit_py.mysql.connect, "shown_run"),
 ):
     setattr(_module, _name, lru_cache(maxsize=10_000)(getattr(_module, _name)))
+
+
+def _keep(module: Any, name: str, make: Callable[..., Any] | None = None) -> None:
+    """Have a pure function of the program's keep its results, wherever it was imported."""
+    pure = getattr(module, name)
+    kept = lru_cache(maxsize=10_000)(make(pure) if make else pure)
+    for one in [one for at, one in sys.modules.items() if at.startswith("spirit_py.")]:
+        for at, found in list(vars(one).items()):
+            if found is pure:
+                setattr(one, at, kept)
+
+
+def _listed(pure: Callable[..., Iterator[Any]]) -> Callable[..., tuple[Any, ...]]:
+    """Return what a generator yields, at once."""
+    return lambda *given: tuple(pure(*given))
+
+
+_keep(lexer, "tokenize")
+_keep(record, "digest_of")
+_keep(grants, "_grants_of", _listed)
+_keep(index_definitions, "_secondary", _listed)
 setattr(spirit_py.mysql.connect, "probe", lambda _: None)  # noqa: B010 (a socket's options)
 # The model's driver reads the host only.
 setattr(spirit_py.mysql.connect, "_arguments", lambda options: {"host": options.host})  # noqa: B010
@@ -169,10 +193,31 @@ class _AtOnce:
         return self.query(sql, parameters)[0][0]
 
 
-def _prepare_at_once(session: Session, **given: Any) -> None:
-    """Prepare a session in one step in most worlds; the program's code is the same in all."""
-    by_statements = session._connection.session.server.session_by_statements
-    _prepare(session if by_statements else _AtOnce(session), **given)  # type: ignore[arg-type]
+#: What a session is after its settings, by what they are made of.
+_PREPARED: dict[tuple[Any, ...], tuple[float, float, str, bool]] = {}
+
+
+def _prepare_at_once(session: Session, *, options: ConnectionOptions, **given: Any) -> None:
+    """Prepare a session in one step in most worlds, by the program's code.
+
+    Settings that are known are not sent again: the server's answers to them are the same.
+    """
+    model = session._connection.session
+    server = model.server
+    if server.session_by_statements:
+        return _prepare(session, options=options, **given)
+    at_once: Any = _AtOnce(session)
+    key = (session.role, options.settings, *given.values())
+    known = _PREPARED.get(key)
+    if known is None or options.unlogged or options.server_uuid not in {"", server.uuid}:
+        _prepare(at_once, options=options, **given)
+        _PREPARED[key] = model.row_wait, model.lock_wait, model.role, model.unchecked
+        return None
+    model.require_life()
+    model.row_wait, model.lock_wait, model.role, model.unchecked = known
+    server.roles.add(model.role)
+    own_sessions.claim(at_once.query, session.id, origin=options.origin, label=options.label)
+    return None
 
 
 setattr(spirit_py.mysql.connect, "_prepare", _prepare_at_once)  # noqa: B010

@@ -124,7 +124,7 @@ class Scheduler:
         self.steps = 0
         #: What happened, a line each, for those who read a failure; empty unless ``telling``.
         self.story: list[str] = []
-        self._telling = telling
+        self.telling = telling
         self._hub = getcurrent()
         self._ready: list[Task] = []
         self._waiting: dict[Task, None] = {}
@@ -139,7 +139,7 @@ class Scheduler:
 
     def tell(self, what: str) -> None:
         """Add a line to the story."""
-        if self._telling:
+        if self.telling:
             who = self.current.name if self.current else "world"
             self.story.append(f"{self.now - 1_000.0:9.3f} {who}: {what}")
 

@@ -56,8 +56,10 @@ class Silent:
         """Show nothing."""
 
     def event(self, event: Any) -> None:
-        """Add it to the story."""
-        self._server.scheduler.tell(event.line)
+        """Add it to the story, if somebody reads that."""
+        scheduler = self._server.scheduler
+        if scheduler.telling:
+            scheduler.tell(event.line)
 
     def progress(self, snapshot: Any) -> None:
         """Show nothing."""
