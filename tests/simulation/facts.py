@@ -348,6 +348,21 @@ _ROW_LOCKS: Final = (
         """,
     ),
     Fact(
+        says="REPLACE waits for who takes a unique value from its row, and then removes nothing",
+        script="""
+            a: CREATE TABLE `s`.`u` ( `id` int NOT NULL, `v` int DEFAULT NULL,
+            ... `w` int DEFAULT NULL, PRIMARY KEY (`id`), UNIQUE KEY `v` (`v`) ) ENGINE=InnoDB
+            a: INSERT INTO `s`.`u` (`id`, `v`) VALUES (5, 7) => 1
+            a: BEGIN
+            a: UPDATE `s`.`u` SET `v` = 9 WHERE `id` = 5 => 1
+            b> REPLACE INTO `s`.`u` (`id`, `v`) VALUES (6, 7) => waits for row
+            a: COMMIT
+            b< => 1
+            c: SELECT COUNT(*) FROM `s`.`u` => (2)
+            c: SELECT `v` FROM `s`.`u` WHERE `id` = 5 => (9)
+        """,
+    ),
+    Fact(
         says="a row lock that does not come is error 1205; the transaction is still open",
         script="""
             a: BEGIN

@@ -688,12 +688,16 @@ class Server:
         for other, row in self._latest(table).items():
             if other != key and row[at] == wanted:
                 self._lock_row(session, table, other)
-        for other, row in list(self._current(session, table).items()):
-            if other != key and row[at] == wanted:
-                self._lock_row(session, table, other)
-                if not replacing:
-                    raise fault(1062, f"Duplicate entry '{wanted}'")
-                session.changes.append(RowChange(name, table.number, row, None))
+        there = self._current(session, table)
+        for other in [one for one, row in there.items() if one != key and row[at] == wanted]:
+            self._lock_row(session, table, other)
+            # Who was waited for may have given it another value.
+            now = self._current(session, table).get(other)
+            if now is None or now[at] != wanted:
+                continue
+            if not replacing:
+                raise fault(1062, f"Duplicate entry '{wanted}'")
+            session.changes.append(RowChange(name, table.number, now, None))
 
     def _current(self, session: Session, table: Table) -> dict[Any, Row]:
         mine = [change for change in session.changes if change.number == table.number]
