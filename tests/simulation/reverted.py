@@ -354,7 +354,9 @@ class RevertedWorld(World):
 
     def _may_stay(self, tables: set[Name]) -> bool:
         back = self.reverting
-        if self._meddled or (back is not None and not back.done):
+        # Killed behind the swap back, and not run again: the next revert drops what is left.
+        killed = back is not None and not (self.last.done or self.last.error)
+        if killed or self._meddled or (back is not None and not back.done):
             return T in tables and tables <= _OURS
         return super()._may_stay(tables)
 
