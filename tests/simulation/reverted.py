@@ -340,6 +340,9 @@ class RevertedWorld(World):
         # Its time was over, or an earlier process of it made the swap back, as the tables show.
         if lost or (none and (not swapped or OLD not in self.server.tables)):
             return ""
+        # What follows the RENAME was interrupted (docs/commands/revert.md).
+        if self.plan.faults and "the place of a swap is not noted" in back.error:
+            return ""
         return f"the last revert failed, and nothing went wrong in it: {back.error}"
 
     def _old_stays(self) -> bool:
