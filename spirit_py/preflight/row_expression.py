@@ -18,7 +18,7 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.tables.definition import show_create
 from spirit_py.sql import identifier_list, quote_table, string_literal
-from spirit_py.statement.lexer import SqlMode, tokenize
+from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, tokenize
 from spirit_py.table.expressions import RowExpression, names_in, why_zoned
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ _CLOCK: Final = dict.fromkeys(
     "CURDATE": "DATE", "CURRENT_DATE": "DATE", "UTC_DATE": "DATE",
     "CURTIME": "TIME(6)", "CURRENT_TIME": "TIME(6)", "UTC_TIME": "TIME(6)", "UNIX_TIMESTAMP": "",
 }  # fmt: skip
+#: Two days on which an expression over a TIME must have one answer, and of so many rows.
+_DAYS: Final = (86_400.0 * 400, 86_400.0 * 24_000)
+_JUDGED_ROWS: Final = 500
 _WITHOUT_PARENTHESES: Final = frozenset(_CLOCK) - {"NOW", "CURDATE", "CURTIME", "UNIX_TIMESTAMP"}
 
 
@@ -133,10 +136,30 @@ def read_row_expression(
         if connection_lost(fault):
             raise
         raise given.refusal(f"a row cannot be judged by it: {fault.text}") from fault
+    if any(one.data_type == "time" for one in columns):
+        _require_any_day(session, given, f"SELECT {judged} FROM {source.quoted}")
     # In a statement that writes rows it would be an error.
     if wrong := next((text for _, code, text in said if code in VALUE_ERRORS), ""):
         raise given.refusal(f"a row is not judged for certain: {wrong}")
     return read
+
+
+def _require_any_day(session: SqlSession, given: Given, judging: str) -> None:
+    """Refuse to make a date of a TIME: the server takes the day on which it is asked."""
+    found = []
+    try:
+        for day in (*_DAYS, _DAYS[0]):
+            session.execute(f"SET SESSION timestamp = {day}")
+            found.append(session.query(f"{judging} LIMIT {_JUDGED_ROWS}"))
+    finally:
+        session.execute("SET SESSION timestamp = DEFAULT")
+    one, other, again = found
+    # Rows that were written between two of the questions say nothing.
+    if one == again != other:
+        raise given.refusal(
+            "it makes a date of a TIME, which is of the day on which the server is asked",
+            "compare a TIME with TIME'10:00:00', or add it to a date: TIMESTAMP(date, time)",
+        )
 
 
 def _at_the_moment(session: SqlSession, given: Given, tokens: Sequence[Token]) -> str:
@@ -206,8 +229,9 @@ def _as_read(session: SqlSession, schema: str, text: str, given: Given, *, mode:
     """Return the expression as the server writes it, from the probe; under ``mode`` from then."""
     probe = quote_table(schema, _PROBE)
     try:
+        # A line of its own: the text may end in a comment.
         session.execute(
-            f"ALTER TABLE {probe} ADD COLUMN {_PROBE} BOOL GENERATED ALWAYS AS ({text}) VIRTUAL"
+            f"ALTER TABLE {probe} ADD COLUMN {_PROBE} BOOL GENERATED ALWAYS AS ({text}\n) VIRTUAL"
         )
         # With ANSI_QUOTES names would be in other quotes.
         session.execute(f"SET SESSION sql_mode = {string_literal(mode)}")
@@ -220,4 +244,23 @@ def _as_read(session: SqlSession, schema: str, text: str, given: Given, *, mode:
         session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
     if found is None:
         raise given.refusal("it is no expression")
-    return found[1]
+    return _sendable(given, found[1])
+
+
+def _sendable(given: Given, expression: str) -> str:
+    """Return an expression with digits in the place of texts that are not Unicode.
+
+    The server writes a text in the column's own character set, as ``_latin1'...'``.
+    """
+    for token in reversed(tokenize(expression, DEFAULT_MODE)):
+        octets = token.value.encode(errors="surrogateescape")
+        if token.kind == "string" and octets != token.value.encode(errors="replace"):
+            digits = f" X'{octets.hex()}'"
+            expression = f"{expression[: token.start]}{digits}{expression[token.end :]}"
+    # Of some character sets a letter's second byte is a backslash.
+    if re.search(r"[\ud800-\udfff]|_(?:big5|cp932|gbk|gb18030|sjis) X'", expression):
+        raise given.refusal(
+            "a text in it is in a character set that cannot be sent as it is",
+            "compare with CONVERT(column USING utf8mb4)",
+        )
+    return expression

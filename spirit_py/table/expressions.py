@@ -105,6 +105,9 @@ def reads_time(target: TableSchema, expression: str) -> bool:
 #: A string, whose content is nobody's name, or a quoted name; as SHOW CREATE TABLE has them.
 _TEXT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?P<name>(?:[^`]|``)+)`", re.DOTALL)
 _OFFSET: Final = re.compile(r":\d\d(?:\.\d+)?[+-]\d\d?:\d\d'$")
+#: One that may become the end of a text, but for the zones of a conversion.
+_OFFSET_ALONE: Final = re.compile(r"[+-]\d\d?:\d\d'$")
+_ZONES: Final = re.compile(r"(?:,(?:_\w+)?'[^']*'){2}\)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +144,15 @@ def names_in(expression: str) -> frozenset[str]:
     """Return the names in backquotes of an expression, in lower case; not those within strings."""
     found = (one["name"] for one in _TEXT.finditer(expression))
     return frozenset(name.replace("``", "`").lower() for name in found if name)
+
+
+def makes_offset(expression: str) -> bool:
+    """Return whether an expression may put an offset behind a time, as in ``CONCAT(at, '+01:00')``.
+
+    The server reads such a text as an instant, in the session's time zone.
+    """
+    rest = _ZONES.sub(")", expression) if "convert_tz(" in expression else expression
+    return any(_OFFSET_ALONE.search(one[0]) for one in _TEXT.finditer(rest) if one["name"] is None)
 
 
 def why_zoned(expression: str) -> str:

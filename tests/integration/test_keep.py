@@ -364,13 +364,20 @@ def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
         ("FROM_UNIXTIME(id) > '2026-01-01'", "FROM_UNIXTIME depends"),
         ("v > '2026-01-01 00:00:00+02:00'", "the offset of"),
         ("UNIX_TIMESTAMP(v) > 5", "only the row's own columns"),
+        ("CAST(ti AS DATETIME) > '2026-01-01'", "makes a date of a TIME"),
+        ("YEAR(ti) > 2000", "makes a date of a TIME"),
+        ("ti < at", "makes a date of a TIME"),
+        ("sj = 'ソ'", "cannot be sent as it is"),
         ("id > 1) VIRTUAL, ADD COLUMN y INT AS (1", "not opened"),
     ],
 )
 def test_what_cannot_judge_rows_is_refused(keep, cause, db, engine):
     """By name, before anything is written, and in plan alike."""
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT, g INT AS (v + 1) VIRTUAL)")
-    db.execute("INSERT INTO t (id, v) VALUES (1, 1)")
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT, g INT AS (v + 1) VIRTUAL, ti TIME, at DATETIME,"
+        " sj VARCHAR(9) CHARACTER SET sjis)"
+    )
+    db.execute("INSERT INTO t (id, v, ti, at) VALUES (1, 1, '10:00', '2026-01-01')")
     config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=keep))
     with pytest.raises(Refusal) as refused:
         migrate_here(engine, config)
@@ -379,6 +386,43 @@ def test_what_cannot_judge_rows_is_refused(keep, cause, db, engine):
     plan = make_plan(config, stop=StopSwitch())
     assert refused.value.message in [note.cause for note in plan.refusals]
     assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [
+        ("l <> 'ä'", [2, 3]),
+        ("l IN ('ö', 'a''ü')", [2, 3]),
+        ("u = 'ä'", [1]),
+        ("ti > '10:00:00' AND at > '2026-01-01'", [2]),
+        ("TIMESTAMP(DATE(at), ti) > '2026-01-01 10:00:00'", [2, 3]),
+        ("id > 1 -- the first one", [2, 3]),
+        ("id > 1 # the first one", [2, 3]),
+    ],
+)
+def test_texts_of_other_character_sets_times_and_comments_judge_rows(keep, kept, db, engine):
+    """The server writes a text in the column's own character set, whose bytes are no UTF-8."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, l VARCHAR(9), u VARCHAR(9) CHARACTER SET utf16,"
+        " ti TIME, at DATETIME) CHARACTER SET latin1"
+    )
+    db.execute(
+        "INSERT INTO t VALUES (1, 'ä', 'ä', '10:00', '2026-01-01'), (2, 'ö', 'ö', '11:00',"
+        " '2026-01-02'), (3, 'a''ü', 'x', '09:00', '2026-01-02')"
+    )
+    config = config_for(
+        db, table="t", alter="ADD COLUMN w INT", modes=SessionModes(keep=keep),
+        drop_old_after=math.inf,
+    )  # fmt: skip
+    assert all(
+        table.kept_share is not None for table in make_plan(config, stop=StopSwitch()).tables
+    )
+    migrate_here(engine, config)
+    assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == kept
+    clause = keep.partition("-- ")[0].partition("#")[0]
+    assert db.query("SELECT id FROM t ORDER BY id") == db.query(
+        f"SELECT id FROM _t_old WHERE {clause} ORDER BY id"
+    )
 
 
 def test_what_the_server_makes_without_a_copy_takes_no_keep(db, engine):
@@ -410,6 +454,12 @@ def test_what_the_server_makes_without_a_copy_takes_no_keep(db, engine):
         (
             "id INT PRIMARY KEY, s VARCHAR(40), at TIMESTAMP NULL",
             "CAST(s AS DATETIME) > '2026-01-01'",
+            "MODIFY at DATETIME",
+            "a text with an offset would be judged in two zones",
+        ),
+        (
+            "id INT PRIMARY KEY, d DATETIME, at TIMESTAMP NULL",
+            "CAST(CONCAT(d, '+02:00') AS DATETIME) > '2026-01-01'",
             "MODIFY at DATETIME",
             "a text with an offset would be judged in two zones",
         ),

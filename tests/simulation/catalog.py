@@ -601,7 +601,7 @@ _PROBE: Final = ("s", "_spirit_py_kept")
 
 
 @statement(
-    rf"ALTER TABLE {_ID} ADD COLUMN _spirit_py_kept BOOL GENERATED ALWAYS AS \((.*)\) VIRTUAL"
+    rf"ALTER TABLE {_ID} ADD COLUMN _spirit_py_kept BOOL GENERATED ALWAYS AS \((.*) \) VIRTUAL"
 )
 def _probed(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.temporary[found[1], found[2]].comment = found[3]

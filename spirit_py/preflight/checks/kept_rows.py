@@ -16,6 +16,7 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.sql import identifier_list, quote_identifier
+from spirit_py.table.expressions import makes_offset
 from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def kept_keys(context: PreflightContext) -> Findings:
             "change the key's type or collation in a migration of its own",
         )
     texts = [one.name for one in mapping.keep.columns if one.data_type in (*TEXT_TYPES, "json")]
+    texts += ["a text with an offset"] if makes_offset(mapping.keep.expression) else []
     if mapping.time_zone and texts:
         yield refuse(
             f"{option} reads {', '.join(texts)} while the ALTER computes times in the server's time"

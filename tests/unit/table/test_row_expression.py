@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.table.expressions import RowExpression, names_in, why_zoned
+from spirit_py.table.expressions import RowExpression, makes_offset, names_in, why_zoned
 from tests.kits.definitions import column
 
 
@@ -51,3 +51,18 @@ def test_names_within_texts_are_nobodys():
 def test_what_another_time_zone_would_change(expression, why):
     """An offset is converted to the session's time zone, as is a number of seconds."""
     assert why_zoned(expression) == why
+
+
+@pytest.mark.parametrize(
+    ("expression", "makes"),
+    [
+        ("(cast(concat(`d`,_utf8mb4'+02:00') as datetime) > _utf8mb4'2026-01-01')", True),
+        ("(`d` > date_format(`e`,_utf8mb4'%Y-%m-%d %T-5:30'))", True),
+        ("(convert_tz(`d`,_utf8mb4'+02:00',_utf8mb4'+00:00') > _utf8mb4'2026-01-01')", False),
+        ("(convert_tz(concat(`d`,'+01:00'),'+02:00','+00:00') > '2026-01-01')", True),
+        ("(`d` > _utf8mb4'2026-01-01 10:00')", False),
+    ],
+)
+def test_an_offset_may_be_put_behind_a_time(expression, makes):
+    """The zones of a conversion are none."""
+    assert makes_offset(expression) == makes
