@@ -250,6 +250,7 @@ class Archive:
                 hint="run the same command again",
             )
         self.step(self._require_same_columns)
+        self.folder.require_own()
         sizes = {one.name: one.size for one in self.folder.files()}
         result = Archived(
             folder=self.folder.path,

@@ -6,9 +6,10 @@ Anybody who can write there could have left anything: what is not of this archiv
 from __future__ import annotations
 
 import re
+import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.archiving.folder import Folder
+from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.chunk.chunk import KeyRange, same_bound
 from spirit_py.classes import dataclass
@@ -24,7 +25,11 @@ _NOTES: Final = "_archive"
 WRITING: Final = f"{_NOTES}/writing"
 """Where Spark writes a piece."""
 _BEGUN: Final = f"{_NOTES}/begun.json"
-_OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5}\.parquet")
+#: Which run writes here.
+_RUN: Final = f"{_NOTES}/run.json"
+_OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5,}\.parquet")
+#: A note that was stopped before it had its name.
+_UNFINISHED: Final = re.compile(rf"{_NOTES}/[a-z0-9]+\.json\.[0-9a-f]+\.new")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,7 @@ class ArchiveFolder(Folder):
         super().__init__(context, path)
         self._what = what
         self._parted_by = parted_by
+        self._run = secrets.token_hex(8)
 
     def begin(self, digest: str, rows: int) -> int:
         """Note that an archive begins, with so many rows in a range; return those of a begun one.
@@ -72,12 +78,24 @@ class ArchiveFolder(Folder):
                 raise self.refusal(f"another version began it: {error}") from error
             if begun.digest != digest:
                 raise self.refusal(f"it holds another archive, of {begun.table}")
-            return begun.rows
-        if self.files():
-            raise self.refusal("it is not empty")
-        table = self._what.table.full_name
-        self.write(_BEGUN, to_text(Begun(table=table, digest=digest, rows=rows)))
+            rows = begun.rows
+        else:
+            if not all(_UNFINISHED.fullmatch(one.name) for one in self.files()):
+                raise self.refusal("it is not empty")
+            table = self._what.table.full_name
+            self.write(_BEGUN, to_text(Begun(table=table, digest=digest, rows=rows)))
+        # Before the notes are read: who writes here already learns of it before its proof counts.
+        self.write(_RUN, self._run)
         return rows
+
+    def require_own(self) -> None:
+        """Raise an ArchiveFailure where another run has begun to write here meanwhile."""
+        if self.read(_RUN) != self._run:
+            raise ArchiveFailure(
+                f"another run has begun to write to {self.path}: what was read back may be gone",
+                hint="let that one end; then run the same command again, or name another folder for"
+                " each server with --archive-to",
+            )
 
     def refusal(self, why: str) -> Refusal:
         """Return the refusal to archive to this folder."""

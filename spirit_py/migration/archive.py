@@ -95,7 +95,7 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
             for name in ours
         ]
         with run.session("archive") as session:
-            settings = read_facts(session)
+            settings = under_modes(session, read_facts(session), run.config.modes)
         if record.judged:
             now = judged_with([one.keep for one in found if one.keep is not None], settings)
             # Of an old table that is gone, nobody knows any more how it was read.

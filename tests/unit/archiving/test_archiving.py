@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from spirit_py.archiving.archive import Tally
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
+from spirit_py.archiving.notes import piece_of
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
 from spirit_py.migration.archive import _column_of
 from spirit_py.table.names import archive_folder
@@ -50,3 +51,10 @@ def test_a_table_with_long_values_is_known():
     for kind in ("longblob", "text", "json", "geometry"):
         wide = replace(plain, columns=(*plain.columns, column("w", kind)))
         assert StoredTable.of(wide).wide
+
+
+def test_a_piece_may_have_any_number_of_files():
+    """One for each value of ``--archive-by`` and each task, of which there may be many."""
+    assert piece_of("id=7/rows-000012-123456.parquet") == 12
+    assert piece_of("rows-000012-00003.parquet") == 12
+    assert piece_of("rows-000012-3.parquet") == -1

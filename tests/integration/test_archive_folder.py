@@ -1,0 +1,86 @@
+"""The folder of an archive: what is found there, who else writes to it, and what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.config import SessionModes
+from tests.integration.test_archive import (
+    KEEP,
+    archive_here,
+    archiving,
+    left_out,
+    make_days,
+    stop_at,
+)
+from tests.kits.migrate import migrate_here
+from tests.kits.resume import assert_nothing_left, once_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spirit_py.config import MigrationConfig
+
+
+def purging(db: Any, folder: Path, **more: Any) -> MigrationConfig:
+    """Return the configuration of a purge of table ``t`` with its archive."""
+    return archiving(db, folder, KEEP, alter="ADD COLUMN w INT", **more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("modes", [{"allow_zero_dates": True}, {"sql_mode": "ANSI_QUOTES"}])
+def test_rows_are_archived_under_the_modes_that_were_chosen(db, spark_engine, tmp_path, modes):
+    """Those of the copy are those of the archive: the expression is judged alike."""
+    make_days(db, 50)
+    wanted = len(left_out(db))
+    config = replace(purging(db, tmp_path), modes=SessionModes(keep=KEEP, **modes))
+    report, _ = migrate_here(spark_engine, config)
+    assert report.archived[0]["rows"] == wanted
+    assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_in_its_first_note_is_carried_on(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """A full disk: what is there has not its final name yet, and is nobody else's."""
+    make_days(db, 50)
+    wanted = len(left_out(db))
+
+    def full(_self: Folder, _one: object, _other: object) -> None:
+        raise ArchiveFailure("no space left on the device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "_move", full)
+        with pytest.raises(ArchiveFailure, match="the old table is kept: no space left"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+    report, _ = migrate_here(spark_engine, purging(db, tmp_path))
+    assert report.archived[0]["rows"] == wanted
+    assert_nothing_left(db)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["archive.written", "archive.prove"])
+def test_of_two_runs_in_one_folder_only_the_last_has_a_proof(
+    point, db, spark_engine, tmp_path, monkeypatch
+):
+    """Such as those of two servers that were cloned: what one has read back the other replaces."""
+    make_days(db, 50)
+    config = archiving(db, tmp_path)
+    stop_at(monkeypatch, "archive.written", config, spark_engine)
+    run_note = tmp_path / f"{db.name}.t" / "_archive" / "run.json"
+
+    def another() -> None:
+        (run_note.parent / ".run.json.crc").unlink(missing_ok=True)
+        run_note.write_text("of another run")
+
+    once_at(monkeypatch, point, another)
+    with pytest.raises(ArchiveFailure, match="another run has begun to write to"):
+        archive_here(config, spark_engine)
+    assert not (tmp_path / f"{db.name}.t" / "_manifest.json").exists()
+    monkeypatch.undo()
+    assert archive_here(config, spark_engine).outcome == "archived"
