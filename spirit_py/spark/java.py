@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
 from spirit_py.classes import dataclass
@@ -23,6 +24,7 @@ _RAISED = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)", re.MULTILINE
 )
 _ANSWER_SECONDS = 30
+_MOST_CAUSES: Final = 20
 #: This program's options, and the password variable of MySQL's programs.
 _SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
 
@@ -75,7 +77,7 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def said_by_java(error: BaseException) -> str:
-    """Return the first line of an error, by Java where it has it from there.
+    """Return the first line of an error, by Java where it has it from there, and its cause.
 
     Of what a task in Python raised, the line that names the error, behind its traceback.
     """
@@ -84,7 +86,23 @@ def said_by_java(error: BaseException) -> str:
     if named := _RAISED.findall(text):
         return str(named[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    said = lines[0] if lines else type(error).__name__
+    # PySpark has the error of Java in one of these, by its class.
+    cause = _cause_in_java(java if java is not None else getattr(error, "_origin", None))
+    return said if cause in said else f"{said} ({cause})"
+
+
+def _cause_in_java(java: Any) -> str:
+    """Return the first line of an error's first cause; empty where Java says none, or is gone."""
+    said = ""
+    # Py4J raises errors of any class once the JVM is gone.
+    with contextlib.suppress(Exception):
+        for _ in range(_MOST_CAUSES):
+            java = None if java is None else java.getCause()
+            if java is None:
+                break
+            said = next(iter(str(java.getMessage() or java).strip().splitlines()), "")
+    return said
 
 
 def _missing(cause: str) -> Refusal:

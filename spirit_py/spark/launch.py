@@ -39,6 +39,9 @@ _UNWANTED: Final = frozenset(
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+#: The first that is set decides in which encoding the JVM writes names of files.
+_LOCALES: Final = ("LC_ALL", "LC_CTYPE", "LANG")
+_UNICODE: Final = "C.UTF-8"
 #: Little memory, and no files of jps and jstat; a quick start, where no rows are computed.
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
 _QUICK_START: Final = "-XX:TieredStopAtLevel=1"
@@ -122,9 +125,16 @@ def launch(
 
 
 def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the JVM's environment without secrets; a local run uses PySpark's own Spark."""
+    """Return the JVM's environment without secrets; a local run uses PySpark's own Spark.
+
+    Names of files are in UTF-8: in the locale C a folder could be called by no other letters.
+    """
     drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
-    return {name: value for name, value in without_secrets(environ).items() if name not in drop}
+    kept = {name: value for name, value in without_secrets(environ).items() if name not in drop}
+    named = next(filter(None, (kept.get(name) for name in _LOCALES)), "")
+    if "utf8" not in named.lower().replace("-", ""):
+        kept["LC_ALL"] = _UNICODE
+    return kept
 
 
 _START_SECONDS: Final = 60.0

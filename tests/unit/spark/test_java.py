@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spirit_py.errors import Refusal
@@ -95,3 +97,45 @@ def test_of_an_error_in_a_task_the_line_that_names_it_is_shown():
     wanted = "spirit_py.errors.ServerFault: Unknown column 'v' in 'field list' (error 1054)"
     assert said_by_java(RuntimeError(raised)) == wanted
     assert said_by_java(RuntimeError("Job aborted\nat x")) == "Job aborted"
+
+
+class Thrown:
+    """An error of Java, as Py4J shows it."""
+
+    def __init__(self, message: str | None, cause: Any = None) -> None:
+        self._message = message
+        self._cause = cause
+
+    def getMessage(self) -> str | None:
+        """Return what it says of itself."""
+        return self._message
+
+    def getCause(self) -> Any:
+        """Return what it was thrown for."""
+        if isinstance(self._cause, Exception):
+            raise self._cause
+        return self._cause
+
+    def __str__(self) -> str:
+        return "java.lang.NullPointerException"
+
+
+FULL = "No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("origin", "wanted"),
+    [
+        (Thrown("Task failed", Thrown("Job aborted", Thrown(f"{FULL}\nat x"))), f" ({FULL})"),
+        (Thrown("Task failed", Thrown(None)), " (java.lang.NullPointerException)"),
+        (Thrown("Task failed", Thrown("Task failed")), ""),
+        (Thrown("Task failed", RuntimeError("the JVM is gone")), ""),
+        (Thrown("Task failed"), ""),
+    ],
+)
+@pytest.mark.parametrize("name", ["java_exception", "_origin"])
+def test_the_first_cause_in_java_is_said(origin, wanted, name):
+    """A full disk is not seen in "Task failed while writing rows"."""
+    error = RuntimeError("Task failed\nsomewhere")
+    setattr(error, name, origin)
+    assert said_by_java(error) == f"Task failed{wanted}"

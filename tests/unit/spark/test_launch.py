@@ -117,3 +117,18 @@ def test_a_local_run_takes_no_configuration_of_the_machine():
     assert "SPARK_HOME" not in environment(SparkConfig(), given)
     cluster = environment(SparkConfig(spark_master="yarn"), given)
     assert cluster["SPARK_HOME"] == "/opt/spark"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, "C.UTF-8"),
+        ({"LANG": "de_DE.ISO-8859-1"}, "C.UTF-8"),
+        ({}, "C.UTF-8"),
+        ({"LC_CTYPE": "C.utf8", "LANG": "C"}, None),
+        ({"LANG": "de_DE.UTF-8"}, None),
+    ],
+)
+def test_names_of_files_are_in_unicode(given, wanted):
+    """In the locale C no folder of an archive could have a name with other letters (measured)."""
+    assert environment(SparkConfig(), given).get("LC_ALL") == wanted
