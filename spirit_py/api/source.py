@@ -18,12 +18,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.ranges import ReadTable
-from spirit_py.archiving.rows import batches, batches_of
+from spirit_py.archiving.rows import batches_of
 from spirit_py.archiving.session import schema_of
 from spirit_py.archiving.snapshot import Meeting
 from spirit_py.classes import dataclass, replace
-from spirit_py.errors import Refusal, UsageFault
-from spirit_py.mysql.connect import connect_first
+from spirit_py.errors import Refusal, SchemaChanged, UsageFault
+from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.sql import string_literal
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from spirit_py.chunk.chunk import KeyRange
     from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
 
 _OWN: Final = frozenset(
     {"table", "columns", "where", "partitions", "snapshot", "position", "beside", "patience"}
@@ -247,11 +248,26 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         part: Any = partition
-        stored, more = self._what.stored, self._more
-        if part.meeting is None:
-            statement = self._what.rows_of(part.within)
-            yield from batches(self._connection, statement, stored)
-            return
-        with part.meeting.session(self._connection, part.rank) as (session, position):
+        stored, more, position = self._what.stored, self._more, ""
+        with contextlib.ExitStack() as opened:
+            if part.meeting is None:
+                session = opened.enter_context(connect(self._connection, role="archive"))
+            else:
+                met = part.meeting.session(self._connection, part.rank)
+                session, position = opened.enter_context(met)
+            self._require_unaltered(session)
+            # Only a snapshot has a place.
             statement = self._what.rows_of(part.within, [string_literal(position)] if more else [])
             yield from batches_of(session, statement, stored, more=more)
+
+    def _require_unaltered(self, session: Session) -> None:
+        """Raise SchemaChanged where a column that is read has another definition by now."""
+        table, names = self._what.table, {one.name for one in self._what.stored.columns}
+        now = read_table(session, table.schema, table.name)
+        found = [] if now is None else [one for one in now.columns if one.name in names]
+        if found != [one for one in table.columns if one.name in names]:
+            raise SchemaChanged(
+                f"{table.full_name} was altered, dropped or renamed since it was loaded: its"
+                " columns are others now",
+                hint="load it again",
+            )

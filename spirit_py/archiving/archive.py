@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import __version__, points
 from spirit_py.archiving.columns import HASH_DIGITS
-from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.archiving.notes import MANIFEST, WRITING, ArchiveFolder, piece_of
 from spirit_py.archiving.session import SparkTables
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.chunk.chunk import KeyRange
-from spirit_py.classes import dataclass, field
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import sessions_of_run, token_of
@@ -74,6 +74,20 @@ class Archived:
     files: int
     bytes: int
     hashes: tuple[str, str]
+    #: Each file with its size, the manifest too.
+    listing: tuple[tuple[str, int], ...] = ()
+
+
+def require_there(context: Any, made: Archived) -> None:
+    """Raise an ArchiveFailure where a file of a proved archive is gone, or has another size."""
+    there = {one.name: one.size for one in Folder(context, made.folder).files()}
+    if gone := [name for name, size in made.listing if there.get(name) != size]:
+        raise ArchiveFailure(
+            f"{counted(len(gone), 'file')} of the archive in {made.folder} went away after the"
+            f" proof, or changed: {gone[0]}",
+            hint="name another folder with --archive-to and run the same command again; where the"
+            " archive is kept elsewhere by now, spirit-py cleanup --drop-old drops the old table",
+        )
 
 
 @dataclass(frozen=True)
@@ -264,9 +278,11 @@ class Archive:
             {"name": name, "rows": rows_of_files.get(name, 0), "bytes": sizes[name]}
             for name in files
         ]
-        self.folder.write(MANIFEST, self._manifest(result, listed))
+        manifest = self._manifest(result, listed)
+        self.folder.write(MANIFEST, manifest)
         points.reach("archive.proved")
-        return result
+        listing = [*((name, sizes[name]) for name in files), (MANIFEST, len(manifest.encode()))]
+        return replace(result, listing=tuple(listing))
 
     def _read_back(
         self, files: Sequence[str]
@@ -351,7 +367,7 @@ class Archive:
         """Have the next run write pieces again; never those of an archive that is proved."""
         if self.folder.proved:
             raise self.folder.refusal(
-                "it holds a proved archive, and the table is not that one any more"
+                "it holds a proved archive, and its files or the table are others by now"
             )
         for number in pieces:
             self.folder.note(number, self._pieces[number], written=False)

@@ -11,7 +11,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.archiving.archive import Archive, Partitioning
+from spirit_py.archiving.archive import Archive, Archived, Partitioning, require_there
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.ranges import ReadTable
@@ -81,13 +81,15 @@ def require_choice(run: Run, record: CheckpointRecord) -> None:
         )
 
 
-def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecord) -> None:
+def archive_old_tables(
+    run: Run, tables: Sequence[Name], record: CheckpointRecord
+) -> list[Archived]:
     """Archive what is not kept of each old table that is there; ArchiveFailure leaves them all."""
     if not run.config.archive_to:
-        return
+        return []
     ours = run.step("archive", partial(with_old_table, tables=tables))
     if not ours:
-        return
+        return []
     run.go_on_to(Phase.ARCHIVE)
     try:
         found = [
@@ -105,8 +107,10 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
                     " are others now (time_zone, sql_mode, default_week_format or their like)",
                     hint="set them back and run the same command again",
                 )
-        for name, one in zip(ours, found, strict=True):
+        made = [
             _archive(run, one, name, _slots(run.config))
+            for name, one in zip(ours, found, strict=True)
+        ]
     except SpiritError as error:
         stopped = run.stop.cause_of(error)
         if isinstance(stopped, Interrupted):
@@ -115,6 +119,19 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
         raise ArchiveFailure(
             f"{_LEFT}: {error.message}", hint=error.hint, details=error.details
         ) from error
+    if run.config.drop_old_after:
+        run.engines.rest()
+    return made
+
+
+def require_archived(run: Run, made: Sequence[Archived]) -> None:
+    """Raise an ArchiveFailure where an archive is not there any more when its table is dropped."""
+    for one in made:
+        try:
+            require_there(run.engines.context(run.show), one)
+        except SpiritError as error:
+            run.stop.check()
+            raise ArchiveFailure(f"{_LEFT}: {error.message}", hint=error.hint) from error
 
 
 def _old_table(session: Session, *, run: Run, name: Name, moment: str) -> _Found:
@@ -176,7 +193,7 @@ def _slots(config: MigrationConfig) -> int:
     return config.threads if config.spark_master else min(config.threads, SparkConfig.threads)
 
 
-def _archive(run: Run, found: _Found, name: Name, slots: int) -> None:
+def _archive(run: Run, found: _Found, name: Name, slots: int) -> Archived:
     table = found.what.table
     path = archive_folder(run.config.archive_to, name)
     run.tell(ArchiveBegun(archived=table.full_name, folder=path))
@@ -207,7 +224,6 @@ def _archive(run: Run, found: _Found, name: Name, slots: int) -> None:
             stop=run.stop,
         )
         made = archive.run()
-    run.engines.rest()
     run.tell(
         ArchiveProved(
             archived=table.full_name,
@@ -220,6 +236,7 @@ def _archive(run: Run, found: _Found, name: Name, slots: int) -> None:
         )
     )
     run.stop.check()
+    return made
 
 
 def archive(

@@ -17,7 +17,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration import auxiliary
-from spirit_py.migration.archive import archive_old_tables, require_choice
+from spirit_py.migration.archive import archive_old_tables, require_archived, require_choice
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
@@ -286,9 +286,16 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
         reverted = run_reverse(run, record, new.way.keeper)
     new.way.settle(run, names)
     if not reverted:
-        archive_old_tables(run, names, new.record)
+        archived = partial(require_archived, run, archive_old_tables(run, names, new.record))
         back = partial(new.way.way_back, run, names[0])
-        settle_old_tables(run, names, back, new.way.direction, fronts=lambda: new.way.fronts(run))
+        settle_old_tables(
+            run,
+            names,
+            back,
+            new.way.direction,
+            fronts=lambda: new.way.fronts(run),
+            before_drop=archived,
+        )
 
 
 def _copy(run: Run, pairs: Sequence[CopiedPair], checkpoints: Checkpoints | None) -> None:
@@ -374,5 +381,6 @@ def _finish(run: Run, record: CheckpointRecord) -> None:
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:
-        archive_old_tables(run, tables, record)
-        settle_old_tables(run, tables, partial(WayBack.of, run, tables[0]))
+        archived = partial(require_archived, run, archive_old_tables(run, tables, record))
+        back = partial(WayBack.of, run, tables[0])
+        settle_old_tables(run, tables, back, before_drop=archived)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.config import SessionModes
+from spirit_py.errors import Refusal
 from tests.integration.test_archive import (
     KEEP,
     archive_here,
@@ -19,10 +21,9 @@ from tests.integration.test_archive import (
 )
 from tests.kits.migrate import migrate_here
 from tests.kits.resume import assert_nothing_left, once_at
+from tests.kits.tables import tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spirit_py.config import MigrationConfig
 
 
@@ -84,3 +85,36 @@ def test_of_two_runs_in_one_folder_only_the_last_has_a_proof(
     assert not (tmp_path / f"{db.name}.t" / "_manifest.json").exists()
     monkeypatch.undo()
     assert archive_here(config, spark_engine).outcome == "archived"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["_manifest.json", "rows-000000-00000.parquet"])
+@pytest.mark.parametrize("grace", [0.0, 1.0])
+def test_an_archive_that_went_away_before_the_drop_keeps_the_old_table(
+    grace, name, db, spark_engine, tmp_path, monkeypatch
+):
+    """Days may pass between the proof and the drop; with another folder the command carries on."""
+    make_days(db, 50)
+    wanted = left_out(db)
+
+    def tidy_up() -> None:
+        (tmp_path / "a" / f"{db.name}.t" / name).unlink()
+
+    once_at(monkeypatch, "archive.proved", tidy_up)
+    with pytest.raises(ArchiveFailure, match=r"the old table is kept: 1 file of the archive in"):
+        migrate_here(spark_engine, purging(db, tmp_path / "a", drop_old_after=grace))
+    assert left_out(db, "_t_old") == wanted
+    monkeypatch.undo()
+    report, _ = migrate_here(spark_engine, purging(db, tmp_path / "b", drop_old_after=grace))
+    assert report.archived[0]["rows"] == len(wanted)
+    assert_nothing_left(db)
+
+
+@pytest.mark.parametrize("path", ["file:a", "FILE:/a"])
+def test_a_path_that_spark_cannot_open_is_refused_before_the_swap(path, db, spark_engine):
+    """Nothing is copied for it."""
+    make_days(db, 10)
+    config = replace(purging(db, Path("a")), archive_to=path)
+    with pytest.raises(Refusal, match="is no whole path behind file:"):
+        migrate_here(spark_engine, config)
+    assert tables(db) == ["t"]

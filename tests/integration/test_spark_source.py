@@ -218,6 +218,22 @@ def test_a_condition_may_have_parentheses_quotes_and_comments(db, read):
         assert sorted(row.n for row in read(where=where).collect()) == [1, 2]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("snapshot", ["true", "false"])
+def test_a_table_that_is_altered_after_it_was_loaded_is_not_misread(snapshot, db, read):
+    """A TIMESTAMP that became a DATETIME would be hours off; a new column harms nobody."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP, v INT)")
+    db.execute("INSERT INTO t VALUES (1, '2026-01-01', 1)")
+    frame = read(snapshot=snapshot)
+    (before,) = frame.collect()
+    db.execute("ALTER TABLE t ADD COLUMN w INT")
+    assert frame.collect() == [before]
+    db.execute("ALTER TABLE t MODIFY at DATETIME")
+    with pytest.raises(PySparkException, match="was altered, dropped or renamed since"):
+        frame.collect()
+    assert read(snapshot=snapshot, columns="id, v").count() == 1
+
+
 def test_odd_names_are_read(db, read):
     """A table in backquotes, with a dot; a column called as the one with the place."""
     db.execute("CREATE TABLE `a.b``c` (id INT PRIMARY KEY, `_position` INT)")

@@ -159,11 +159,13 @@ def settle_old_tables(
     direction: Direction = FORWARD,
     *,
     fronts: Callable[[], Sequence[Run]] | None = None,
+    before_drop: Callable[[], object] | None = None,
 ) -> None:
     """Drop old tables and their checkpoints after the grace; on errors the change is done.
 
     ``direction`` is that of the swap. ``fronts`` returns the run as it faces each server that has
     old tables, where there are several; the first one's swap counts, and its checkpoint goes last.
+    ``before_drop`` raises where they have to stay.
     """
     for_good = math.isinf(run.config.drop_old_after)
 
@@ -175,6 +177,8 @@ def settle_old_tables(
     waits = run.config.drop_old_after and not for_good
     if waits and _wait(run, tables, way_back, direction, last_first):
         return
+    if before_drop is not None and not for_good:
+        before_drop()
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
         # What is half emptied leads nowhere.

@@ -56,6 +56,8 @@ def require_archivable(config: MigrationConfig) -> None:
             f"{path} has {' '.join(sorted(globs))}, with which Spark names many folders",
             "name another folder",
         )
+    if path.lower().startswith(_LOCAL) and not path.startswith(f"{_LOCAL}/"):
+        raise _refusal(f"{path} is no whole path behind file:", "write the path without file:")
     if not _is_local(path):
         return
     if not single_machine(config):
@@ -94,7 +96,8 @@ def _require_empty(folder: Path) -> None:
 
 
 def _is_local(path: str) -> bool:
-    return ":" not in path or path.startswith(_LOCAL)
+    # A colon behind the first slash is part of a name.
+    return ":" not in path.partition("/")[0] or path.startswith(_LOCAL)
 
 
 def _local(path: str) -> Path:

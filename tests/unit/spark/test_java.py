@@ -106,11 +106,11 @@ class Thrown:
         self._message = message
         self._cause = cause
 
-    def getMessage(self) -> str | None:
+    def getMessage(self) -> str | None:  # noqa: N802 - as in Java
         """Return what it says of itself."""
         return self._message
 
-    def getCause(self) -> Any:
+    def getCause(self) -> Any:  # noqa: N802 - as in Java
         """Return what it was thrown for."""
         if isinstance(self._cause, Exception):
             raise self._cause
