@@ -54,6 +54,9 @@ _MAY_HOLD: Final = (
     "After a swap the old table holds the rows from before, and a new one that was swapped back"
     " by hand those from between."
 )
+_NOT_ARCHIVED: Final = (
+    "The migrate command was to archive what it left out before: run it again for that."
+)
 _ENDS_REVERSE: Final = "ends the way back: spirit-py revert will not be possible any more"
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
@@ -138,17 +141,25 @@ def clean_up(
         # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
         settle_left(_Settling(options, database, say), session, tables)
         ends = f" That {_ENDS_REVERSE}." if left.revertible else ""
+        archives = bool(left.swapped) and record is not None and bool(record.choices.archive_to)
+        ends += f" {_NOT_ARCHIVED}" if archives else ""
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}{ends}")
-        if not drop_old and not left.revertible:
+        if not drop_old and not left.revertible and not archives:
             leave_to_operator(session, left.swapped)
         _drop(options, session, left, old_too=drop_old, say=say)
         if left.old and not drop_old:
-            why = "spirit-py cleanup --drop-old drops it"
-            if left.revertible:
-                why = f"spirit-py revert still swaps back; {why}, and ends that"
-            _keep(left.old, why, say)
+            _keep(left.old, _what_next(left, archives=archives), say)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
+
+
+def _what_next(left: Leftovers, *, archives: bool) -> str:
+    why = "spirit-py cleanup --drop-old drops it"
+    if left.revertible:
+        return f"spirit-py revert still swaps back; {why}, and ends that"
+    if archives:
+        return f"the migrate command archives what it left out; {why} without that"
+    return why
 
 
 class _Settling:

@@ -63,6 +63,7 @@ _AFTER_SWAP: Final = {
     ReverseState.UNREADABLE: "done; the record of reverse replication cannot be read",
     ReverseState.REVERTED: UNDONE,
 }
+_ARCHIVING: Final = "done; what was left out is to be archived before the old table is dropped"
 _REVERTING: Final = "done; spirit-py revert is at work to swap back"
 _HALF_WAY: Final = (
     "half-way: the server may refuse writes to these tables and their children until the same"
@@ -274,6 +275,8 @@ class _Listing:
             return seen
         swapped = bool(found.kept) or was_swapped(found.tables, record)
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
+        if swapped and back is None and record.choices.archive_to and resumes:
+            after_swap = _ARCHIVING
         if worker is None:
             after_swap = _HALF_WAY if _is_half_way(session, tables) else after_swap
         elif live is not None and live.phase == REVERT and back is not ReverseState.REVERTED:

@@ -19,6 +19,7 @@ from tests.integration.test_archive import (
     make_days,
     stop_at,
 )
+from tests.kits.command import run_here
 from tests.kits.migrate import migrate_here
 from tests.kits.resume import assert_nothing_left, once_at
 from tests.kits.tables import tables
@@ -48,7 +49,10 @@ def test_rows_are_archived_under_the_modes_that_were_chosen(db, spark_engine, tm
 def test_a_run_that_was_stopped_in_its_first_note_is_carried_on(
     db, spark_engine, tmp_path, monkeypatch
 ):
-    """A full disk: what is there has not its final name yet, and is nobody else's."""
+    """A full disk: what is there has not its final name yet, and is nobody else's.
+
+    Status says that the archive is to be made, and a cleanup of the rest does not give it up.
+    """
     make_days(db, 50)
     wanted = len(left_out(db))
 
@@ -59,6 +63,9 @@ def test_a_run_that_was_stopped_in_its_first_note_is_carried_on(
         patched.setattr(Folder, "_move", full)
         with pytest.raises(ArchiveFailure, match="the old table is kept: no space left"):
             migrate_here(spark_engine, purging(db, tmp_path))
+    assert "swap       done; what was left out is to be archived" in run_here(db, "status").stdout
+    kept = run_here(db, "cleanup", "--yes").stdout
+    assert "_t_old: the migrate command archives what it left out; spirit-py cleanup" in kept
     report, _ = migrate_here(spark_engine, purging(db, tmp_path))
     assert report.archived[0]["rows"] == wanted
     assert_nothing_left(db)
