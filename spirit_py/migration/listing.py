@@ -275,9 +275,9 @@ class _Listing:
             return seen
         swapped = bool(found.kept) or was_swapped(found.tables, record)
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
-        if swapped and back is None and record.choices.archive_to and resumes:
-            after_swap = _ARCHIVING
         if worker is None:
+            if stopped and swapped and back is None and record.choices.archive_to:
+                after_swap = _ARCHIVING
             after_swap = _HALF_WAY if _is_half_way(session, tables) else after_swap
         elif live is not None and live.phase == REVERT and back is not ReverseState.REVERTED:
             after_swap = _REVERTING
