@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.migration import archive
 from spirit_py.threads import StopSwitch
 
@@ -20,7 +21,7 @@ def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monk
     answers: list[Any] = [[("s", "a")], old]
     archived: list[Any] = []
     run: Any = SimpleNamespace(
-        config=SimpleNamespace(archive_to="folder"),
+        config=MigrationConfig(connection=ConnectionOptions(), database="s", archive_to="folder"),
         step=lambda _role, _work: answers.pop(0),
         go_on_to=lambda _phase: None,
         session=lambda _role: contextlib.nullcontext(),
