@@ -332,7 +332,7 @@ class RevertedWorld(World):
             return f"reverted in spite of this: {done}"
         lost = _MAY_LOSE.intersection(self._meddled)
         stopped = self.plan.faults or self.plan.requests or _CRASH in self._meddled
-        if not stopped:
+        if self._back.seconds and not stopped:
             # A process that lives sees them in the binlog; nothing proves a table to the next one.
             lost -= _REBUILDS
         if back is None:
