@@ -20,8 +20,6 @@ T = TypeVar("T")
 __all__ = ["KW_ONLY", "InitVar", "asdict", "astuple", "dataclass", "field", "fields", "replace"]
 
 _GIVEN: Final = object()
-#: From so many fields on an object's dictionary is filled faster than by a call for each.
-_MANY: Final = 3
 
 
 def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
@@ -75,7 +73,7 @@ def replace(one: T, /, **changes: Any) -> T:
 def _filler(cls: type[Any]) -> Any:
     """Compile the ``__init__`` of a frozen class: it alone may set the fields."""
     taken: dict[bool, list[str]] = {False: [], True: []}
-    filled: dict[str, str] = {}
+    lines: list[str] = []
     names: dict[str, Any] = {"_set": object.__setattr__, "_GIVEN": _GIVEN}
     for at, one in enumerate(fields(cls)):
         made = one.default_factory is not MISSING
@@ -84,16 +82,11 @@ def _filler(cls: type[Any]) -> Any:
             names[f"_f{at}"] = one.default_factory
             value = f"_f{at}() if {one.name} is _GIVEN else {one.name}" if value else f"_f{at}()"
         if value:
-            filled[one.name] = value
+            lines.append(f" _set(self, {one.name!r}, {value})")
         if one.init:
             default = "=_GIVEN" if made else "" if one.default is MISSING else f"=_d{at}"
             names[f"_d{at}"] = one.default
             taken[one.kw_only is True].append(one.name + default)
-    if len(filled) < _MANY:
-        lines = [f" _set(self, {name!r}, {value})" for name, value in filled.items()]
-    else:
-        lines = [f" _fields[{name!r}] = {value}" for name, value in filled.items()]
-        lines.insert(0, " _fields = self.__dict__")
     if hasattr(cls, "__post_init__"):
         lines.append(" self.__post_init__()")
     arguments = ["self", *taken[False], *(["*", *taken[True]] if taken[True] else [])]
