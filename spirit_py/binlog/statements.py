@@ -28,6 +28,7 @@ _REBUILD: Final = frozenset({
     "FORCE", "ENGINE", "INNODB", "ALGORITHM", "INPLACE", "COPY", "LOCK", "NONE", "SHARED",
     "EXCLUSIVE", "DEFAULT", "=", ",",
 })  # fmt: skip
+_UNLESS_THERE: Final = ["CREATE", "TABLE", "IF", "NOT", "EXISTS"]
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
 _HEAD: Final = 40
 
@@ -52,7 +53,8 @@ class Statement:
     """What a statement in the binlog is, and what DDL ``names``; ``exact``: none is missing.
 
     ``fills``: it creates a table from a query, which changes no other table (error 1746).
-    ``rebuilds``: it only builds tables again.
+    ``rebuilds``: it only builds tables again. ``unless_there``: it creates the first of ``names``,
+    and does nothing where that exists: the server logs it all the same.
     """
 
     verb: str
@@ -60,8 +62,14 @@ class Statement:
     writes: bool = False
     fills: bool = False
     rebuilds: bool = False
+    unless_there: bool = False
     names: tuple[Name, ...] = ()
     exact: bool = True
+
+    @property
+    def changed(self) -> tuple[Name, ...]:
+        """The names of the tables that it changes, if all of them exist."""
+        return self.names[1:] if self.unless_there else self.names
 
 
 class Touch(NamedTuple):
@@ -72,7 +80,7 @@ class Touch(NamedTuple):
 
 
 class TableFinder:
-    """Finds the followed table that a DDL statement names."""
+    """Finds the followed table that a DDL statement names. Those that are followed exist."""
 
     def __init__(self, tables: Iterable[Table], *, ignore_case: bool) -> None:
         self._fold: Callable[[str], str] = str.lower if ignore_case else str
@@ -83,7 +91,7 @@ class TableFinder:
         for statement in readings(event):
             if not statement.ddl or (statement.rebuilds and statement.exact):
                 continue
-            if found := self._named(statement.names):
+            if found := self._named(statement.changed):
                 return Touch(found, certain=True)
             if not statement.exact:
                 near = (table for table in self._tables.values() if may_name(event.sql, *table))
@@ -154,11 +162,14 @@ def read_statement(
         return Statement(verb=verb, writes=not (quiet or nothing), exact=certain and exact)
     found, exact = _cut(sql, mode)
     tokens = [token for token in found if token.kind != "string"]
+    fills = verb == "CREATE" and _is_filled(tokens)
     return Statement(
         verb=verb,
         ddl=True,
-        fills=verb == "CREATE" and _is_filled(tokens),
+        fills=fills,
         rebuilds=_is_rebuild(found),
+        # One that fills a table is in the log only where it has created it.
+        unless_there=not fills and _spares(tokens),
         names=tuple(name.within(schema) for name in _ddl_names(tokens)),
         exact=certain and exact and all(_is_whole(token) for token in tokens),
     )
@@ -185,6 +196,11 @@ def _is_filled(tokens: list[Token]) -> bool:
         word in {"SELECT", "TABLE"} or (word, behind) == ("VALUES", "ROW")
         for word, behind in pairwise([*words[2:], ""])
     )
+
+
+def _spares(tokens: list[Token]) -> bool:
+    words = [token.upper for token in tokens[:5]]
+    return words == _UNLESS_THERE and _name_at(tokens, len(words))[0] is not None
 
 
 def _is_rebuild(tokens: list[Token]) -> bool:

@@ -283,6 +283,24 @@ def test_ddl_of_others_between_heartbeats_is_nobody_s_business(scene: Scene) -> 
     assert scene.stop.reason is None
 
 
+def test_an_application_that_creates_its_tables_at_its_start_ends_no_feed(either: Scene) -> None:
+    """R14: the server logs the statement although the table is there, and nothing is changed."""
+    scene = either
+    db = scene.db
+    scene.tables()
+    run(db, "INSERT INTO t VALUES (1, 'a', 1)")
+    scene.open()
+    run(
+        db,
+        f"CREATE TABLE IF NOT EXISTS {db.name}.t (id INT PRIMARY KEY)",
+        "CREATE TABLE IF NOT EXISTS t LIKE _t_new",
+        "UPDATE t SET n = 7 WHERE id = 1",
+    )
+    scene.drain()
+    assert scene.stop.reason is None
+    assert db.query("SELECT id, n FROM _t_new") == [(1, 7)]
+
+
 def test_comments_hide_no_target(scene: Scene) -> None:
     """R13: MariaDB's are comments to the server, and in front of a target nothing is passed."""
     db = scene.db

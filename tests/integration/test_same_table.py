@@ -86,6 +86,20 @@ def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch
     assert tables(db) == ["t"]
 
 
+@pytest.mark.usefixtures("never_logged")
+def test_a_table_that_create_if_not_exists_has_made_is_not_swapped_out(db, engine, monkeypatch):
+    """The feed passes it over, because the table was there; one that it has made has no rows."""
+    make(db)
+
+    def restart() -> None:
+        unlogged(db, "DROP TABLE t")
+        db.execute(f"CREATE TABLE IF NOT EXISTS t {PLAIN}")
+
+    once_at(monkeypatch, "cutover.begin", restart)
+    refused(begin(engine, db), "was replaced")
+    assert db.query("SELECT COUNT(*) FROM t") == [(0,)]
+
+
 @pytest.mark.parametrize(
     ("definition", "statements"),
     [

@@ -44,7 +44,10 @@ def seen(sql: str, schema: str, **more: Any) -> StatementSeen:
         "ALTER TABLE other ADD FOREIGN KEY (o) REFERENCES orders (id)",
         "CREATE TABLE other (o INT, FOREIGN KEY (o) REFERENCES shop.orders (id))",
         "ALTER TABLE parts EXCHANGE PARTITION p1 WITH TABLE orders",
-        "CREATE TABLE IF NOT EXISTS orders (id INT)",
+        "CREATE TABLE orders (id INT)",
+        "CREATE TABLE IF NOT EXISTS orders AS SELECT 1 AS id",
+        "CREATE TABLE IF NOT EXISTS other (o INT, FOREIGN KEY (o) REFERENCES orders (id))",
+        "CREATE TABLE IF NOT EXISTS `orders ``` (o INT REFERENCES shop.orders (id))",
         "ALTER TABLE other RENAME TO orders",
         "ALTER TABLE other RENAME orders",
         "alter table other add x int, rename as `shop`.orders",
@@ -63,6 +66,32 @@ def test_ddl_on_the_table_is_seen(sql: str) -> None:
     touch = FINDER.find(seen(sql, "shop"))
     assert touch is not None
     assert touch.certain
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE IF NOT EXISTS orders (id INT)",
+        "create table if not exists `shop`.`orders` (id int)",
+        "/* app */ CREATE TABLE IF NOT EXISTS shop . orders LIKE other",
+    ],
+)
+def test_a_table_that_is_there_is_not_created_again(sql: str) -> None:
+    """R14: an application that starts sends it, and the server logs it although it does nothing."""
+    assert FINDER.find(seen(sql, "shop")) is None
+    assert [str(name) for name in read_statement(sql, "shop").names] == ["shop.orders"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE IF NOT EXISTS /*!123 a */ orders (id INT)",
+        "CREATE TABLE IF NOT EXISTS 'x' (a INT REFERENCES orders (id))",
+    ],
+)
+def test_such_a_statement_must_be_certain(sql: str) -> None:
+    """R14: where it may be about another table it is not passed over."""
+    assert FINDER.find(seen(sql, "shop")) is not None
 
 
 @pytest.mark.parametrize(
