@@ -28,6 +28,8 @@ _REBUILD: Final = frozenset({
     "FORCE", "ENGINE", "INNODB", "ALGORITHM", "INPLACE", "COPY", "LOCK", "NONE", "SHARED",
     "EXCLUSIVE", "DEFAULT", "=", ",",
 })  # fmt: skip
+#: What an ALTER TABLE may do with partitions that changes neither rows nor the definition.
+_LOOKS: Final = frozenset({"ANALYZE", "CHECK", "REPAIR"})
 _UNLESS_THERE: Final = ["CREATE", "TABLE", "IF", "NOT", "EXISTS"]
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
 _HEAD: Final = 40
@@ -213,6 +215,12 @@ def _is_rebuild(tokens: list[Token]) -> bool:
     )
 
 
+def _only_looks(tokens: list[Token]) -> bool:
+    _, at = _name_at(tokens, 2)
+    words = [token.upper for token in tokens[at : at + 2]]
+    return words[1:] == ["PARTITION"] and words[0] in _LOOKS
+
+
 def _ddl_names(tokens: list[Token]) -> list[Name]:
     words = [token.upper for token in tokens[:_HEAD]]
     verb = words[0]
@@ -220,6 +228,8 @@ def _ddl_names(tokens: list[Token]) -> list[Name]:
         return _names_from(tokens, _skip(tokens, 1, "TABLE"))
     if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):
         if words[1:2] == ["TEMPORARY"]:
+            return []
+        if verb == "ALTER" and _only_looks(tokens):
             return []
         return [*_created(tokens), *_names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
     if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:

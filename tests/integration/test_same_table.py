@@ -148,6 +148,17 @@ def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, poin
     assert f"{db.name}.{statement.split()[2]} was rebuilt" in run.told.text
 
 
+def test_statistics_of_a_partition_end_no_run(db, engine, monkeypatch):
+    """The server logs ANALYZE PARTITION as an ALTER TABLE, which changes nothing."""
+    make(db, PARTS)
+    once_at(
+        monkeypatch, "cutover.begin", lambda: db.query("ALTER TABLE t ANALYZE PARTITION low, high")
+    )
+    run = begin(engine, db)
+    assert run.end().outcome == "done"
+    assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
+
+
 def test_a_rebuild_of_several_tables_is_waited_for(db, engine, monkeypatch):
     """The binlog has OPTIMIZE TABLE t, u when u is done, which may be hours after t."""
     make(db)
