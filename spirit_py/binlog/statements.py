@@ -24,9 +24,10 @@ _QUIET: Final = frozenset({
     "RELEASE", "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
 })  # fmt: skip
 #: What an ALTER TABLE consists of, besides the table's name, that only builds the table again.
+#: KEYS of InnoDB are neither enabled nor disabled: dumps have that around their rows.
 _REBUILD: Final = frozenset({
     "FORCE", "ENGINE", "INNODB", "ALGORITHM", "INPLACE", "COPY", "LOCK", "NONE", "SHARED",
-    "EXCLUSIVE", "DEFAULT", "=", ",",
+    "EXCLUSIVE", "DEFAULT", "DISABLE", "ENABLE", "KEYS", "=", ",",
 })  # fmt: skip
 #: What an ALTER TABLE may do with partitions that changes neither rows nor the definition.
 _LOOKS: Final = frozenset({"ANALYZE", "CHECK", "REPAIR"})

@@ -135,6 +135,7 @@ def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
         ("chunk.dispatched", "ALTER TABLE t ENGINE=InnoDB, ALGORITHM=INPLACE"),
         ("cutover.begin", "OPTIMIZE TABLE t"),
         ("cutover.lock", "OPTIMIZE TABLE _t_new"),
+        ("chunk.dispatched", "/*!40000 ALTER TABLE t DISABLE KEYS */"),
     ],
 )
 def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, point, statement):
@@ -145,7 +146,8 @@ def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, poin
     assert run.end().outcome == "done"
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
     assert tables(db) == ["t"]
-    assert f"{db.name}.{statement.split()[2]} was rebuilt" in run.told.text
+    name = "_t_new" if "_t_new" in statement else "t"
+    assert f"{db.name}.{name} was rebuilt" in run.told.text
 
 
 def test_statistics_of_a_partition_end_no_run(db, engine, monkeypatch):

@@ -105,6 +105,8 @@ def test_such_a_statement_must_be_certain(sql: str) -> None:
         ("optimize tables `shop`.orders", True),
         ("ALTER TABLE orders FORCE", True),
         ("ALTER TABLE orders ENGINE = InnoDB, ALGORITHM=INPLACE, LOCK=NONE", True),
+        ("/*!40000 ALTER TABLE `orders` DISABLE KEYS */", True),
+        ("ALTER TABLE shop.orders ENABLE KEYS", True),
         ("OPTIMIZE TABLE other", False),
         ("ANALYZE TABLE orders", False),
         ("ALTER TABLE orders ENGINE=MyISAM", False),
@@ -117,7 +119,7 @@ def test_a_statement_that_only_builds_a_table_again_is_known(sql: str, rebuilt: 
     """It gives the table another number and leaves rows and definition: no change by others."""
     assert FINDER.rebuilt(seen(sql, "shop")) == ({("shop", "orders")} if rebuilt else set())
     touched = FINDER.find(seen(sql, "shop")) is not None
-    assert touched == (sql.startswith("ALTER") and not rebuilt)
+    assert touched == ("ALTER" in sql and not rebuilt)
 
 
 @pytest.mark.parametrize(
