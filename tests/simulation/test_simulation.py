@@ -38,7 +38,7 @@ FOUND_AMONG_KEPT = {
 #: In the worlds of a way back, likewise.
 FOUND_AMONG_REVERTED = {
     "a-follower-begins-at-the-end": 0,
-    "a-definition-is-not-compared-with-that-at-the-swap": 0,
+    "a-definition-is-not-compared-with-that-at-the-swap": 30,
 }
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
