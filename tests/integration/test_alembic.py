@@ -143,6 +143,7 @@ def test_a_text_is_a_change_too_and_an_empty_block_is_none(db, orders, caplog):
     assert db.query("SELECT a FROM orders WHERE id = 1") == [(7,)]
 
 
+@pytest.mark.slow
 def test_a_check_constraint_is_dropped_by_the_name_it_was_given(db, orders):
     """A copy gives it another name; the migrations, which others run on small tables, do not."""
     db.execute(

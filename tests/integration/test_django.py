@@ -156,6 +156,7 @@ def test_the_engine_sends_large_tables_online_and_others_not(db, shop, monkeypat
     assert db.query("SELECT COUNT(*) FROM shop_order") == [(ROWS,)]
 
 
+@pytest.mark.slow
 def test_clauses_are_carried_out_with_what_they_mean_for_the_models(db, shop):
     """Forwards, backwards, as SQL, and in the plan; without a reverse it is irreversible."""
     alter = SpiritAlter(

@@ -119,6 +119,7 @@ def test_unique_values_that_move_between_rows_settle(scene: Scene) -> None:
     scene.assert_equal()
 
 
+@pytest.mark.slow
 def test_a_distant_server_gets_more_sessions(scene: Scene, proxy: TcpProxy) -> None:
     """Each statement waits for the network, so that further sessions apply more."""
     scene.tables()

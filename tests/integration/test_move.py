@@ -818,6 +818,7 @@ def test_a_plan_names_missing_rights_with_their_grants(two):
     assert "GRANT" in text, said
 
 
+@pytest.mark.slow
 def test_a_table_that_has_moved_away_does_not_come_back_over_its_record(two):
     """What is left of the first move would be proven by nothing any more, and never be dropped."""
     report, _ = two.move()
@@ -967,6 +968,7 @@ def test_a_plan_meets_a_value_that_the_copy_would(two):
     assert "does not fit" in lost["cause"]
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_is_resumed(two, listener):
     """Of the same command the rows that are copied; another one asks; one that runs is named."""
     two.kill_at(listener, "switch.begin", "--alter", ALTER)
@@ -991,6 +993,7 @@ def test_a_plan_says_what_is_resumed(two, listener):
 # -- asked on the target
 
 
+@pytest.mark.slow
 def test_the_target_says_where_a_move_is_asked(two, listener):
     """Status there shows that it comes and from where; a request there is refused with the address.
 
@@ -1025,6 +1028,7 @@ def status_there(two):
     return shown
 
 
+@pytest.mark.slow
 def test_what_another_wrote_on_the_target_is_no_address(two, listener):
     """A note that names something else than a server is not shown as one."""
     two.kill_at(listener, "checksum.begin")

@@ -321,6 +321,7 @@ def test_a_plan_has_the_rows_of_each_source(sources):
     assert "another one on us" in wrong["cause"]
 
 
+@pytest.mark.slow
 def test_another_source_says_where_a_move_is_asked(sources, listener):
     """Status on each source shows the record; figures and requests are on the first, as it says."""
     hold = listener.hold("checksum.begin")

@@ -91,6 +91,7 @@ def test_the_writes_of_the_source_are_followed(pair, engine, monkeypatch):
     assert_as_it_was(pair)
 
 
+@pytest.mark.slow
 def test_what_a_killed_rehearsal_leaves_is_dropped_by_the_next(pair, engine, monkeypatch):
     """Past the binary log, too."""
 

@@ -183,6 +183,7 @@ def test_a_chunk_without_rows_leaves_no_gap(scene: Scene) -> None:
     scene.assert_equal()
 
 
+@pytest.mark.slow
 def test_each_part_has_a_number_and_one_without_rows_leaves_no_gap(scene: Scene) -> None:
     """Four transactions, of which the third writes nothing: four numbers in succession."""
     scene.tables()

@@ -161,6 +161,7 @@ def test_statistics_of_a_partition_end_no_run(db, engine, monkeypatch):
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
 
 
+@pytest.mark.slow
 def test_a_rebuild_of_several_tables_is_waited_for(db, engine, monkeypatch):
     """The binlog has OPTIMIZE TABLE t, u when u is done, which may be hours after t."""
     make(db)

@@ -130,6 +130,7 @@ def test_a_stopped_swap_is_not_called_settled_by_an_account_that_sees_nothing(db
     assert triggers(db) == ["t.mine"]
 
 
+@pytest.mark.slow
 def test_a_child_that_is_hidden_in_mid_run_keeps_its_key(db, engine, migrator, monkeypatch):
     """Its schema is another one, on which the account loses everything."""
     other = f"{db.name}_x"

@@ -173,6 +173,7 @@ def test_workers_are_reused_and_run_our_interpreter(spark_engine):
     assert {program for _, program in got} == {sys.executable}
 
 
+@pytest.mark.slow
 def test_workers_run_the_drivers_package(spark_engine):
     """Local workers import the driver's own package, wherever it was imported from."""
 

@@ -79,6 +79,7 @@ def test_a_table_is_a_data_frame_in_partitions(db, read):
     assert rows[0].seen == dt.datetime(2026, 1, 1, 0, 0, 1)  # noqa: DTZ001 - it has none
 
 
+@pytest.mark.slow
 def test_columns_conditions_and_what_is_beside_are_chosen(db, read):
     """The server reads no other column, and returns no other row."""
     fill(db, 100)
@@ -167,6 +168,7 @@ def test_a_snapshot_without_enough_slots_is_an_error(db, read):
     db.execute("UPDATE t SET n = n + 100000 LIMIT 1")
 
 
+@pytest.mark.slow
 def test_the_privilege_that_a_snapshot_needs_is_named(db, read, tmp_path):
     """LOCK TABLES; without a snapshot SELECT is enough."""
     fill(db, 10)

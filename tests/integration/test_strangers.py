@@ -188,6 +188,7 @@ def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(db, en
     assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
 
 
+@pytest.mark.slow
 def test_a_swap_that_was_not_made_keeps_no_table(db, engine, monkeypatch):
     """Where the swap ends before its RENAME, what is of no use is dropped as usual."""
     make_table(db, ROWS)

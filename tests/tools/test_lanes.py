@@ -16,7 +16,7 @@ import yaml
 
 from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
 from mysql_base import wait_until
-from tests.fixtures.cases import is_its_day
+from tests.fixtures.cases import SLOW_DAYS, is_its_day
 from tests.fixtures.lane import LANE_VARIABLE, check_series
 from tests.fixtures.spark import ENGINE_VARIABLE
 
@@ -359,12 +359,12 @@ def test_a_lane_refuses_another_version(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.smoke
 @pytest.mark.parametrize("day", [20261129, 20261231])
 def test_each_slow_test_has_its_day(request: pytest.FixtureRequest, day: int) -> None:
-    """Of five seeds that count on, one; and not the same one for all."""
+    """Of eight seeds that count on, one; and not the same one for all."""
     days = set()
     for number in range(50):
         item = mock.Mock(nodeid=f"tests/integration/test_a.py::test[{number}]")
         item.get_closest_marker = {"slow": True}.get
-        (own,) = (one for one in range(day, day + 5) if is_its_day(item, str(one)))
+        (own,) = (one for one in range(day, day + SLOW_DAYS) if is_its_day(item, str(one)))
         days.add(own)
-    assert days == set(range(day, day + 5))
+    assert days == set(range(day, day + SLOW_DAYS))
     assert is_its_day(request.node, str(day))
