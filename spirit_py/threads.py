@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakSet
 
-from spirit_py.errors import DifferencesFound, OutcomeUnknown, Refusal
+from spirit_py.errors import DifferencesFound, Interrupted, OutcomeUnknown, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -150,6 +150,12 @@ class StopSwitch:
         for other in linked:
             other.request(reason)
         return first
+
+    def explain(self, cause: SpiritError) -> None:
+        """Let ``cause`` be the reason where a failure that followed from it is; no interrupt is."""
+        with self._lock:
+            if self.reason is not None and not isinstance(self.reason, Interrupted):
+                self.reason = cause
 
     def linked(self) -> StopSwitch:
         """Return a switch that a request to this one reaches too; not the other way round."""

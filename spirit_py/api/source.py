@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import KeyRange
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
+    from spirit_py.table.schema import TableSchema
 
 _OWN: Final = frozenset(
     {"table", "columns", "where", "partitions", "snapshot", "position", "beside", "patience"}
@@ -262,12 +263,18 @@ class TableReader(DataSourceReader):
 
     def _require_unaltered(self, session: Session) -> None:
         """Raise SchemaChanged where a column that is read has another definition by now."""
-        table, names = self._what.table, {one.name for one in self._what.stored.columns}
+        table = self._what.table
         now = read_table(session, table.schema, table.name)
-        found = [] if now is None else [one for one in now.columns if one.name in names]
-        if found != [one for one in table.columns if one.name in names]:
+        if now is None or self._depended_on(now) != self._depended_on(table):
             raise SchemaChanged(
                 f"{table.full_name} was altered, dropped or renamed since it was loaded: its"
                 " columns are others now",
                 hint="load it again",
             )
+
+    def _depended_on(self, table: TableSchema) -> set[tuple[object, ...]]:
+        """Return what a read depends on: types and collations of what is read, and of the key."""
+        key = self._what.key
+        names = {one.name for one in self._what.stored.columns} | set(key.columns if key else ())
+        found = [one for one in table.columns if one.name in names]
+        return {(one.name, one.collation, *one.type_identity) for one in found}

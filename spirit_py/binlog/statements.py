@@ -95,6 +95,8 @@ class TableFinder:
         for statement in readings(event):
             if not statement.ddl or (statement.rebuilds and statement.exact):
                 continue
+            if statement.unless_there and statement.exact and self._named(statement.names[:1]):
+                continue
             if found := self._named(statement.changed):
                 return Touch(found, certain=True)
             if not statement.exact:

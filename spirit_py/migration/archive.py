@@ -44,7 +44,7 @@ from spirit_py.table.names import archive_folder
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
@@ -83,13 +83,13 @@ def require_choice(run: Run, record: CheckpointRecord) -> None:
 
 def archive_old_tables(
     run: Run, tables: Sequence[Name], record: CheckpointRecord
-) -> list[Archived]:
+) -> dict[Name, Archived]:
     """Archive what is not kept of each old table that is there; ArchiveFailure leaves them all."""
     if not run.config.archive_to:
-        return []
+        return {}
     ours = run.step("archive", partial(with_old_table, tables=tables))
     if not ours:
-        return []
+        return {}
     run.go_on_to(Phase.ARCHIVE)
     try:
         found = [
@@ -107,31 +107,35 @@ def archive_old_tables(
                     " are others now (time_zone, sql_mode, default_week_format or their like)",
                     hint="set them back and run the same command again",
                 )
-        made = [
-            _archive(run, one, name, _slots(run.config))
+        made = {
+            name: _archive(run, one, name, _slots(run.config))
             for name, one in zip(ours, found, strict=True)
-        ]
+        }
     except SpiritError as error:
-        stopped = run.stop.cause_of(error)
-        if isinstance(stopped, Interrupted):
-            stopped.hint = "the change is done; the same command carries on with the archive"
-            raise stopped from (None if stopped is error else error)
-        raise ArchiveFailure(
-            f"{_LEFT}: {error.message}", hint=error.hint, details=error.details
-        ) from error
+        raise _left(run, error) from error
     if run.config.drop_old_after:
         run.engines.rest()
     return made
 
 
-def require_archived(run: Run, made: Sequence[Archived]) -> None:
+def require_archived(run: Run, made: Mapping[Name, Archived]) -> None:
     """Raise an ArchiveFailure where an archive is not there any more when its table is dropped."""
-    for one in made:
-        try:
-            require_there(run.engines.context(run.show), one)
-        except SpiritError as error:
-            run.stop.check()
-            raise ArchiveFailure(f"{_LEFT}: {error.message}", hint=error.hint) from error
+    try:
+        there = run.step("cleanup", partial(with_old_table, tables=[*made])) if made else []
+        for name in there:
+            require_there(run.engines.context(run.show), made[name])
+    except SpiritError as error:
+        raise _left(run, error) from error
+    finally:
+        run.engines.rest()
+
+
+def _left(run: Run, error: SpiritError) -> SpiritError:
+    stopped = run.stop.cause_of(error)
+    if isinstance(stopped, Interrupted):
+        stopped.hint = "the change is done; the same command carries on with the archive"
+        return stopped
+    return ArchiveFailure(f"{_LEFT}: {error.message}", hint=error.hint, details=error.details)
 
 
 def _old_table(session: Session, *, run: Run, name: Name, moment: str) -> _Found:

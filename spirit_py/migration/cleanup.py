@@ -55,7 +55,7 @@ _MAY_HOLD: Final = (
     " by hand those from between."
 )
 _NOT_ARCHIVED: Final = (
-    "The migrate command was to archive what it left out before: run it again for that."
+    "The migrate command was to archive what it left out before: unless that is done, run it again."
 )
 _ENDS_REVERSE: Final = "ends the way back: spirit-py revert will not be possible any more"
 _EXISTING: Final = """

@@ -102,9 +102,13 @@ class TableSeen(OfTable):
 
 @dataclass(frozen=True, kw_only=True)
 class MoveFound:
-    """What an earlier run left; ``age`` in seconds, ``unreachable``: why the feed cannot go on."""
+    """What an earlier run left; ``age`` in seconds, ``unreachable``: why the feed cannot go on.
+
+    ``recorded``: there is a record, which may be ``unreadable``.
+    """
 
     record: CheckpointRecord | Pointer | None = None
+    recorded: bool = False
     unreadable: str = ""
     note: MoveNote | None = None
     reverse: ReverseRecord | None = None
@@ -122,7 +126,7 @@ def decide(
 
     A move does not begin anew where the application may use the target's table: that would go.
     """
-    if found.record is None and found.note is not None and found.note.sources:
+    if not found.recorded and found.note is not None and found.note.sources:
         name = min(one.name for one in found.tables)
         reason, hint = is_being_brought(*name, found.note.sources)
         return Refuse(reason=reason, hint=hint)

@@ -113,6 +113,7 @@ def _run_phases(run: MoveRun) -> None:
         copy_and_swap(run, new)
     except MigrationFailure as failure:
         if not run.may_be_swapped and (cause := what_became(run, tables)):
+            run.stop.explain(cause)
             raise cause from failure
         raise
 

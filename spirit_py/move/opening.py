@@ -343,6 +343,7 @@ def look(
             )
     return MoveFound(
         record=record,
+        recorded=note is not None and home.has(session, CheckpointRecord),
         unreadable=unreadable,
         note=note,
         reverse=reverse,

@@ -11,7 +11,7 @@ row of another one is an error. On the target it tells the sources' rows apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import replace
 from spirit_py.sql import string_literal
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from spirit_py.config import MoveConfig
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement.lexer import Token
+
+
+#: Functions that return one of their arguments, from so many on.
+_CHOOSES: Final = {"IF": 1, "ELT": 1, "COALESCE": 0, "IFNULL": 0}
 
 
 def condition(expression: str, name: str, names: Iterable[str], *, server: str = "target") -> str:
@@ -111,10 +115,14 @@ def _is_text(tokens: Sequence[Token]) -> bool:
     words = [token.upper for token in tokens]
     if not tokens or (tokens[-1].kind == "string" and len(tokens) <= 1 + words[0].startswith("_")):
         return bool(tokens)
+    if words == ["NULL"]:
+        return True
+    if "COLLATE" in words[-2:-1]:
+        return _is_text(tokens[:-2])
     if tokens[0].is_symbol("("):
         return _is_text(_arguments(tokens)[0])
-    if words[0] == "IF":
-        return all(map(_is_text, _arguments(tokens[1:])[1:]))
+    if words[0] in _CHOOSES:
+        return all(map(_is_text, _arguments(tokens[1:])[_CHOOSES[words[0]] :]))
     return words[0] == "CASE" and all(map(_is_text, _results(tokens)))
 
 

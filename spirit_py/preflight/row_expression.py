@@ -132,12 +132,12 @@ def read_row_expression(
         judged = read.condition() if given.chooses else read.value()
         session.query(f"SELECT {judged} FROM {source.quoted} LIMIT 1")
         said = session.warnings() if session.warning_count and given.chooses else []
+        if any(one.data_type == "time" for one in columns):
+            _require_any_day(session, given, f"SELECT {judged} FROM {source.quoted}")
     except ServerFault as fault:
         if connection_lost(fault):
             raise
         raise given.refusal(f"a row cannot be judged by it: {fault.text}") from fault
-    if any(one.data_type == "time" for one in columns):
-        _require_any_day(session, given, f"SELECT {judged} FROM {source.quoted}")
     # In a statement that writes rows it would be an error.
     if wrong := next((text for _, code, text in said if code in VALUE_ERRORS), ""):
         raise given.refusal(f"a row is not judged for certain: {wrong}")

@@ -127,12 +127,12 @@ def launch(
 def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the JVM's environment without secrets; a local run uses PySpark's own Spark.
 
-    Names of files are in UTF-8: in the locale C a folder could be called by no other letters.
+    In the locale C a folder could be called by ASCII letters only; this program takes UTF-8 there.
     """
     drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
     kept = {name: value for name, value in without_secrets(environ).items() if name not in drop}
     named = next(filter(None, (kept.get(name) for name in _LOCALES)), "")
-    if "utf8" not in named.lower().replace("-", ""):
+    if named in {"", "C", "POSIX"}:
         kept["LC_ALL"] = _UNICODE
     return kept
 

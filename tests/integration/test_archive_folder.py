@@ -117,6 +117,23 @@ def test_an_archive_that_went_away_before_the_drop_keeps_the_old_table(
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
+def test_an_old_table_that_was_dropped_by_hand_needs_no_archive(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """Who has carried the archive away may have dropped it."""
+    make_days(db, 50)
+
+    def by_hand() -> None:
+        (tmp_path / f"{db.name}.t" / "_manifest.json").unlink()
+        db.execute("DROP TABLE _t_old")
+
+    once_at(monkeypatch, "archive.proved", by_hand)
+    report, _ = migrate_here(spark_engine, purging(db, tmp_path, drop_old_after=1.0))
+    assert report.outcome == "done"
+    assert_nothing_left(db)
+
+
 @pytest.mark.parametrize("path", ["file:a", "FILE:/a"])
 def test_a_path_that_spark_cannot_open_is_refused_before_the_swap(path, db, spark_engine):
     """Nothing is copied for it."""

@@ -228,7 +228,7 @@ def test_a_table_that_is_altered_after_it_was_loaded_is_not_misread(snapshot, db
     db.execute("INSERT INTO t VALUES (1, '2026-01-01', 1)")
     frame = read(snapshot=snapshot)
     (before,) = frame.collect()
-    db.execute("ALTER TABLE t ADD COLUMN w INT")
+    db.execute("ALTER TABLE t ADD COLUMN w INT FIRST, ALTER COLUMN v SET DEFAULT 3")
     assert frame.collect() == [before]
     db.execute("ALTER TABLE t MODIFY at DATETIME")
     with pytest.raises(PySparkException, match="was altered, dropped or renamed since"):

@@ -41,3 +41,16 @@ def test_a_linked_switch_is_kept_by_its_user_alone():
     seen = weakref.ref(linked)
     del linked
     assert seen() is None
+
+
+def test_a_failure_may_be_explained_by_its_cause():
+    """An interrupt has no other cause; where nothing stops, nothing becomes a reason."""
+    cause = FeedFailure("a table was dropped")
+    stop, interrupted, quiet = StopSwitch(), StopSwitch(), StopSwitch()
+    stop.request(FeedFailure("error 1146"))
+    interrupted.request(Interrupted(2))
+    for each in (stop, interrupted, quiet):
+        each.explain(cause)
+    assert stop.reason is cause
+    assert isinstance(interrupted.reason, Interrupted)
+    assert quiet.reason is None

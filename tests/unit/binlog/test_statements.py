@@ -140,6 +140,7 @@ def test_a_statement_that_only_builds_a_table_again_is_known(sql: str, rebuilt: 
         ("DROP TEMPORARY TABLE orders", "shop"),
         ("DROP DATABASE shop2", "shop"),
         ("ANALYZE TABLE orders", "shop"),
+        ("CREATE TABLE IF NOT EXISTS orders (up INT REFERENCES orders (id))", "shop"),
         ("ALTER TABLE orders ANALYZE PARTITION p0, p1", "shop"),
         ("alter table shop.`orders` check partition all", "shop"),
         ("GRANT SELECT ON shop.orders TO someone", "shop"),

@@ -38,7 +38,10 @@ def found(*tables: TableSeen, **more: Any) -> MoveFound:
     """Return what an earlier run left."""
     given: dict[str, Any] = {"record": RECORD, "note": MoveNote(target="there")}
     return MoveFound(
-        source_uuid="here", target_uuid="there", tables=tables or (HERE,), **(given | more)
+        source_uuid="here",
+        target_uuid="there",
+        tables=tables or (HERE,),
+        **(given | {"recorded": more.get("record", RECORD) is not None} | more),
     )
 
 
@@ -62,6 +65,8 @@ def test_a_table_that_another_move_brings_is_kept():
     # Of several sources each has such a note, beside its record.
     own = replace(note, target="there")
     assert isinstance(decided(found(note=own)), Resume)
+    unread = decided(found(record=None, recorded=True, note=own, unreadable="of version 99"))
+    assert "cannot be read: of version 99" in unread.reason
 
 
 def test_what_is_copied_is_resumed():

@@ -123,7 +123,7 @@ def test_a_local_run_takes_no_configuration_of_the_machine():
     ("given", "wanted"),
     [
         ({"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, "C.UTF-8"),
-        ({"LANG": "de_DE.ISO-8859-1"}, "C.UTF-8"),
+        ({"LANG": "de_DE.ISO-8859-1"}, None),
         ({}, "C.UTF-8"),
         ({"LC_CTYPE": "C.utf8", "LANG": "C"}, None),
         ({"LANG": "de_DE.UTF-8"}, None),
