@@ -32,6 +32,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token
+from spirit_py.spark.java import SETTINGS
 from spirit_py.status.plain import json_line
 from spirit_py.threads import PROCESSES, Background, members_of_session
 from spirit_py.units import one_line
@@ -47,8 +48,6 @@ _CALL_LOOK_SECONDS: Final = 0.05
 #: Between the request to end and the end of a call whose time is over.
 _GRACE_SECONDS: Final = 1.0
 _NOT_FOUND: Final = 127
-#: This program's options, and the password variable of MySQL's programs.
-_OURS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
 
 def _without_ours(given: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without what configures us, and with it our secrets (R20)."""
-    return {name: value for name, value in given.items() if not name.startswith(_OURS)}
+    return {name: value for name, value in given.items() if not name.startswith(SETTINGS)}
 
 
 def _followed(

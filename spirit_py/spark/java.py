@@ -26,7 +26,7 @@ _RAISED = re.compile(
 _ANSWER_SECONDS = 30
 _MOST_CAUSES: Final = 20
 #: This program's options, and the password variable of MySQL's programs.
-_SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
+SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if name == points.VARIABLE or not name.startswith(_SETTINGS)
+        if name == points.VARIABLE or not name.startswith(SETTINGS)
     }
 
 
