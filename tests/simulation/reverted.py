@@ -182,6 +182,8 @@ class RevertedWorld(World):
     reverting: WholeRevert | None = None
     #: The old table was seen to be what it must be, since its last change.
     followed = False
+    #: No revert is made any more.
+    reverted = False
 
     def __post_init__(self) -> None:
         """Remember the old table."""
@@ -196,6 +198,7 @@ class RevertedWorld(World):
         #: What a stranger has done, or has begun to do.
         self._meddled: list[str] = []
         self._dice = random.Random(f"meddling in {self.plan}")
+        self.reverted = self._back.after < 0
 
     def _choices(self) -> dict[str, Any]:
         choices = {**super()._choices(), "keep_old_current": self._back.seconds}
@@ -281,7 +284,17 @@ class RevertedWorld(World):
         """Whether a revert is at work: the change is not to be made once more."""
         return self.reverting is not None
 
+    def _is_done(self) -> bool:
+        # A revert that was asked to pause waits for the one who asked.
+        return self.ended and self.reverted
+
     def _revert(self) -> None:
+        try:
+            self._revert_again_and_again()
+        finally:
+            self.reverted = True
+
+    def _revert_again_and_again(self) -> None:
         sleep = self.scheduler.sleep
         while not self._has_way_back():
             if self._is_over():

@@ -388,9 +388,13 @@ class World:
             self.plan.requests,
             random.Random(f"requests of {self.plan}"),
             table=lambda: self.server.tables[T].number if T in self.server.tables else 0,
-            ended=lambda: self.ended,
+            ended=self._is_done,
             running=lambda: getattr(self, "last", None),
         )
+
+    def _is_done(self) -> bool:
+        """Whether no process that may be asked for something works, or begins."""
+        return self.ended
 
     def _operate(self) -> None:
         """Run the command, until it need not be run again."""
