@@ -138,6 +138,14 @@ class CopiedPair(Pair):
         for trouble in self.job.step("histograms", self._carry_histograms):
             self.job.warn(f"a histogram of {self.name} is not carried over: {trouble}")
 
+    def _size(self) -> int:
+        size = super()._size()
+        if self._copier is None:
+            return size
+        copied = self._copier.statistics()
+        # Rows that were left out are read, but not hashed.
+        return size * (copied.rows - copied.left_out) // max(1, copied.rows)
+
     def _carry_histograms(self, session: SqlSession) -> list[str]:
         if not self.mapping.apart:
             return carry_histograms(session, self.mapping)

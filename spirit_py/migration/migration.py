@@ -46,7 +46,11 @@ from spirit_py.mysql.duplicates import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
+from spirit_py.preflight.checks.kept_rows import (
+    judged_by,
+    require_judged_alike,
+    share_written,
+)
 from spirit_py.preflight.clauses import copy_is_certain
 
 if TYPE_CHECKING:
@@ -220,7 +224,8 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
 
 def begin_engines(run: Run, contexts: Contexts) -> None:
     """Start Spark in the background if the tables are large; Refusal without a usable Java."""
-    run.engines.begin(sum(context.source.total_bytes for context in contexts))
+    sizes = (context.source.total_bytes * share_written(context) for context in contexts)
+    run.engines.begin(round(sum(sizes)))
 
 
 def evaluated_at(contexts: Contexts, moment: str) -> Contexts:

@@ -105,6 +105,9 @@ class Pair:
         sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(*self.target_name)}"
         self.job.step("analyze", lambda session: session.query(sql), stop=self.stop, there=True)
 
+    def _size(self) -> int:
+        return max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
+
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed. ``stop`` ends only this."""
         self.tables.look()
@@ -121,12 +124,11 @@ class Pair:
             rolling = not self.doubts.unsettled
         settles = above is None and not rolling
         base = self.doubts.begin_comparison(whole=settles, optional=stop is not None)
-        size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         comparison = Comparison(
             mapping=self.mapping,
             source=config.connection,
             target=config.target,
-            engine=self.job.engines.for_comparison(size, self.job.show),
+            engine=self.job.engines.for_comparison(self._size(), self.job.show),
             stop=stop or self.stop,
             feed=self.feed,
             options=ChecksumOptions(

@@ -12,7 +12,7 @@ import pytest
 from pyspark import SparkContext
 
 from spirit_py.compare.run import compare
-from spirit_py.config import CompareConfig
+from spirit_py.config import CompareConfig, SessionModes
 from spirit_py.errors import Refusal
 from spirit_py.migration.entry import migrate
 from spirit_py.spark import choice, launch, runtime
@@ -89,6 +89,22 @@ def test_a_small_table_is_migrated_without_spark(db, java):
     report = migrated(db)
     assert (report.outcome, warnings_of(report)) == ("done", [])
     assert called.starts == 0
+
+
+@pytest.mark.parametrize("keep", ["id > 11800", "id > 0"])
+def test_rows_that_are_left_out_need_no_spark(db, java, monkeypatch, keep):
+    """What is kept of a large table is copied, and compared, as a small one."""
+    make_table(db)
+    db.query("ANALYZE TABLE t")
+    find = "SELECT data_length + index_length FROM information_schema.tables"
+    ((size,),) = db.query(f"{find} WHERE table_schema = '{db.name}' AND table_name = 't'")
+    monkeypatch.setattr(choice, "LOCAL_BYTES", size // 2)
+    monkeypatch.setattr(choice, "QUICK_BYTES", size // 2)
+    called = java()
+    config = config_for(db, table="t", alter=ALTER, modes=SessionModes(keep=keep))
+    report = migrate(config, reporter=RecordingReporter())
+    assert (report.outcome, warnings_of(report)) == ("done", [])
+    assert called.starts == (1 if keep == "id > 0" else 0)
 
 
 def test_small_tables_are_compared_without_spark(db, java):
