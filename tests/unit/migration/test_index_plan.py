@@ -53,8 +53,11 @@ MB = 1 << 20
     [
         (15, 100, 64, (False, False), "are small"),
         (40, 5000, 64, (True, False), "large for the buffer pool"),
-        (40, 400, 1024, (True, False), "a few seconds"),
-        (40, 400, 65536, (True, False), "a few seconds"),
+        (40, 400, 1024, (True, False), "the build is brief"),
+        (40, 400, 65536, (True, False), "the build is brief"),
+        (160, 5000, 65536, (True, False), "the build is brief"),
+        (150, 5000, 65536, (False, False), "are small"),
+        (260, 8192, 65536, (False, False), "are small"),
         (40, 5000, 1024, (False, True), "stay in memory"),
         (40, 5000, 65536, (False, False), "are small"),
     ],
