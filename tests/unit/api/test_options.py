@@ -283,62 +283,6 @@ def test_the_package_itself_stays_light():
     assert ran.stdout.strip() == "['spirit_py']"
 
 
-def test_a_program_that_uses_the_library_is_type_checked(tmp_path):
-    """Under mypy's strict rules it passes, but for the three mistakes at its end."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(program)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = [line.partition("error: ")[2] for line in ran.stdout.splitlines() if "error:" in line]
-    assert len(found) == 3, ran.stdout + ran.stderr
-    assert 'did you mean "host"' in found[0]
-    assert 'incompatible type "int"' in found[1]
-    assert '"MigrationReport" has no attribute "rows"' in found[2]
-
-
-PROGRAM = """
-from datetime import timedelta
-import spirit_py
-
-def change(password: str) -> int:
-    with spirit_py.start_migration(
-        host="db1", database="shop", table="orders", alter="ADD COLUMN x INT",
-        max_lag=timedelta(seconds=5), replica={"db2"}, password=lambda: password,
-    ) as running:
-        for event in running:
-            print(event.time, event.name, event.text, event.fields)
-            if running.status is not None and running.status.elapsed > 60:
-                running.stop()
-        return running.report.rows_copied
-
-try:
-    report: spirit_py.MigrationReport = spirit_py.migrate(dsn="mysql://h/s", statement="...")
-except spirit_py.SpiritError as error:
-    print(error.exit_code, error.hint, error.details)
-
-with spirit_py.start_batch(host="db1", tables=["s_%.t"], alter="ADD x INT", parallel=2) as batch:
-    batch.wait()
-    if batch.status is not None:
-        print(batch.status.counts["left"])
-try:
-    many: spirit_py.BatchReport = spirit_py.migrate_batch(statements=["ALTER TABLE a ADD x INT"])
-except spirit_py.BatchFailed as failed:
-    print(failed.report.tables)
-
-for found in spirit_py.migration_status(host="db1", database="shop"):
-    print(found.to_dict())
-
-spirit_py.migrate(hosst="x")
-spirit_py.migrate(replica=[1])
-print(report.rows)
-"""
-
-
 def test_a_rehearsal_on_a_replica_goes_there_past_its_log():
     """Everything but the address is that of the server; without --dry-run it is refused."""
     given: Any = {"host": "db1", "port": 3307, "user": "u", "database": "s", "table": "t"}
