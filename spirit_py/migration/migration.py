@@ -52,6 +52,7 @@ from spirit_py.preflight.checks.kept_rows import (
     share_written,
 )
 from spirit_py.preflight.clauses import copy_is_certain
+from spirit_py.spark import choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -224,8 +225,12 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
 
 def begin_engines(run: Run, contexts: Contexts) -> None:
     """Start Spark in the background if the tables are large; Refusal without a usable Java."""
-    sizes = (context.source.total_bytes * share_written(context) for context in contexts)
-    run.engines.begin(round(sum(sizes)))
+    size = sum(context.source.total_bytes for context in contexts)
+    if size > choice.LOCAL_BYTES:
+        # What --keep leaves out is read, and no more; a sample says how much.
+        shares = (context.source.total_bytes * share_written(context) for context in contexts)
+        size = round(sum(shares))
+    run.engines.begin(size)
 
 
 def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
