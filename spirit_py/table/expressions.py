@@ -104,10 +104,24 @@ def reads_time(target: TableSchema, expression: str) -> bool:
 
 #: A string, whose content is nobody's name, or a quoted name; as SHOW CREATE TABLE has them.
 _TEXT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?P<name>(?:[^`]|``)+)`", re.DOTALL)
-_OFFSET: Final = re.compile(r":\d\d(?:\.\d+)?[+-]\d\d?:\d\d'$")
-#: One that may become the end of a text, but for the zones of a conversion.
-_OFFSET_ALONE: Final = re.compile(r"[+-]\d\d?:\d\d'$")
-_ZONES: Final = re.compile(r"(?:,(?:_\w+)?'[^']*'){2}\)")
+#: A time with an offset, as the server takes it (9.7.4): six numbers, signs of any kind between
+#: them, two digits each behind them, and blanks.
+_OFFSET: Final = re.compile(
+    r"'\s*(?:\d+(?:T|[^\w'])+){5}\d+(?:\.\d*)?[+-]\d\d:\d\d(?:\s|\\[ntr])*'$", re.IGNORECASE
+)
+#: What makes no text but of texts that stand there. Units and names of types are of CAST and the
+#: like; CHAR is not among them.
+_TEXTLESS: Final = frozenset({
+    "and", "or", "not", "xor", "is", "null", "true", "false", "in", "between", "div", "mod",
+    "case", "when", "then", "else", "end", "if", "ifnull", "nullif", "coalesce", "like",
+    "abs", "sign", "floor", "ceiling", "round", "truncate", "pow", "sqrt", "greatest", "least",
+    "year", "quarter", "month", "week", "day", "hour", "minute", "second", "microsecond",
+    "dayofmonth", "dayofweek", "dayofyear", "weekday", "weekofyear", "yearweek", "to_days",
+    "to_seconds", "last_day", "from_days", "makedate", "datediff", "timestampdiff", "extract",
+    "interval", "convert_tz", "unix_timestamp",
+    "cast", "as", "signed", "unsigned", "decimal", "double", "float", "date", "datetime", "time",
+    "timestamp", "_utf8mb4", "_utf8mb3", "_latin1", "_ascii", "_binary",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,13 +160,14 @@ def names_in(expression: str) -> frozenset[str]:
     return frozenset(name.replace("``", "`").lower() for name in found if name)
 
 
-def makes_offset(expression: str) -> bool:
-    """Return whether an expression may put an offset behind a time, as in ``CONCAT(at, '+01:00')``.
+def makes_texts(expression: str) -> bool:
+    """Return whether an expression may make a text, as ``CONCAT(at, '+01:00')`` does.
 
-    The server reads such a text as an instant, in the session's time zone.
+    The server reads a text with an offset as an instant, in the session's time zone.
     """
-    rest = _ZONES.sub(")", expression) if "convert_tz(" in expression else expression
-    return any(_OFFSET_ALONE.search(one[0]) for one in _TEXT.finditer(rest) if one["name"] is None)
+    return not _TEXTLESS.issuperset(
+        word.lower() for word in _WORD.findall(_TEXT.sub(" ", expression))
+    )
 
 
 def why_zoned(expression: str) -> str:

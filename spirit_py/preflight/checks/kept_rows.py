@@ -16,8 +16,8 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.sql import identifier_list, quote_identifier
-from spirit_py.table.expressions import makes_offset
-from spirit_py.table.keys import INTEGERS, TEXT_TYPES
+from spirit_py.table.expressions import makes_texts
+from spirit_py.table.keys import INTEGERS, TEMPORALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +71,9 @@ def kept_keys(context: PreflightContext) -> Findings:
             " from a kept one",
             "change the key's type or collation in a migration of its own",
         )
-    texts = [one.name for one in mapping.keep.columns if one.data_type in (*TEXT_TYPES, "json")]
-    texts += ["a text with an offset"] if makes_offset(mapping.keep.expression) else []
+    plain = INTEGERS | TEMPORALS | {"decimal", "float", "double", "bit", "year"}
+    texts = [one.name for one in mapping.keep.columns if one.data_type not in plain]
+    texts += ["a function that may make a text"] if makes_texts(mapping.keep.expression) else []
     if mapping.time_zone and texts:
         yield refuse(
             f"{option} reads {', '.join(texts)} while the ALTER computes times in the server's time"

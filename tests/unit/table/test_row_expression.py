@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.table.expressions import RowExpression, makes_offset, names_in, why_zoned
+from spirit_py.table.expressions import RowExpression, makes_texts, names_in, why_zoned
 from tests.kits.definitions import column
 
 
@@ -46,6 +46,18 @@ def test_names_within_texts_are_nobodys():
             "(`a` > '2026-01-01 00:00:00+02:00')",
             "the offset of '2026-01-01 00:00:00+02:00' depends on the session's time zone",
         ),
+        *(
+            (f"(`a` > '{text}')", f"the offset of '{text}' depends on the session's time zone")
+            for text in (
+                "2026-01-01 00:00:00+02:00 ",
+                "2026-01-01 00:00:00+02:00\\n",
+                " 2026.01.01 00.00.00-02:00",
+                "2026-01-01T1:2:3.+02:00",
+                "2026-01-01 00:00:00.123+02:00",
+            )
+        ),
+        ("(`a` > '+02:00')", ""),
+        ("(`a` > '2026-01-01 00:00 and 9 to 10+02:00')", ""),
     ],
 )
 def test_what_another_time_zone_would_change(expression, why):
@@ -61,8 +73,15 @@ def test_what_another_time_zone_would_change(expression, why):
         ("(convert_tz(`d`,_utf8mb4'+02:00',_utf8mb4'+00:00') > _utf8mb4'2026-01-01')", False),
         ("(convert_tz(concat(`d`,'+01:00'),'+02:00','+00:00') > '2026-01-01')", True),
         ("(`d` > _utf8mb4'2026-01-01 10:00')", False),
+        ("(cast(concat(`d`,_utf8mb4'+01',_utf8mb4':00') as datetime) > `e`)", True),
+        ("(cast(insert(`d`,20,0,json_unquote(`n`)) as datetime) > `e`)", True),
+        ("(cast(x'2b' as datetime) > `e`)", True),
+        ("(`n` <> _utf8mb4'+49:30')", False),
+        ("((year(`d`) > 2025) and (`n` in (1,2)) and ((`d` + interval 1 day) < `e`))", False),
+        ("(cast(`n` as char charset utf8mb4) > `e`)", True),
+        ("(if((`n` is null),`d`,cast(_utf8mb4'2026-01-01' as date)) > `e`)", False),
     ],
 )
 def test_an_offset_may_be_put_behind_a_time(expression, makes):
-    """The zones of a conversion are none."""
-    assert makes_offset(expression) == makes
+    """Where a function makes texts; one that stands there as a whole is seen as it is."""
+    assert makes_texts(expression) == makes
