@@ -74,7 +74,7 @@ class BinlogExpires(Event):
     seconds: float
 
 
-@event("copy.begun", "copying {table}: about {rows_estimated:count} rows", has_line=False)
+@event("copy.begun", "copying {table}: about {rows_estimated:# row}", has_line=False)
 class CopyBegun(Event):
     """The copy of a table begins, or goes on."""
 
@@ -107,7 +107,7 @@ class ThrottleEnded(Event):
     seconds: float
 
 
-@event("checkpoint.written", "checkpoint written: {rows_copied:count} rows copied", has_line=False)
+@event("checkpoint.written", "checkpoint written: {rows_copied:# row} copied", has_line=False)
 class CheckpointWritten(Event):
     """A stopped run would resume from there."""
 

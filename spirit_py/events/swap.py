@@ -209,12 +209,12 @@ class ArchiveBegun(Event):
 
 @event(
     "archive.proved",
-    "{rows:count} rows of {archived} are in {files:count} files of {folder}, and proved",
+    "archived {rows:# row} of {archived} in {files:# file} of {folder}, and proved them",
 )
 class ArchiveProved(Event):
     """Rows that a migration leaves out, or a table's, are in files that were read back.
 
-    ``kept`` rows are in the table and not in the files; ``hash`` is the XOR of the rows' SHA-256.
+    ``kept`` rows are in the table and not in the files; ``hash`` is the sum of the rows' hashes.
     """
 
     archived: str
