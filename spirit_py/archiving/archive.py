@@ -13,12 +13,19 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import __version__, points
 from spirit_py.archiving.columns import HASH_DIGITS
 from spirit_py.archiving.folder import ArchiveFailure, Folder
-from spirit_py.archiving.notes import MANIFEST, WRITING, ArchiveFolder, piece_of
+from spirit_py.archiving.notes import (
+    MANIFEST,
+    NO_VALUE,
+    WRITING,
+    ArchiveFolder,
+    folder_of,
+    piece_of,
+)
 from spirit_py.archiving.session import SparkTables
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.chunk.chunk import KeyRange
@@ -63,6 +70,11 @@ class Partitioning:
     name: str
     value: str
 
+    @property
+    def text(self) -> str:
+        """The value as a text, in SQL."""
+        return f"CAST({self.value} AS CHAR)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Archived:
@@ -105,6 +117,24 @@ class Tally:
     def digits(self) -> str:
         """The sum as it is shown: as many digits as one hash has."""
         return f"{self.hashes % 16**HASH_DIGITS:0{HASH_DIGITS}X}"
+
+
+ByFolder: TypeAlias = dict[str, Tally]
+"""The rows of each folder, by its value; of NULL, and of the empty text, it is empty."""
+
+
+def add(tallies: ByFolder, value: str, more: Tally) -> None:
+    """Add rows to those of a value's folder: some values have one."""
+    value = "" if value == NO_VALUE else value
+    tallies[value] = tallies.get(value, Tally()).plus(more)
+
+
+def total_of(tallies: ByFolder) -> Tally:
+    """Return the rows of all folders."""
+    total = Tally()
+    for one in tallies.values():
+        total = total.plus(one)
+    return total
 
 
 @dataclass(eq=False, kw_only=True)
@@ -154,6 +184,21 @@ class Archive:
         finally:
             self._spark.close()
 
+    def require_unchanged(self, proved: Archived) -> None:
+        """Have the server hash the table again; ArchiveFailure where it has other rows by now."""
+        archived = kept = Tally()
+        for wanted, others in self._hash_pieces():
+            archived, kept = archived.plus(total_of(wanted)), kept.plus(others)
+        found = (archived.rows, kept.rows, archived.digits, kept.digits)
+        if found != (proved.rows, proved.kept, *proved.hashes):
+            raise ArchiveFailure(
+                f"{self.what.table.full_name} has other rows than when its archive was proved"
+                f" ({found[0] + found[1]}, and had {proved.rows + proved.kept}): somebody wrote to"
+                " it",
+                hint="see which of its rows are neither in the archive nor in the table; then"
+                " spirit-py cleanup --drop-old drops it",
+            )
+
     # -- writing
 
     def _begin(self) -> int:
@@ -200,7 +245,7 @@ class Archive:
     ) -> int:
         """Write a piece; return how many of ``most`` rows were shown as done meanwhile."""
         self._await_turn()
-        more = () if self.by is None else (f"CAST({self.by.value} AS CHAR)",)
+        more = () if self.by is None else (self.by.text,)
         names = () if self.by is None else (self.by.name,)
         statements = [self.what.rows_of(one, more) for one in ranges]
         with (
@@ -240,7 +285,7 @@ class Archive:
         wrong = [
             number
             for number, (wanted, _) in enumerate(on_server)
-            if wanted != in_files.get(number, Tally())
+            if wanted != in_files.get(number, {})
         ]
         if wrong:
             self._forget(wrong)
@@ -254,7 +299,7 @@ class Archive:
             )
         archived = kept = Tally()
         for wanted, others in on_server:
-            archived, kept = archived.plus(wanted), kept.plus(others)
+            archived, kept = archived.plus(total_of(wanted)), kept.plus(others)
         total = self.step(partial(_count, table=self.what.table.quoted))
         if total != archived.rows + kept.rows:
             self._forget(range(len(on_server)))
@@ -279,15 +324,19 @@ class Archive:
             for name in files
         ]
         manifest = self._manifest(result, listed)
-        self.folder.write(MANIFEST, manifest)
+        if same := self.folder.says_the_same(manifest):
+            # Otherwise a kill at the wrong moment would leave a proved archive without it.
+            manifest = same
+        else:
+            self.folder.write(MANIFEST, manifest)
         points.reach("archive.proved")
         listing = [*((name, sizes[name]) for name in files), (MANIFEST, len(manifest.encode()))]
         return replace(result, listing=tuple(listing))
 
     def _read_back(
         self, files: Sequence[str]
-    ) -> tuple[dict[int, Tally], dict[str, int], tuple[str, ...]]:
-        """Return rows and hash of each piece, rows of each file, and why some cannot be read.
+    ) -> tuple[dict[int, ByFolder], dict[str, int], tuple[str, ...]]:
+        """Return rows and hash of each piece and folder, rows of each file, what is unreadable.
 
         Where they cannot be read together, each piece is read by itself, to know which is damaged.
         """
@@ -308,8 +357,8 @@ class Archive:
                 rows |= own[1]
         return pieces, rows, tuple(unread[:_UNREAD_SHOWN])
 
-    def _tallies(self, files: Sequence[str]) -> tuple[dict[int, Tally], dict[str, int]]:
-        pieces: dict[int, Tally] = defaultdict(Tally)
+    def _tallies(self, files: Sequence[str]) -> tuple[dict[int, ByFolder], dict[str, int]]:
+        pieces: dict[int, ByFolder] = defaultdict(dict)
         rows: dict[str, int] = {}
         if not files:
             return pieces, rows
@@ -321,12 +370,12 @@ class Archive:
         for file, count, hashes in found:
             name = own[str(file).rpartition("/")[2]]
             rows[name] = int(count)
-            pieces[piece_of(name)] = pieces[piece_of(name)].plus(Tally(int(count), int(hashes)))
+            add(pieces[piece_of(name)], folder_of(name), Tally(int(count), int(hashes)))
         return pieces, rows
 
-    def _hash_pieces(self) -> list[tuple[Tally, Tally]]:
+    def _hash_pieces(self) -> list[tuple[ByFolder, Tally]]:
         """Have the server count and hash each piece: the wanted rows, and the others."""
-        found: dict[int, tuple[Tally, Tally]] = {}
+        found: dict[int, tuple[ByFolder, Tally]] = {}
         waiting = iter(enumerate(self._pieces))
         slots = min(self.slots, len(self._pieces))
 
@@ -345,10 +394,18 @@ class Archive:
                 raise outcome.error
         return [found[number] for number in range(len(self._pieces))]
 
-    def _hashed(self, session: SqlSession, *, piece: KeyRange) -> tuple[Tally, Tally]:
-        rows = session.query(self.what.hashes_of(piece))
-        found = {bool(int(wanted)): Tally(int(n), int(hashes)) for wanted, n, hashes in rows}
-        return found.get(True, Tally()), found.get(False, Tally())
+    def _hashed(self, session: SqlSession, *, piece: KeyRange) -> tuple[ByFolder, Tally]:
+        part = "" if self.by is None else self.by.text
+        archived: ByFolder = {}
+        others = Tally()
+        for wanted, digits, count, hashes in session.query(self.what.hashes_of(piece, part)):
+            found = Tally(int(count), int(hashes))
+            if int(wanted):
+                # Of what is no text there is a digest.
+                add(archived, bytes.fromhex(digits or "").decode(), found)
+            else:
+                others = others.plus(found)
+        return archived, others
 
     def _require_same_columns(self, session: Session) -> None:
         """Raise an ArchiveFailure where the files have not every column that there is now."""

@@ -77,6 +77,14 @@ class Folder:
             self._files.delete(self._at(name), False)
             self._move(new, self._at(name))
 
+    def require_usable(self) -> None:
+        """Raise an ArchiveFailure where it cannot be written, or has a file."""
+        if found := self.files():
+            raise ArchiveFailure(f"{self.path} is not empty: it has {found[0].name}")
+        name = f"{secrets.token_hex(8)}.trial"
+        self.write(name, "")
+        self.delete(name)
+
     def files(self, below: str = "") -> list[File]:
         """List all files below a folder, but for those of checksums; none where it is not there."""
         found = []

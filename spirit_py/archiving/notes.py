@@ -5,6 +5,8 @@ Anybody who can write there could have left anything: what is not of this archiv
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import secrets
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "_manifest.json"
 """What is proved, beside the files; Spark and others pass over names with an underscore."""
+#: Of a range: more than a table of this server may have.
+_MOST_ROWS: Final = 1 << 48
+#: What a later proof of the same rows has otherwise.
+_OF_THE_PROOF: Final = ("program", "proved_at", "server")
 _NOTES: Final = "_archive"
 WRITING: Final = f"{_NOTES}/writing"
 """Where Spark writes a piece."""
@@ -41,8 +47,8 @@ class Begun:
     rows: int
 
     def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise ValueError("a range has no rows")
+        if not 0 < self.rows < _MOST_ROWS:
+            raise ValueError(f"a range has {self.rows} rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +116,15 @@ class ArchiveFolder(Folder):
         """Whether it holds a proved archive, which may be the only copy by now."""
         return self.read(MANIFEST) is not None
 
+    def says_the_same(self, manifest: str) -> str:
+        """Return the manifest that is there, where it differs in when it was proved at most."""
+        found = self.read(MANIFEST)
+        with contextlib.suppress(ValueError, TypeError):
+            one, other = (json.loads(text) for text in (found or "", manifest))
+            if {**one, **dict.fromkeys(_OF_THE_PROOF)} == {**other, **dict.fromkeys(_OF_THE_PROOF)}:
+                return found or ""
+        return ""
+
     def noted(self) -> tuple[list[KeyRange], list[int]]:
         """Return the pieces, from the first on, and which of them are not written.
 
@@ -147,21 +162,36 @@ class ArchiveFolder(Folder):
 
     def data_files(self) -> list[str]:
         """List the files with rows; Refusal where another one is there that readers would read."""
-        names = []
+        names: dict[str, str] = {}
         for one in self.files():
-            if one.name.startswith("_") or one.name.split("/")[-1].startswith((".", "_")):
+            own = one.name.rpartition("/")[2]
+            if one.name.startswith("_") or own.startswith((".", "_")):
                 continue
             found = _OURS.fullmatch(one.name)
-            if found is None or found[1] != self._parted_by:
+            # In whatever folder, a piece's files have numbers of their own.
+            if found is None or found[1] != self._parted_by or own in names:
                 raise self.refusal(f"{one.name} is not of this archive")
-            names.append(one.name)
-        return names
+            names[own] = one.name
+        return list(names.values())
 
 
 def piece_of(name: str) -> int:
     """Return the number of the piece that a file is of; -1 for one that is of none."""
     found = _OURS.fullmatch(name)
     return int(found[2]) if found else -1
+
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of NULL, and of the empty text."""
+_CODED: Final = re.compile(r"%([0-9A-F]{2})")
+
+
+def folder_of(name: str) -> str:
+    """Return the value that a file's folder stands for; empty for a file in none."""
+    folder, _, _ = name.rpartition("/")
+    _, _, value = folder.partition("=")
+    # As Spark writes what a folder's name cannot hold, such as a colon.
+    return _CODED.sub(lambda found: chr(int(found[1], 16)), value)
 
 
 def _note(number: int) -> str:

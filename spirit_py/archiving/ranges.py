@@ -67,10 +67,14 @@ class ReadTable:
         where = f"{self._within(within)} AND {self.wanted}"
         return self._select((*self.stored.selected, *more), where)
 
-    def hashes_of(self, within: KeyRange) -> str:
-        """Render count and sum of hashes of a range's rows: of those wanted (1), and the others."""
-        selected = (self.wanted, "COUNT(*)", f"SUM({self.stored.row_hash})")
-        return f"{self._select(selected, self._within(within))} GROUP BY 1"
+    def hashes_of(self, within: KeyRange, part: str = "") -> str:
+        """Render count and sum of hashes of a range's rows: of those wanted (1), and the others.
+
+        Those of each value of ``part``, a text in SQL, which has its digits in UTF-8.
+        """
+        digits = f"HEX(CONVERT({part} USING utf8mb4))" if part else "''"
+        selected = (self.wanted, digits, "COUNT(*)", f"SUM({self.stored.row_hash})")
+        return f"{self._select(selected, self._within(within))} GROUP BY 1, 2"
 
     def _within(self, within: KeyRange) -> str:
         mapping = self._mapping

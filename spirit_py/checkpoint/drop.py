@@ -15,6 +15,7 @@ from spirit_py.checkpoint.examination import members
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.connect import connect
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Identity
     from spirit_py.threads import StopSwitch
 
@@ -131,17 +133,23 @@ def drop_old_table(
     attempts: int = 8,
     patience: float = PATIENCE,
     before_each: Callable[[], object] = lambda: None,
+    last_look: Callable[[Session], object] | None = None,
 ) -> str:
     """Drop a table that no migration needs any more; return why one of this name still exists.
 
     Each try has a session of its own, to survive a restart. Another table of this name stays (R24).
     ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away;
-    ``before_each`` is called before a partition is emptied, and may wait.
+    ``before_each`` is called before a partition is emptied, and may wait. ``last_look`` is called
+    when the table is locked, which lasts until it is dropped: what it raises with the code of an
+    archive is raised, and the table stays.
     """
     points.reach("cleanup.old_table")
 
     def drop() -> str:
         with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
+            if last_look is not None and is_one_of(session, schema, table, proof):
+                session.execute(f"LOCK TABLES {quote_table(schema, table)} WRITE")
+                last_look(session)
             free_partitions(session, schema, table, proof, before_each=before_each)
             if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
                 return ""
@@ -151,6 +159,8 @@ def drop_old_table(
         again = retrying(stop, attempts=attempts, patience=patience, passing=takes_no_writes)
         return str(again(drop))
     except SpiritError as error:
+        if error.error_code is ErrorCode.ARCHIVE_FAILED:
+            raise
         return error.message
 
 

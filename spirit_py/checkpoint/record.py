@@ -250,12 +250,17 @@ def digest_of(shape: str, name: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
+#: Rows and the sum of their hashes.
+_KEPT: Final = re.compile(r"\d{1,20} [0-9A-F]{16}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class OldTableRecord:
     """When a table was swapped, and until when its old one is kept; Unix time of the server.
 
     ``until`` is 0 where only the operator drops it; ``finished``: the run has left it to them.
     ``followed``: reverse replication has ended. ``undone``: a revert swapped the table out.
+    ``kept``: rows and hash of its kept rows, as of the swap, where its archive was proved.
     """
 
     swapped_at: float
@@ -263,6 +268,11 @@ class OldTableRecord:
     finished: bool = False
     followed: bool = False
     undone: bool = False
+    kept: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kept and not _KEPT.fullmatch(self.kept):
+            raise ValueError("it does not count rows and their hash")
 
     def __str__(self) -> str:
         if self.finished or not self.until:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.cli.display import records_of, reporters_of, tell_summary
 from spirit_py.cli.groups import command
-from spirit_py.cli.values import complete, connection_of, named_alike
+from spirit_py.cli.values import complete, connection_of, named_alike, require_archive
 from spirit_py.config import MigrationConfig, SessionModes, SparkConfig
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import ArchiveCommand
@@ -45,10 +45,9 @@ def archive_config(options: dict[str, Any]) -> MigrationConfig:
         if not options[name]:
             flag = f"--{name.replace('_', '-')}"
             raise UsageFault(f"{flag} is missing", hint="spirit-py archive --help shows an example")
-    for name in ("keep", "archive_by"):
-        if options[name] is not None and not options[name].strip():
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageFault(f"{flag} is empty", hint="write an expression, or leave it out")
+    require_archive(options)
+    if options["keep"] is not None and not options["keep"].strip():
+        raise UsageFault("--keep is empty", hint="write an expression, or leave it out")
     alike = named_alike(MigrationConfig, options)
     threads = options["threads"] or SparkConfig.threads
     return MigrationConfig(

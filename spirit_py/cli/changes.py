@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.cli.display import records_of
-from spirit_py.cli.values import complete, connection_of, named_alike
+from spirit_py.cli.values import complete, connection_of, named_alike, require_archive
 from spirit_py.config import BatchConfig, FeedOptions, MigrationConfig, SessionModes, host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
@@ -147,13 +147,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
             f"--native has no effect with {flag}, which has the rows copied",
             hint="leave one of them out",
         )
-    if options["archive_to"] is not None and not options["archive_to"].strip():
-        raise UsageFault(
-            "--archive-to is empty: nothing would be archived",
-            hint="name a folder, or leave it out",
-        )
-    if options["archive_by"] is not None and not options["archive_by"].strip():
-        raise UsageFault("--archive-by is empty", hint="give an expression, or leave it out")
+    require_archive(options)
     if options["archive_to"] and not options["keep"]:
         raise UsageFault(
             "--archive-to goes with --keep: it archives the rows that are not kept",

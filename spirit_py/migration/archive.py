@@ -1,7 +1,8 @@
 """Rows that a run archives: what ``--keep`` left out of a swapped table, or those of any table.
 
-After the swap nobody writes to the old table, so its rows can be proved; before that it is not
-dropped. An archive that cannot be made leaves it where it is.
+After the swap nobody may write to the old table, so its rows can be proved; before that it is not
+dropped. An archive that cannot be made leaves it where it is, and so does a row that was written to
+it all the same: one that counts as kept would be nowhere.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.archiving.archive import Archive, Archived, Partitioning, require_there
 from spirit_py.archiving.columns import StoredTable
-from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.archiving.notes import NO_VALUE
 from spirit_py.archiving.ranges import ReadTable
+from spirit_py.binlog.resumption import why_unreachable
+from spirit_py.checkpoint.examination import old_table_of
+from spirit_py.checkpoint.proofs import find_reverse, noted_proof
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
@@ -22,16 +29,17 @@ from spirit_py.errors import Interrupted, Refusal, ServerFault, SpiritError
 from spirit_py.events.swap import ArchiveBegun, ArchiveProved
 from spirit_py.migration.facts import Concluded
 from spirit_py.migration.run import Run, run_to_its_end
-from spirit_py.migration.swap.old_tables import with_old_table
+from spirit_py.migration.swap.old_table_writes import OldTableWrites, unknown
+from spirit_py.migration.swap.old_tables import note_of_old, with_old_table
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts, require_mysql
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import access_denied, takes_no_writes
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import near_name, read_table, stored_name
-from spirit_py.mysql.tables.identity import born_at
+from spirit_py.mysql.tables.identity import born_at, emptied_partitions
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_archivable, require_names
@@ -39,16 +47,17 @@ from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import local_slots
+from spirit_py.sql import string_literal
 from spirit_py.status.reporters import Reporters
-from spirit_py.table.names import archive_folder
+from spirit_py.table.names import archive_folder, is_local
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.migration.swap.old_tables import LastLook
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
@@ -69,6 +78,14 @@ class _Found:
     keep: RowExpression | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Archives:
+    """The archives of old tables as they were proved, and what follows the tables since."""
+
+    tables: Mapping[Name, tuple[Archive, Archived]]
+    writes: OldTableWrites | None = None
+
+
 def require_choice(run: Run, record: CheckpointRecord) -> None:
     """Refuse to drop an old table that an earlier run was to archive before."""
     wanted = record.choices
@@ -81,15 +98,37 @@ def require_choice(run: Run, record: CheckpointRecord) -> None:
         )
 
 
-def archive_old_tables(
-    run: Run, tables: Sequence[Name], record: CheckpointRecord
-) -> dict[Name, Archived]:
-    """Archive what is not kept of each old table that is there; ArchiveFailure leaves them all."""
+def require_folders(run: Run, tables: Sequence[Name]) -> None:
+    """Refuse folders of another file system that could not be used after the swap.
+
+    Only Spark knows whether: it is started for that. Those of this machine were looked at.
+    """
+    config = run.config
+    if not config.archive_to or is_local(config.archive_to):
+        return
+    context = run.engines.context(run.show)
+    try:
+        for name in tables:
+            Folder(context, archive_folder(config.archive_to, name)).require_usable()
+    except ArchiveFailure as error:
+        raise Refusal(
+            error.message,
+            hint="name a folder that Spark can write to with --archive-to (its libraries and"
+            " credentials are given with --spark-conf), one for this archive alone",
+            error_code=ErrorCode.ARCHIVE_REFUSED,
+        ) from error
+
+
+def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecord) -> Archives:
+    """Archive what is not kept of each old table that is there; ArchiveFailure leaves them all.
+
+    ``record`` has the position from before the swap.
+    """
     if not run.config.archive_to:
-        return {}
-    ours = run.step("archive", partial(with_old_table, tables=tables))
+        return Archives(tables={})
+    ours = run.step("archive", partial(_whole, tables=tables))
     if not ours:
-        return {}
+        return Archives(tables={})
     run.go_on_to(Phase.ARCHIVE)
     try:
         found = [
@@ -107,27 +146,117 @@ def archive_old_tables(
                     " are others now (time_zone, sql_mode, default_week_format or their like)",
                     hint="set them back and run the same command again",
                 )
+        place = run.step("archive", partial(_place_of_swap, run=run, tables=ours, record=record))
+        writes = _watched(run, [one.what for one in found], place)
         made = {
             name: _archive(run, one, name, _slots(run.config))
             for name, one in zip(ours, found, strict=True)
         }
+        writes.require_none()
+        run.step("archive", partial(_note_kept, made=made), passing=takes_no_writes)
     except SpiritError as error:
         raise _left(run, error) from error
     if run.config.drop_old_after:
+        writes.close()
         run.engines.rest()
-    return made
+    return Archives(tables=made, writes=writes)
 
 
-def require_archived(run: Run, made: Mapping[Name, Archived]) -> None:
-    """Raise an ArchiveFailure where an archive is not there any more when its table is dropped."""
+def _whole(session: Session, tables: Sequence[Name]) -> list[Name]:
+    """Return those of the tables whose old one is there, and not half dropped.
+
+    A drop that was stopped between two partitions had the proof of all of them.
+    """
+    found = []
+    for schema, table in with_old_table(session, tables):
+        noted = old_table_of(session, (schema, table))
+        proof = noted_proof(session, table=(schema, table), proof=FORWARD.outgoing)
+        name = FORWARD.swapped_out(table)
+        emptied, _ = emptied_partitions(session, schema, name, proof)
+        if noted is None or not noted.kept or not emptied:
+            found.append((schema, table))
+    return found
+
+
+def _place_of_swap(
+    session: Session, *, run: Run, tables: Sequence[Name], record: CheckpointRecord
+) -> str:
+    """Return a place in the binlog that is not behind the swap; empty for the place of now.
+
+    That is enough where an earlier run has noted which rows the old tables kept.
+    """
+    noted = [old_table_of(session, table) for table in tables]
+    if all(one is not None and one.kept for one in noted):
+        return ""
+    reverse = find_reverse(session, *tables[0])
+    place = (reverse.position if reverse is not None else "") or record.position
+    why = "" if place else "the place of the swap in the binlog is not noted"
+    if place and run.state.swapped_before:
+        age = CheckpointTable(*record.home).age(session, CheckpointRecord)
+        why = why_unreachable(run.config.connection, place, age=age, origin=record.origin)
+    if why:
+        old = [f"{schema}.{FORWARD.swapped_out(table)}" for schema, table in tables]
+        raise unknown(", ".join(old), why)
+    return place
+
+
+def _watched(run: Run, old: Sequence[ReadTable], place: str) -> OldTableWrites:
+    writes = OldTableWrites(
+        run.config.connection,
+        run.config.feed,
+        [one.table for one in old],
+        position=place,
+        stop=run.stop,
+    )
+    run.closing("what follows the old tables", writes.close)
+    return writes
+
+
+def _note_kept(session: Session, *, made: Mapping[Name, tuple[Archive, Archived]]) -> None:
+    """Note how many rows the old tables kept, and their hash; ArchiveFailure where others are."""
+    for name, (_, proved) in made.items():
+        kept = f"{proved.kept} {proved.hashes[1]}"
+        noted = old_table_of(session, name)
+        if noted is not None and noted.kept not in {"", kept}:
+            raise ArchiveFailure(
+                f"the rows that --keep keeps of {name[0]}.{FORWARD.swapped_out(name[1])} are not"
+                f" those of the swap any more: it has {proved.kept}, and had"
+                f" {noted.kept.partition(' ')[0]}",
+                hint="somebody wrote to it: see which rows are missing in the table, and write them"
+                " to it by hand; then spirit-py cleanup --drop-old drops the old one",
+            )
+        note_of_old(session, name, kept=kept)
+
+
+def require_archived(run: Run, archives: Archives) -> LastLook | None:
+    """Raise an ArchiveFailure where tables may not be dropped; return the last look under a lock.
+
+    The archives have to be there, and where old tables were kept for a while, their rows as well.
+    """
+    made, writes = archives.tables, archives.writes
     try:
         there = run.step("cleanup", partial(with_old_table, tables=[*made])) if made else []
         for name in there:
-            require_there(run.engines.context(run.show), made[name])
+            require_there(run.engines.context(run.show), made[name][1])
+        if there and run.config.drop_old_after:
+            writes = _watched(run, [made[name][0].what for name in there], "")
+            with throttled(run, Work.ARCHIVE):
+                for name in there:
+                    made[name][0].require_unchanged(made[name][1])
     except SpiritError as error:
         raise _left(run, error) from error
     finally:
         run.engines.rest()
+    if writes is None or not there:
+        return None
+
+    def last_look(session: Session) -> None:
+        try:
+            writes.require_none(session)
+        except ArchiveFailure as error:
+            raise _left(run, error) from error
+
+    return last_look
 
 
 def _left(run: Run, error: SpiritError) -> SpiritError:
@@ -185,9 +314,14 @@ def _column_of(expression: str, taken: Callable[[str], bool]) -> str:
 
 
 def _named(value: str) -> str:
-    """Return SQL of a value that can be a folder's name; its digest where it is long or no text."""
+    """Return SQL of a value that can be a folder's name; its digest where it is long or no text.
+
+    So is that of the text by which Spark names the folder of NULL.
+    """
     text = f"CAST({value} AS CHAR)"
-    odd = f"(LENGTH({text}) > {_LONGEST_NAME} OR {text} REGEXP '[[:cntrl:]]')"
+    # Spark would write rows of that text and those of NULL to one file at a time.
+    taken = f"{text} = {string_literal(NO_VALUE)}"
+    odd = f"(LENGTH({text}) > {_LONGEST_NAME} OR {text} REGEXP '[[:cntrl:]]' OR {taken})"
     digest = f"CONCAT('sha256-', LEFT(SHA2({value}, 256), 16))"
     return f"IF({value} IS NULL, NULL, IF({text} IS NULL OR {odd}, {digest}, {text}))"
 
@@ -197,7 +331,7 @@ def _slots(config: MigrationConfig) -> int:
     return config.threads if config.spark_master else min(config.threads, SparkConfig.threads)
 
 
-def _archive(run: Run, found: _Found, name: Name, slots: int) -> Archived:
+def _archive(run: Run, found: _Found, name: Name, slots: int) -> tuple[Archive, Archived]:
     table = found.what.table
     path = archive_folder(run.config.archive_to, name)
     run.tell(ArchiveBegun(archived=table.full_name, folder=path))
@@ -223,7 +357,7 @@ def _archive(run: Run, found: _Found, name: Name, slots: int) -> Archived:
             engine=run.engines.driver,
             slots=slots,
             step=partial(run.step, "archive"),
-            turn=partial(await_turn, run.pace, Work.ARCHIVE, pause=run.stop.pause, show=run.show),
+            turn=lambda: await_turn(run.pace, Work.ARCHIVE, pause=run.stop.pause, show=run.show),
             progress=progress,
             stop=run.stop,
         )
@@ -240,7 +374,7 @@ def _archive(run: Run, found: _Found, name: Name, slots: int) -> Archived:
         )
     )
     run.stop.check()
-    return made
+    return archive, made
 
 
 def archive(

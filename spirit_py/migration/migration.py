@@ -17,7 +17,12 @@ from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration import auxiliary
-from spirit_py.migration.archive import archive_old_tables, require_archived, require_choice
+from spirit_py.migration.archive import (
+    archive_old_tables,
+    require_archived,
+    require_choice,
+    require_folders,
+)
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
@@ -185,6 +190,7 @@ def _begin(
     # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
         begin_engines(run, contexts)
+    require_folders(run, list(sources))
     auxiliary.clear_abandoned(run, session, list(sources), abandoned)
     marked = cache(partial(auxiliary.mark, run, session, record))
 
@@ -213,6 +219,7 @@ def _begin(
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
     begin_engines(run, contexts)
+    require_folders(run, [(context.schema, context.table) for context in contexts])
     traffic = traffic_now(session)
     contexts = evaluated_at(contexts, record.started_at)
     mappings = auxiliary.take_over(run, session, contexts)
@@ -296,7 +303,8 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
         reverted = run_reverse(run, record, new.way.keeper)
     new.way.settle(run, names)
     if not reverted:
-        archived = partial(require_archived, run, archive_old_tables(run, names, new.record))
+        before = replace(new.record, position=swapped.position)
+        archived = partial(require_archived, run, archive_old_tables(run, names, before))
         back = partial(new.way.way_back, run, names[0])
         settle_old_tables(
             run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from spirit_py.classes import dataclass
@@ -136,6 +136,15 @@ def moving(name: Name) -> Swap:
     """Return the names of a table that moves to another server."""
     names = AuxiliaryNames.of(name[1])
     return Swap(schema=name[0], table=name[1], new=names.new, old=names.moved)
+
+
+LOCAL: Final = "file:"
+
+
+def is_local(path: str) -> bool:
+    """Return whether a path of ``--archive-to`` is of this machine, and not of another system."""
+    # A colon behind the first slash is part of a name.
+    return ":" not in path.partition("/")[0] or path.startswith(LOCAL)
 
 
 def archive_folder(archive_to: str, name: Name) -> str:

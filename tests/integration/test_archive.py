@@ -444,6 +444,72 @@ def test_a_value_that_is_no_name_of_a_folder_has_its_digest_there(db, spark_engi
     assert all(re.fullmatch(r"v_=sha256-[0-9a-f]{16}", one) for one in others)
 
 
+PARTED_BY = ("b", "e", "s", "d", "z", "n", "g", "v", "d > 0", "DATE(z)", "hidden", "at")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", some(PARTED_BY, 3))
+def test_a_value_of_any_type_has_a_folder(expression, db, spark_engine, tmp_path):
+    """The proof has the server's word for each row's folder, so that a success is one."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, b BIT(20), e ENUM('a', 'b/c'), s SET('x', 'y=z'),"
+        " d DECIMAL(65,30), z DATETIME(3), n TIME(2), at TIMESTAMP(6) NULL,"
+        " g INT GENERATED ALWAYS AS (id * 7) STORED,"
+        " v VARCHAR(20) GENERATED ALWAYS AS (CONCAT(e, ':', id)) VIRTUAL, hidden INT INVISIBLE)"
+    )
+    db.execute(LOOSE)
+    db.execute(
+        "INSERT INTO t (id, b, e, s, d, z, n, at, hidden) VALUES"
+        " (1, b'1000001', 'a', 'x,y=z', -1.5, '0000-00-00', '-838:59:58.25', NULL, 5),"
+        f" (2, b'11111111111111111111', '', '', {'9' * 35}.{'9' * 30}, '2026-02-31 01:02:03.5',"
+        " '00:00:00', '2026-01-01 00:00:00.000001', -5),"
+        " (3, 0, 'b/c', 'x', 0, '2026-01-01', '838:59:59', '2038-01-19 03:14:07', 0),"
+        " (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+    )
+    assert (
+        archive_here(archiving(db, tmp_path, archive_by=expression), spark_engine).archived[0][
+            "rows"
+        ]
+        == 4
+    )
+    assert [row["id"] for row in read_back(tmp_path, db)] == [1, 2, 3, 4]
+
+
+ODD = ("a:b", "100%", "x=y", "%41", "ä/é", "__HIVE_DEFAULT_PARTITION__", " ", "", "A", "a", None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_row_in_a_wrong_folder_is_found(moved, db, spark_engine, tmp_path, monkeypatch):
+    """A reader takes the folder's word; the proof compares it with the server's."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(30))")
+    for key, value in enumerate(ODD):
+        db.execute("INSERT INTO t VALUES (%s, %s)", (key, value))
+    config = archiving(db, tmp_path, archive_by="v")
+    folder = tmp_path / f"{db.name}.t"
+
+    def move() -> None:
+        for file in folder.glob("v_=A/*.parquet"):
+            (folder / "v_=a" / f"rows-000000-9{file.name[-12:]}").write_bytes(file.read_bytes())
+            file.unlink()
+
+    if not moved:
+        assert archive_here(config, spark_engine).archived[0]["rows"] == len(ODD)
+        return
+    once_at(monkeypatch, "archive.prove", move)
+    with pytest.raises(ArchiveFailure, match=r"1 piece of .* a file was damaged"):
+        archive_here(config, spark_engine)
+    monkeypatch.undo()
+    archive_here(config, spark_engine)
+    found = query(
+        f"SELECT id, v_ FROM read_parquet('{folder}/*/*.parquet', hive_partitioning = true)"
+    )
+    assert {ODD[key]: value for key, value in found if ODD[key] in {"A", "a"}} == {
+        "A": "A",
+        "a": "a",
+    }
+
+
 KEYS = [
     "CREATE TABLE t (id INT, at DATE, v VARCHAR(20))",
     "CREATE TABLE t (id INT NOT NULL, at DATE, v VARCHAR(20) NOT NULL, PRIMARY KEY (v, id))",
@@ -638,6 +704,23 @@ def test_a_proved_archive_is_never_written_over(db, spark_engine, tmp_path, smal
     assert before
     assert read_back(tmp_path, db) == before
     assert proved(tmp_path, db)["rows"]["archived"] == len(before)
+
+
+@pytest.mark.slow
+def test_a_manifest_is_written_once(db, spark_engine, tmp_path):
+    """A second proof of the same rows leaves it; one that says something else is replaced."""
+    make_days(db, 100)
+    config = archiving(db, tmp_path, KEEP)
+    archive_here(config, spark_engine)
+    file = tmp_path / f"{db.name}.t" / "_manifest.json"
+    before = file.read_text()
+    made = file.stat().st_mtime_ns
+    archive_here(config, spark_engine)
+    assert (file.read_text(), file.stat().st_mtime_ns) == (before, made)
+    file.with_name("._manifest.json.crc").unlink()
+    file.write_text(before.replace('"kept": 66', '"kept": 67'))
+    archive_here(config, spark_engine)
+    assert proved(tmp_path, db)["rows"] == json.loads(before)["rows"]
 
 
 def test_an_empty_folder_is_no_folder(db):

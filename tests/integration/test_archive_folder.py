@@ -134,6 +134,28 @@ def test_an_old_table_that_was_dropped_by_hand_needs_no_archive(
     assert_nothing_left(db)
 
 
+@pytest.mark.parametrize("path", ["foo://bucket/a", "s3a://bucket/a"])
+def test_a_file_system_that_cannot_be_written_is_refused_before_the_swap(path, db, spark_engine):
+    """Spark is asked, also by a run whose copy needs none: a scheme it has no library for."""
+    make_days(db, 10)
+    config = replace(purging(db, Path("a")), archive_to=path)
+    with pytest.raises(Refusal, match="could not be opened") as refused:
+        migrate_here(spark_engine, config)
+    assert "name a folder that Spark can write to" in refused.value.hint
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize("command", ["migrate", "archive"])
+def test_a_folder_that_depends_on_the_directory_is_refused(command, db):
+    """The same command from another directory would begin another archive."""
+    make_days(db, 10)
+    done = run_here(db, command, "--table", "t", "--keep", KEEP, "--archive-to", "out/a")
+    assert done.returncode == 2
+    assert "--archive-to out/a is another folder in another directory" in done.stderr
+    assert f"--archive-to {Path('out/a').absolute()}" in done.stderr
+    assert tables(db) == ["t"]
+
+
 @pytest.mark.parametrize("path", ["file:a", "FILE:/a"])
 def test_a_path_that_spark_cannot_open_is_refused_before_the_swap(path, db, spark_engine):
     """Nothing is copied for it."""

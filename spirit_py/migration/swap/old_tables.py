@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint.drop import drop_old_table
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import noted_proof, proofs_here, proven
@@ -41,14 +42,21 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
 
+    LastLook = Callable[[Session], object]
+
 #: Between two questions whether a drop may begin.
 _PACE_SECONDS: Final = 0.2
 #: Between two partitions of a large table.
 _REST_SECONDS: Final = 1.0
 
 
-def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> list[str]:
-    """Drop what was swapped out, once nothing holds that back; return what is left; or a stop."""
+def drop_swapped_out(
+    job: Job, tables: Iterable[Name], direction: Direction, last_look: LastLook | None = None
+) -> list[str]:
+    """Drop what was swapped out, once nothing holds that back; return what is left; or a stop.
+
+    ``last_look`` is called when a table is locked; its ArchiveFailure is raised.
+    """
     left = []
     for source in tables:
         name = direction.swapped_out(source[1])
@@ -58,8 +66,16 @@ def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> 
         try:
             proof = job.step("cleanup", noted)
             why = drop_old_table(
-                options, source[0], name, proof=proof, stop=job.stop, before_each=rest
+                options,
+                source[0],
+                name,
+                proof=proof,
+                stop=job.stop,
+                before_each=rest,
+                last_look=last_look,
             )
+        except ArchiveFailure:
+            raise
         except SpiritError as error:
             why = error.message
         if why:
@@ -130,6 +146,8 @@ def after_change(when: str) -> Iterator[None]:
     except Interrupted as stopped:
         stopped.hint = f"the change is done; the same command drops the old table{when}"
         raise
+    except ArchiveFailure:
+        raise
     except SpiritError as error:
         raise MigrationFailure(
             f"the change is done, and its old table is left: {error.message}",
@@ -159,13 +177,13 @@ def settle_old_tables(
     direction: Direction = FORWARD,
     *,
     fronts: Callable[[], Sequence[Run]] | None = None,
-    before_drop: Callable[[], object] | None = None,
+    before_drop: Callable[[], LastLook | None] = lambda: None,
 ) -> None:
     """Drop old tables and their checkpoints after the grace; on errors the change is done.
 
     ``direction`` is that of the swap. ``fronts`` returns the run as it faces each server that has
     old tables, where there are several; the first one's swap counts, and its checkpoint goes last.
-    ``before_drop`` raises where they have to stay.
+    ``before_drop`` raises where they have to stay, and may return a last look at each.
     """
     for_good = math.isinf(run.config.drop_old_after)
 
@@ -177,15 +195,14 @@ def settle_old_tables(
     waits = run.config.drop_old_after and not for_good
     if waits and _wait(run, tables, way_back, direction, last_first):
         return
-    if before_drop is not None and not for_good:
-        before_drop()
+    last_look = None if for_good else before_drop()
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
         # What is half emptied leads nowhere.
         _step(run, partial(_end_reverse, tables=tables, noted=True))
     left = _names(tables, direction)
     if not for_good:
-        left = list(dict.fromkeys(_drop(run, tables, direction, last_first)))
+        left = list(dict.fromkeys(_drop(run, tables, direction, last_first, last_look)))
     run.note(OldTablesLeft(left))
     leave = partial(leave_to_operator, tables=tables)
     kept = [bool(left) and _step(one, leave) for one in last_first()]
@@ -203,11 +220,12 @@ def _drop(
     tables: Sequence[Name],
     direction: Direction,
     runs: Callable[[], Sequence[Run]],
+    last_look: LastLook | None,
 ) -> list[str]:
     with after_change(", as cleanup does"), throttled(run, Work.DROP):
         left = []
         for one in runs():
-            if kept := drop_swapped_out(one, tables, direction):
+            if kept := drop_swapped_out(one, tables, direction, last_look):
                 run.stop.check()
             left += kept
         return left
@@ -223,11 +241,12 @@ def _end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = F
         checkpoint = CheckpointTable(*table)
         record = checkpoint.read(session, ReverseRecord)
         if record is not None and (noted or not record.is_noted):
-            _note(session, table, followed=True)
+            note_of_old(session, table, followed=True)
             checkpoint.forget(session, ReverseRecord)
 
 
-def _note(session: SqlSession, table: Name, **changes: Any) -> None:
+def note_of_old(session: SqlSession, table: Name, **changes: Any) -> None:
+    """Change what is noted of a table's old one."""
     noted = old_table_of(session, table) or OldTableRecord(swapped_at=_now(session))
     CheckpointTable(*table).write(session, replace(noted, **changes))
 
@@ -302,7 +321,7 @@ def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> 
         return 0.0, 0.0
     for table in ours:
         if old_table_of(session, table) is None:
-            _note(session, table, until=now + grace)
+            note_of_old(session, table, until=now + grace)
     noted = (old_table_of(session, table) for table in ours)
     until = max(now + grace if one is None else one.until for one in noted)
     return until - now, until
@@ -312,7 +331,7 @@ def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
     """Note that the operator drops the old tables; False where none of them is there."""
     ours = with_old_table(session, tables)
     for table in ours:
-        _note(session, table, until=0.0, finished=True)
+        note_of_old(session, table, until=0.0, finished=True)
     _end_reverse(session, ours)
     return bool(ours)
 

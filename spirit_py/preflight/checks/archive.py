@@ -13,13 +13,12 @@ from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.spark.java import require_java
 from spirit_py.spark.settings import single_machine
-from spirit_py.table.names import archive_folder
+from spirit_py.table.names import LOCAL, archive_folder, is_local
 
 if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.table.schema import TableSchema
 
-_LOCAL: Final = "file:"
 _GLOBS: Final = frozenset("*?[]{}\\")
 
 
@@ -56,9 +55,9 @@ def require_archivable(config: MigrationConfig) -> None:
             f"{path} has {' '.join(sorted(globs))}, with which Spark names many folders",
             "name another folder",
         )
-    if path.lower().startswith(_LOCAL) and not path.startswith(f"{_LOCAL}/"):
+    if path.lower().startswith(LOCAL) and not path.startswith(f"{LOCAL}/"):
         raise _refusal(f"{path} is no whole path behind file:", "write the path without file:")
-    if not _is_local(path):
+    if not is_local(path):
         return
     if not single_machine(config):
         raise _refusal(
@@ -85,7 +84,7 @@ def require_names(table: TableSchema) -> None:
 
 def _require_empty(folder: Path) -> None:
     """Refuse a folder of this machine that has a file: it would be refused after the swap."""
-    if not _is_local(str(folder)) or not (there := _local(str(folder))).exists():
+    if not is_local(str(folder)) or not (there := _local(str(folder))).exists():
         return
     if not there.is_dir() or not os.access(there, os.R_OK | os.W_OK | os.X_OK):
         raise _refusal(f"{there} is no folder that can be written", "name another folder")
@@ -95,13 +94,8 @@ def _require_empty(folder: Path) -> None:
         )
 
 
-def _is_local(path: str) -> bool:
-    # A colon behind the first slash is part of a name.
-    return ":" not in path.partition("/")[0] or path.startswith(_LOCAL)
-
-
 def _local(path: str) -> Path:
-    return Path(path.removeprefix(_LOCAL)).absolute()
+    return Path(path.removeprefix(LOCAL)).absolute()
 
 
 def _refusal(cause: str, remedy: str) -> Refusal:

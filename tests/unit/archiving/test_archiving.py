@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spirit_py.archiving.archive import Tally
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
-from spirit_py.archiving.notes import piece_of
+from spirit_py.archiving.notes import folder_of, piece_of
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
 from spirit_py.migration.archive import _column_of
 from spirit_py.table.names import archive_folder
@@ -58,3 +58,11 @@ def test_a_piece_may_have_any_number_of_files():
     assert piece_of("id=7/rows-000012-123456.parquet") == 12
     assert piece_of("rows-000012-00003.parquet") == 12
     assert piece_of("rows-000012-3.parquet") == -1
+
+
+def test_the_folder_of_a_file_stands_for_a_value():
+    """As Spark writes what a folder's name cannot hold."""
+    assert folder_of("rows-000012-00003.parquet") == ""
+    assert folder_of("year=2024/rows-000012-00003.parquet") == "2024"
+    assert folder_of("v=a%3Ab%25%2F%3D/rows-000012-00003.parquet") == "a:b%/="
+    assert folder_of("v=x=y/rows-000012-00003.parquet") == "x=y"

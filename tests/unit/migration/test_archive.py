@@ -18,11 +18,11 @@ from spirit_py.threads import StopSwitch
 def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monkeypatch, settings):
     """Of two old tables one is there: it is judged as the copy judged, or is not archived."""
     old = SimpleNamespace(keep="kept", what=None)
-    answers: list[Any] = [[("s", "a")], old]
+    answers: list[Any] = [[("s", "a")], old, "a place", None]
     archived: list[Any] = []
     run: Any = SimpleNamespace(
         config=MigrationConfig(connection=ConnectionOptions(), database="s", archive_to="folder"),
-        step=lambda _role, _work: answers.pop(0),
+        step=lambda _role, _work, **_more: answers.pop(0),
         go_on_to=lambda _phase: None,
         session=lambda _role: contextlib.nullcontext(),
         stop=StopSwitch(),
@@ -30,6 +30,8 @@ def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monk
     record: Any = SimpleNamespace(judged="gone as before,kept as before", started_at="")
     monkeypatch.setattr(archive, "read_facts", lambda _session: settings)
     monkeypatch.setattr(archive, "judged_with", lambda kept, facts: f"{' '.join(kept)} {facts}")
+    nobody: Any = SimpleNamespace(require_none=lambda: None, close=lambda: None)
+    monkeypatch.setattr(archive, "_watched", lambda _run, _tables, _place: nobody)
     monkeypatch.setattr(archive, "_slots", lambda _config: 1)
     monkeypatch.setattr(archive, "_archive", lambda _run, one, _name, _slots: archived.append(one))
     tables = [("s", "a"), ("s", "b")]

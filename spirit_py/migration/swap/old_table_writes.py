@@ -1,0 +1,203 @@
+"""Who wrote to an old table after the swap, as the server's binlog has it.
+
+Nobody should: the row would go with the table. A row that the archive leaves out, because it counts
+as kept, would be nowhere then. What is written without the binlog (``sql_log_bin=0``) is not seen.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.binlog import events, wire
+from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.parser import BinlogParser
+from spirit_py.binlog.resumption import frontier_of
+from spirit_py.binlog.source import BinlogSource
+from spirit_py.binlog.statements import readings
+from spirit_py.binlog.writes import target_of
+from spirit_py.errors import FeedFailure, SpiritError
+from spirit_py.threads import Background
+from spirit_py.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.binlog.codec.tablemap import TableMap
+    from spirit_py.binlog.events import Event, RowsChanged, StatementSeen
+    from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+    from spirit_py.threads import StopSwitch
+
+_SHOWN: Final = 10
+_LOOK_SECONDS: Final = 0.5
+
+
+class _OldTables(BinlogSource):
+    """The binlog of some tables of one server."""
+
+    def __init__(
+        self, connection: ConnectionOptions, options: FeedOptions, tables: Sequence[TableSchema]
+    ) -> None:
+        super().__init__(connection, options)
+        self._tables = {(one.schema, one.name): one for one in tables}
+
+    def open(self, position: str) -> ServerFrontier:
+        """Open the stream after a position, or after all that is executed now without one."""
+        if not position:
+            return self._open((), self.executed())
+        with self._control.lend() as session:
+            start = frontier_of(session, position, address=self._connection.address, whole=False)
+        return self._open((), start)
+
+    def _parser(
+        self,
+        mappings: Sequence[TableMapping],  # noqa: ARG002 - a migration's
+        start: ServerFrontier,
+    ) -> BinlogParser:
+        def compile_codec(found: TableMap) -> RowCodec:
+            return RowCodec.for_schema(found, self._tables[found.schema, found.table])
+
+        followed = {wire.name_key(*name): name for name in self._tables}
+        return BinlogParser(compile_codec, start, followed, collations=self.collations)
+
+
+class OldTableWrites:
+    """Reads the binlog beside the archive of old tables, from a place on; :meth:`close` it.
+
+    Without a ``position`` it begins after all that is executed now. ArchiveFailure where the binlog
+    has that place no more.
+    """
+
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        options: FeedOptions,
+        tables: Sequence[TableSchema],
+        *,
+        position: str,
+        stop: StopSwitch,
+    ) -> None:
+        self._names = {(one.schema.lower(), one.name.lower()) for one in tables}
+        self._shown = ", ".join(one.full_name for one in tables)
+        self._patience, self._stop = options.wait_timeout, stop
+        self._changed = threading.Condition()
+        self._rows: list[str] = []
+        self._more = 0
+        self._fault: BaseException | None = None
+        self._stream = _OldTables(connection, options, tables)
+        try:
+            self._received: Any = self._stream.open(position).copy()
+        except SpiritError as error:
+            self._stream.close()
+            raise unknown(self._shown, error.message) from error
+        body = partial(self._stream.run, self._take, lambda: None)
+        self._thread = Background("old-table-writes", lambda _: body(), failed=self._failed)
+        self._thread.start()
+
+    def require_none(self, session: SqlSession | None = None) -> None:
+        """Raise an ArchiveFailure if anybody wrote to one of the tables up to now.
+
+        Where ``session`` has them locked, nobody can until it lets them go.
+        """
+        try:
+            target = self._stream.executed(session)
+        except FeedFailure as error:
+            raise unknown(self._shown, error.message) from error
+        with self._changed:
+            seen, deadline = "", time.monotonic() + self._patience
+            while not self._received.reaches(target):
+                self._stop.check()
+                if self._fault is not None:
+                    raise unknown(self._shown, _said(self._fault)) from self._fault
+                if (now := self._received.text()) != seen:
+                    seen, deadline = now, time.monotonic() + self._patience
+                if time.monotonic() > deadline:
+                    raise unknown(self._shown, "the server does not send its binlog")
+                self._changed.wait(_LOOK_SECONDS)
+            if self._rows:
+                self._refuse()
+
+    def close(self) -> None:
+        """End the thread and its sessions; safe to call again."""
+        if self._thread.running:
+            self._stream.close()
+            self._thread.join()
+
+    def _take(self, event: Event) -> bool:
+        with self._changed:
+            match event:
+                case events.RowsChanged():
+                    self._note(event)
+                case events.StatementSeen():
+                    self._statement(event)
+                case (
+                    events.Committed(place=place)
+                    | events.XaPrepared(place=place)
+                    | events.XaDecided(place=place)
+                    | events.Advanced(place=place)
+                ):
+                    self._received.advance(place)
+                    self._changed.notify_all()
+        return True
+
+    def _note(self, event: RowsChanged) -> None:
+        # What is rolled back later, as a prepared XA transaction, counts too.
+        for change in event.codec.rows(event.event_type, event.body):
+            image = change.before or change.after
+            key = image.key_sql if image is not None and image.key else "a row"
+            self._found(f"{key} of {'.'.join(event.table)} ({change.kind})")
+
+    def _statement(self, event: StatementSeen) -> None:
+        """Note a write without row images, unless it is certain that another table is its target.
+
+        DDL does not matter here: the table's number and its definition are compared.
+        """
+        if not any(one.writes for one in readings(event)):
+            return
+        found = [target_of(sql, event.schema) for sql in event.texts] if event.certain else []
+        if all(found) and found:
+            targets = {(one.schema.lower(), (one.table or "").lower()) for one in found if one}
+            if not targets & self._names:
+                return
+        self._found(f"perhaps rows, in STATEMENT format: {event.excerpt}")
+
+    def _found(self, what: str) -> None:
+        if what in self._rows:
+            return
+        if len(self._rows) < _SHOWN:
+            self._rows.append(what)
+        else:
+            self._more += 1
+
+    def _refuse(self) -> None:
+        more = f" and {counted(self._more, 'other')}" if self._more else ""
+        raise ArchiveFailure(
+            f"somebody wrote to {self._shown} after the swap: {'; '.join(self._rows)}{more}",
+            hint="these rows would go with the old table: see which of them are missing, and write"
+            " them to the table by hand; then spirit-py cleanup --drop-old drops the old one",
+        )
+
+    def _failed(self, error: BaseException) -> None:
+        with self._changed:
+            self._fault = error
+            self._changed.notify_all()
+
+
+def unknown(tables: str, why: str) -> ArchiveFailure:
+    """Return the error where nobody knows whether old tables were written to."""
+    return ArchiveFailure(
+        f"whether anybody wrote to {tables} after the swap is not known: {why}",
+        hint="run the same command again; where the binlog is gone, see that nobody did, and drop"
+        " the old table with spirit-py cleanup --drop-old",
+    )
+
+
+def _said(fault: BaseException) -> str:
+    return fault.message if isinstance(fault, SpiritError) else repr(fault)

@@ -1,0 +1,206 @@
+"""Rows that somebody writes to an old table after the swap: they do not go with it (R27)."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.checkpoint import drop
+from spirit_py.checkpoint.drop import free_partitions
+from spirit_py.config import SessionModes
+from spirit_py.errors import Interrupted
+from spirit_py.migration.archive import require_archived
+from spirit_py.migration.swap import old_tables
+from spirit_py.migration.swap.old_table_writes import OldTableWrites
+from tests.integration.test_archive import KEEP, archiving, left_out, make_days, read_back
+from tests.kits.background import BackgroundCall
+from tests.kits.binlogs import purge_binlogs
+from tests.kits.migrate import migrate_here
+from tests.kits.resume import assert_nothing_left, once_at, start
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.migration.run import Run
+
+KEPT = "INSERT INTO _t_old (id, at, v) VALUES (100000, '2026-03-01', 'late')"
+ARCHIVED = "UPDATE _t_old SET v = 'late' WHERE id = 3"
+IN_TEXT = f"SET SESSION binlog_format = STATEMENT; {KEPT}; SET SESSION binlog_format = ROW"
+PREPARED = f"XA START 'a'; {KEPT}; XA END 'a'; XA PREPARE 'a'; XA COMMIT 'a'"
+WAITS = (
+    "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_INFO LIKE 'INSERT INTO _t_old%'"
+    " AND PROCESSLIST_STATE LIKE 'Waiting for table%'"
+)
+
+
+def purging(db: Any, folder: Path, **more: Any) -> MigrationConfig:
+    """Return the configuration of a purge of table ``t`` with its archive."""
+    return archiving(db, folder, KEEP, alter="ADD COLUMN w INT", **more)
+
+
+@pytest.mark.parametrize(
+    ("point", "write", "said"),
+    [
+        # The archive leaves it out, and the new table has not got it.
+        ("archive.written", KEPT, r"\(100000\) of .*_t_old \(insert\)"),
+        pytest.param("cleanup.old_table", KEPT, r"\(100000\) of", marks=pytest.mark.slow),
+        # The file has the row as it was.
+        pytest.param("archive.proved", ARCHIVED, r"\(3\) of .*update", marks=pytest.mark.slow),
+        pytest.param(
+            "archive.written", IN_TEXT, "STATEMENT format: INSERT", marks=pytest.mark.slow
+        ),
+        pytest.param("archive.written", PREPARED, r"\(100000\) of", marks=pytest.mark.slow),
+    ],
+)
+def test_a_row_that_is_written_to_the_old_table_keeps_it(
+    point, write, said, db, spark_engine, tmp_path, monkeypatch
+):
+    """Whenever it comes, between the swap and the drop; the error names its key."""
+    make_days(db, 100)
+    once_at(monkeypatch, point, lambda: db.execute(write))
+    with pytest.raises(ArchiveFailure, match=f"old table is kept: somebody wrote to .*{said}"):
+        migrate_here(spark_engine, purging(db, tmp_path))
+    assert db.query("SELECT v FROM _t_old WHERE v = 'late'") == [("late",)]
+    assert not db.query("SELECT v FROM t WHERE v = 'late'")
+
+
+def test_a_row_that_comes_at_the_last_look_finds_no_table(db, spark_engine, tmp_path, monkeypatch):
+    """The table is locked from then to its drop: its writer waits, and is told that it is gone."""
+    make_days(db, 100)
+    real = OldTableWrites.require_none
+    written: list[BackgroundCall] = []
+
+    def write() -> None:
+        with contextlib.closing(db.connect()) as connection:
+            connection.cursor().execute(KEPT)
+
+    def write_then(self: OldTableWrites, session: Any = None) -> None:
+        real(self, session)
+        if session is not None:
+            written.append(BackgroundCall(write))
+            until(lambda: db.query(WAITS), "a write that waits")
+
+    monkeypatch.setattr(OldTableWrites, "require_none", write_then)
+    migrate_here(spark_engine, purging(db, tmp_path))
+    with pytest.raises(Exception, match="doesn't exist"):
+        written[0].result(30.0)
+    assert_nothing_left(db)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [KEPT, ARCHIVED])
+def test_a_row_that_is_written_while_the_old_table_is_kept_is_found(
+    write, db, spark_engine, tmp_path, monkeypatch
+):
+    """After the grace the server counts and hashes the rows again."""
+    make_days(db, 100)
+
+    def write_before(run: Run, archives: Any) -> Any:
+        db.execute(write)
+        return require_archived(run, archives)
+
+    asked = partial(purging, db, tmp_path, drop_old_after=1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr("spirit_py.migration.migration.require_archived", write_before)
+        with pytest.raises(ArchiveFailure, match=r"old table is kept: .* has other rows than when"):
+            migrate_here(spark_engine, asked())
+    assert "_t_old" in tables(db)
+    if write == KEPT:
+        with pytest.raises(ArchiveFailure, match="are not those of the swap any more"):
+            migrate_here(spark_engine, asked())
+        db.execute("DELETE FROM _t_old WHERE id = 100000")
+        migrate_here(spark_engine, asked())
+        assert_nothing_left(db)
+
+
+def fail() -> None:
+    """Stop an archive."""
+    raise ArchiveFailure("the test stops it")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", ["", KEPT])
+def test_a_row_that_is_written_between_two_runs_is_found(
+    write, db, spark_engine, tmp_path, monkeypatch
+):
+    """The record has a place from before the swap."""
+    make_days(db, 100)
+    wanted = left_out(db)
+    with monkeypatch.context() as patched:
+        once_at(patched, "archive.written", fail)
+        with pytest.raises(ArchiveFailure, match="the test stops it"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+    db.execute(write or "DO 1")
+    if write:
+        with pytest.raises(ArchiveFailure, match=r"somebody wrote to .*: \(100000\) of"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+        assert "_t_old" in tables(db)
+    else:
+        migrate_here(spark_engine, purging(db, tmp_path))
+        assert len(read_back(tmp_path, db)) == len(wanted)
+        assert_nothing_left(db)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_binlog_that_is_gone_is_no_proof(proved, db, spark_engine, tmp_path, monkeypatch):
+    """What is noted at the first proof needs none: the hash of the kept rows."""
+    make_days(db, 100)
+    with monkeypatch.context() as patched:
+        once_at(patched, "cleanup.old_table" if proved else "archive.written", fail)
+        with pytest.raises(ArchiveFailure, match="the test stops it"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+    db.execute("INSERT INTO t (at, v) VALUES ('2026-04-01', 'new')")
+    purge_binlogs(db)
+    if proved:
+        migrate_here(spark_engine, purging(db, tmp_path))
+        assert_nothing_left(db)
+    else:
+        with pytest.raises(ArchiveFailure, match=r"whether anybody wrote to .*_t_old .* not kn"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+        assert "_t_old" in tables(db)
+
+
+@pytest.mark.slow
+def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """What is emptied is in the files: they were proved before."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, at DATE, v INT) PARTITION BY RANGE (id)"
+        " (PARTITION one VALUES LESS THAN (2), PARTITION two VALUES LESS THAN (3),"
+        " PARTITION three VALUES LESS THAN (99))"
+    )
+    db.execute("INSERT INTO t VALUES (1, '2026-01-01', 1), (2, NULL, 2), (3, '2026-03-01', 3)")
+    monkeypatch.setattr(drop, "free_partitions", partial(free_partitions, large=0))
+    monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
+    running: list[Any] = []
+
+    def stop_at_the_second(*_: object) -> None:
+        if len(running) == 2:
+            running[0].stop.request(Interrupted(signal.SIGTERM))
+            running[0].stop.check()
+        running.append(None)
+
+    asked: dict[str, Any] = {
+        "modes": SessionModes(keep=KEEP),
+        "alter": "ADD COLUMN w INT",
+        "archive_to": str(tmp_path),
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(old_tables, "_between_partitions", stop_at_the_second)
+        running.append(start(spark_engine, db, **asked))
+        with pytest.raises(Interrupted):
+            running[0].end()
+    assert len(db.query("SELECT id FROM _t_old")) < 3
+    start(spark_engine, db, **asked).end()
+    assert [row["id"] for row in read_back(tmp_path, db)] == [1, 2]
+    assert_nothing_left(db)
