@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.classes import dataclass
 from spirit_py.errors import Refusal
+from spirit_py.statement.cursor import split_at
 from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, read_tokens
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ _REBUILD: Final = frozenset({
 #: What an ALTER TABLE may do with partitions that changes neither rows nor the definition. REPAIR
 #: moves rows that are in a wrong partition, where readers who skip it have not seen them.
 _LOOKS: Final = frozenset({"ANALYZE", "CHECK"})
+#: What clauses of an ALTER TABLE begin with that may say what the table has already, or change its
+#: counter; the server logs them all the same. None of them brings rows, or takes some away.
+_RESTATING: Final = frozenset({
+    "ALTER", "AUTO_INCREMENT", "CHANGE", "CHARACTER", "CHARSET", "COLLATE", "COMMENT", "CONVERT",
+    "MODIFY", "ROW_FORMAT", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES",
+})  # fmt: skip
 _UNLESS_THERE: Final = ["CREATE", "TABLE", "IF", "NOT", "EXISTS"]
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
 _HEAD: Final = 40
@@ -58,7 +65,8 @@ class Statement:
 
     ``fills``: it creates a table from a query, which changes no other table (error 1746).
     ``rebuilds``: it only builds tables again. ``unless_there``: it creates the first of ``names``,
-    and does nothing where that exists: the server logs it all the same.
+    and does nothing where that exists: the server logs it all the same. ``restates``: it leaves the
+    one name as it is if that has all of it already.
     """
 
     verb: str
@@ -67,6 +75,7 @@ class Statement:
     fills: bool = False
     rebuilds: bool = False
     unless_there: bool = False
+    restates: bool = False
     names: tuple[Name, ...] = ()
     exact: bool = True
 
@@ -77,10 +86,15 @@ class Statement:
 
 
 class Touch(NamedTuple):
-    """A followed table that DDL changes, or may change, if its text is not ``certain``."""
+    """A followed table that DDL changes, or may change, if its text is not ``certain``.
+
+    ``vain``: it may have changed nothing, as the definition shows; ``alters``: of the table itself.
+    """
 
     table: Table
     certain: bool
+    vain: bool = False
+    alters: bool = True
 
 
 class TableFinder:
@@ -92,17 +106,25 @@ class TableFinder:
 
     def find(self, event: StatementSeen) -> Touch | None:
         """Return the followed table whose definition or data the statement changes, if any."""
-        for statement in readings(event):
-            if not statement.ddl or (statement.rebuilds and statement.exact):
-                continue
-            if statement.unless_there and statement.exact and self._named(statement.names[:1]):
-                continue
-            if found := self._named(statement.changed):
-                return Touch(found, certain=True)
-            if not statement.exact:
-                near = (table for table in self._tables.values() if may_name(event.sql, *table))
-                if (found := next(near, None)) is not None:
-                    return Touch(found, certain=False)
+        read = (self._touched(event, statement) for statement in readings(event))
+        touches = [touch for touch in read if touch is not None]
+        # Where its two readings are about two tables, neither may be thought in vain.
+        ways = set(touches)
+        return touches[0]._replace(vain=touches[0].vain and len(ways) == 1) if touches else None
+
+    def _touched(self, event: StatementSeen, statement: Statement) -> Touch | None:
+        exact = statement.exact
+        if not statement.ddl or (statement.rebuilds and exact):
+            return None
+        if statement.unless_there and exact and self._named(statement.names[:1]):
+            return None
+        if found := self._named(statement.changed):
+            vain = exact and (statement.restates or statement.unless_there)
+            return Touch(found, certain=True, vain=vain, alters=statement.verb == "ALTER")
+        if not exact:
+            near = (table for table in self._tables.values() if may_name(event.sql, *table))
+            if (found := next(near, None)) is not None:
+                return Touch(found, certain=False)
         return None
 
     def rebuilt(self, event: StatementSeen) -> set[Table]:
@@ -174,6 +196,7 @@ def read_statement(
         ddl=True,
         fills=fills,
         rebuilds=_is_rebuild(found),
+        restates=_restates(found) or _spares_trigger(tokens),
         # One that fills a table is in the log only where it has created it.
         unless_there=not fills and _spares(tokens),
         names=tuple(name.within(schema) for name in _ddl_names(tokens)),
@@ -217,6 +240,28 @@ def _is_rebuild(tokens: list[Token]) -> bool:
         (token.value if token.kind == "symbol" else token.upper) in _REBUILD
         for token in tokens[at:]
     )
+
+
+def _spares_trigger(tokens: list[Token]) -> bool:
+    words = [token.upper for token in tokens[:_HEAD]]
+    at = words.index("TRIGGER") + 1 if words[0] == "CREATE" and "TRIGGER" in words else len(words)
+    return words[at : at + 3] == _UNLESS_THERE[2:]
+
+
+def _restates(tokens: list[Token]) -> bool:
+    words = [token.upper for token in tokens]
+    name, at = _name_at(tokens, 2)
+    if words[:2] != ["ALTER", "TABLE"] or name is None or "REFERENCES" in words:
+        return False
+    return all(map(_restates_one, split_at(tuple(tokens[at:]), ",")))
+
+
+def _restates_one(clause: tuple[Token, ...]) -> bool:
+    head = clause[0].upper if clause else ""
+    if head != "CHANGE":
+        return head in _RESTATING or head in _REBUILD
+    names = clause[_skip(list(clause), 1, "COLUMN") :][:2]
+    return len({name.value.lower() for name in names}) == 1
 
 
 def _only_looks(tokens: list[Token]) -> bool:

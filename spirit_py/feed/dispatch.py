@@ -9,6 +9,7 @@ import logging
 import time
 from collections import Counter
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog import events
@@ -18,7 +19,7 @@ from spirit_py.binlog.xa import XaTransactions
 from spirit_py.errors import HandOverFailed, HiddenChange, SchemaChanged, UnreadableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.binlog.events import Event, Place, RowsChanged, StatementSeen, Table
     from spirit_py.binlog.statements import Touch
@@ -45,7 +46,8 @@ class Dispatcher:
 
     ``wait_for_room`` waits without the lock. ``xa_memory`` is in bytes, for each XA transaction.
     Once ``ended`` (the swap was seen) nothing is taken in. ``lag`` is in seconds from commit to
-    receipt. ``trouble`` is why a batch is tried again.
+    receipt. ``trouble`` is why a batch is tried again. ``unaltered`` looks, for a table, whether it
+    is as it was, and nothing else is attached to it.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Dispatcher:
         wait_for_room: Callable[[], None],
         xa_memory: int,
         pause: Callable[[float], object],
+        unaltered: Mapping[Table, Callable[[], bool]] = MappingProxyType({}),
     ) -> None:
         stream, subscriptions = shared.stream, shared.subscriptions
         self._lock = shared.lock
@@ -78,6 +81,7 @@ class Dispatcher:
         self._unknown_decision = stream.unknown_decision
         self._wait_for_room = wait_for_room
         self._pause = pause
+        self._unaltered = unaltered
         self._xa = XaTransactions(xa_memory)
         #: Session and text of the swap that is under way, and whether the stream is as it was then.
         self._own: tuple[int, str, bool] | None = None
@@ -245,7 +249,7 @@ class Dispatcher:
         touch = self._finder.find(event)
         with self._lock:
             self.rebuilt.update(self._both.rebuilt(event))
-        if self._is_own(event, touch):
+        if self._is_own(event, touch) or self._was_vain(touch):
             return
         if touch is None:
             try:
@@ -262,6 +266,15 @@ class Dispatcher:
             f" {event.excerpt} ({event.where})",
             hint="let that change finish, then start the migration again",
         )
+
+    def _was_vain(self, touch: Touch | None) -> bool:
+        """Whether DDL has changed nothing; one of the table itself counts as a rebuild (R25)."""
+        look = self._unaltered.get(touch.table) if touch is not None and touch.vain else None
+        if touch is None or look is None or not look():
+            return False
+        with self._lock:
+            self.rebuilt[touch.table] += touch.alters
+        return True
 
     def _is_own(self, event: StatementSeen, touch: Touch | None) -> bool:
         """Whether it is of the swap that is under way; the RENAME itself ends the feed."""

@@ -87,6 +87,7 @@ class ChangeFeed:
         self._flusher: Flusher | None = None
         self._reception: reception.Reception | None = None
         self._threads: list[Background] = []
+        self._unaltered: dict[Table, Callable[[], bool]] = {}
         self._applying = 0
         self._fault: SpiritError | None = None
 
@@ -100,6 +101,13 @@ class ChangeFeed:
         )
         self._subscriptions.add(subscription)
         return subscription
+
+    def confirm_by(self, table: Table, unaltered: Callable[[], bool]) -> None:
+        """Ask this whether DDL has left a table as it was, where its text allows that; see R14.
+
+        Before the start. A thread of the feed calls it, which hands nothing on meanwhile.
+        """
+        self._unaltered[table] = unaltered
 
     def start(self) -> None:
         """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
@@ -121,6 +129,7 @@ class ChangeFeed:
             wait_for_room=self._backpressure.wait,
             xa_memory=max(1 << 16, self._options.soft_limit_bytes // 16),
             pause=self._shared.ended.wait,
+            unaltered=self._unaltered,
         )
         received = self._reception = reception.Reception(
             self._shared, ledger, dispatcher, self._backpressure, self._check

@@ -274,6 +274,20 @@ def test_counter_is_never_lowered(db, desk):
     assert aligned(desk, "AUTO_INCREMENT=50") == 100
 
 
+def test_a_counter_that_was_lowered_is_lowered_where_that_is_asked(db, desk):
+    """Not below a row, and not to the unknown counter of a table that never gave a number."""
+    db.execute(PLAIN + " AUTO_INCREMENT=100")
+    source, target = desk.table(), desk.create("ADD c INT")
+    mapping = build_mapping(source, target, alter_of(db.name, "t", "ADD c INT"), "SYSTEM")
+    db.execute("ALTER TABLE t AUTO_INCREMENT=40")
+    assert align_auto_increment(desk.session, mapping) == 100
+    assert align_auto_increment(desk.session, mapping, lowers=True) == 40
+    assert desk.table("_t_new").auto_increment == desk.table().auto_increment == 40
+    db.execute("INSERT INTO _t_new (id) VALUES (77)")
+    align_auto_increment(desk.session, mapping, lowers=True)
+    assert desk.table("_t_new").auto_increment == 78
+
+
 @pytest.mark.parametrize("given", ["0", "5", "050", "500", "5000"])
 def test_counter_that_the_alter_gives(db, desk, given):
     """It is what a native ALTER leaves, whatever the source's own counter is."""

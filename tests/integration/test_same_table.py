@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import MySQLdb
 import pytest
 
 from spirit_py.config import FeedOptions
@@ -148,6 +149,72 @@ def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, poin
     assert tables(db) == ["t"]
     name = "_t_new" if "_t_new" in statement else "t"
     assert f"{db.name}.{name} was rebuilt" in run.told.text
+
+
+@pytest.mark.parametrize(
+    ("point", "statement"),
+    [
+        ("chunk.dispatched", "ALTER TABLE t MODIFY v INT NOT NULL"),
+        ("cutover.begin", "ALTER TABLE t AUTO_INCREMENT=9000"),
+        ("cutover.lock", "ALTER TABLE t CHANGE v v INT NOT NULL, COMMENT=''"),
+    ],
+)
+def test_an_alter_to_what_is_there_is_taken_over(db, engine, monkeypatch, point, statement):
+    """R14, R25: the server logs it; the run compares all rows after it, and swaps."""
+    rows = ROWS[1:]
+    db.execute(f"CREATE TABLE t {PLAIN.replace('KEY', 'KEY AUTO_INCREMENT')}")
+    db.execute(f"INSERT INTO t VALUES {', '.join(map(str, rows))}")
+    once_at(monkeypatch, point, lambda: db.query(statement))
+    run = begin(engine, db)
+    assert run.end().outcome == "done"
+    assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in rows]
+    assert tables(db) == ["t"]
+    assert f"{db.name}.t was rebuilt or altered without effect" in run.told.text
+    assert ("AUTO_INCREMENT=9000" in definition(db)) == ("9000" in statement)
+
+
+def definition(db: Database) -> str:
+    """Return what SHOW CREATE TABLE prints."""
+    return str(db.query("SHOW CREATE TABLE t")[0][1])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t MODIFY v BIGINT NOT NULL",
+        "ALTER TABLE t COMMENT='mine'",
+        "CREATE TABLE IF NOT EXISTS c (t INT, FOREIGN KEY (t) REFERENCES t (id))",
+        "CREATE TRIGGER IF NOT EXISTS k BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
+    ],
+)
+def test_an_alter_that_changes_something_still_ends_the_run(db, engine, monkeypatch, statement):
+    """R14: at once, not at the next comparison."""
+    make(db)
+    once_at(monkeypatch, "chunk.dispatched", lambda: db.query(statement))
+    refused(begin(engine, db, defer_cutover=True), "another session changed the definition")
+    assert "_t_old" not in tables(db)
+
+
+def test_a_child_and_a_trigger_that_are_there_are_not_created_again(db, engine, monkeypatch):
+    """R14: an application that starts creates what it needs unless it is there."""
+    make(db)
+    child = "TABLE {} c (t INT, CONSTRAINT k FOREIGN KEY (t) REFERENCES t (id))"
+    db.execute(f"CREATE {child.format('')}")
+    db.execute("INSERT INTO c VALUES (7)")
+    trigger = "TRIGGER {} tr BEFORE INSERT ON t FOR EACH ROW SET NEW.v = NEW.v + 1"
+    db.execute(f"CREATE {trigger.format('')}")
+
+    def start() -> None:
+        for what in (child, trigger):
+            db.query(f"CREATE {what.format('IF NOT EXISTS')}")
+
+    once_at(monkeypatch, "cutover.begin", start)
+    run = begin(engine, db)
+    assert run.end().outcome == "done"
+    assert "without effect" not in run.told.text
+    assert tables(db) == ["c", "t"]
+    with pytest.raises(MySQLdb.IntegrityError):
+        db.execute("INSERT INTO c VALUES (700)")
 
 
 def test_statistics_of_a_partition_end_no_run(db, engine, monkeypatch):

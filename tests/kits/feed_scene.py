@@ -124,6 +124,7 @@ class Scene:
         table: TableMapping | None = None,
         pass_hidden: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        unaltered: Callable[[], bool] | None = None,
         **given: Any,
     ) -> tuple[ChangeFeed, TableSubscription]:
         """Open a feed; unless ``copying``, as after the copy."""
@@ -133,6 +134,9 @@ class Scene:
         subscription = feed.add_subscription(table or mapping())
         if not copying:
             subscription.copy_finished()
+        if unaltered is not None:
+            of = subscription.mapping.source
+            feed.confirm_by((of.schema, of.name), unaltered)
         if position:
             feed.start_from_position(position, pass_hidden=pass_hidden)
         else:

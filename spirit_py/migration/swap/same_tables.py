@@ -5,8 +5,9 @@ PARTITION). That changes the definition, or InnoDB's number of the table or a pa
 noted before the feed chooses its place, and must be the same at each comparison and under the lock.
 A column dropped and added again with ALGORITHM=INSTANT leaves both, so the source's time of the
 last ALTER must be the same too; not in the swap back, where our own guard altered that table. After
-a rebuild that the feed has seen the new numbers are noted, and everything is compared again. The
-binlog has OPTIMIZE of several tables only when the last one is done: it is waited for.
+a rebuild that the feed has seen the new numbers are noted, and everything is compared again; after
+an ALTER to what was there already, the new time. The binlog has OPTIMIZE of several tables only
+when the last one is done: it is waited for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.attached.foreign_keys.catalogue import keys_to
+from spirit_py.attached.triggers.catalogue import read_state
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.classes import dataclass, field
@@ -25,6 +28,7 @@ from spirit_py.events.run import Warned
 from spirit_py.mysql.facts import look_at
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.processlist import optimizes_now
+from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_shape, shape_of
 from spirit_py.mysql.tables.identity import born_at, identities, identity
 from spirit_py.table.names import AuxiliaryNames
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 #: A rebuild's numbers are there a moment before its statement is in the binlog.
 _LOGGED_WITHIN: Final = 5.0
 _POLL: Final = 0.2
+_LOOK_SECONDS: Final = 20
+_LOOKS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +89,7 @@ class SameTables:
     noted: dict[Name, Identity] = field(default_factory=dict, init=False)
     _seen: dict[Name, int] = field(default_factory=dict, init=False)
     _life: Seen | None = field(default=None, init=False)
+    _attached: frozenset[object] = field(default=frozenset(), init=False)
     _shape: str = field(init=False)
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -108,6 +115,7 @@ class SameTables:
         """
         for names, there in self._sides:
             self.job.step("tables", partial(self._begin, names=names, afresh=afresh), there=there)
+        self.feed.confirm_by(self.source, self.is_unaltered)
 
     def _begin(self, session: SqlSession, *, names: Sequence[Name], afresh: bool) -> None:
         proofs = read_proofs(session, *self.source)
@@ -118,6 +126,25 @@ class SameTables:
                 noted = identity(session, *name)
                 self.must_compare = "" if afresh else "the run continues on another server"
             self._note(session, name, noted)
+            if name == self.source:
+                self._attached = self._attached_now(session)
+
+    def _attached_now(self, session: SqlSession) -> frozenset[object]:
+        return frozenset(keys_to(session, *self.source)) | read_state(session, [self.source])
+
+    def is_unaltered(self) -> bool:
+        """Look whether the source has its definition, and no further trigger or key to it.
+
+        A thread of the feed calls it, also while the swap has its lock, which does not hold it up.
+        """
+
+        def look() -> bool:
+            with self.job.session("tables", read_timeout=_LOOK_SECONDS) as session:
+                same = self._shape_now(session) == self._shape
+                return same and self._attached_now(session) <= self._attached
+
+        found: bool = retrying(self.stop, attempts=_LOOKS)(look)
+        return found
 
     @property
     def _fields(self) -> dict[Name, str]:
@@ -190,7 +217,7 @@ class SameTables:
                             self._note(session, name, identity(session, *name))
             self._seen |= counted
             self.taken_over += 1
-            self.must_compare = f"{_named(rebuilt)} was rebuilt"
+            self.must_compare = f"{_named(rebuilt)} was rebuilt or altered without effect"
         self.job.tell(
             Warned(said=f"{self.must_compare} by another session: all rows are compared after that")
         )
@@ -229,8 +256,11 @@ class SameTables:
 
     def has_its_shape(self, session: SqlSession) -> bool:
         """Return whether the source has its definition, or is gone, which its numbers show."""
+        return self._shape_now(session) in {"", self._shape}
+
+    def _shape_now(self, session: SqlSession) -> str:
         shape = excused(lambda: read_shape(session, *self.source), "", {NO_SUCH_TABLE})
-        return not shape or digest_of(shape, self.source[1]) == self._shape
+        return shape and digest_of(shape, self.source[1])
 
 
 def different(noted: dict[Name, Identity], found: dict[Name, Identity]) -> set[Name]:

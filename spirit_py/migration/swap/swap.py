@@ -136,7 +136,7 @@ class PairSwap:
 
     def _before_lock(self, session: SqlSession) -> None:
         require_same(session, (pair.tables for pair in self.pairs))
-        self._align(session)
+        self._align(session, lowers=True)
         self.prepare(session)
         if self.along is not None:
             self.along.prepare(session)
@@ -145,10 +145,10 @@ class PairSwap:
                 set_auto_increment(session, pair.mapping, given)
             self._note(session, pair)
 
-    def _align(self, session: SqlSession) -> None:
+    def _align(self, session: SqlSession, *, lowers: bool = False) -> None:
         for pair in self.pairs:
             if pair.source_name not in self.counters:
-                align_auto_increment(session, pair.mapping)
+                align_auto_increment(session, pair.mapping, lowers=lowers)
 
     def _note(self, session: SqlSession, pair: Pair) -> None:
         """Note the proofs of both tables (ours was altered since), and that the swap is begun."""

@@ -274,11 +274,16 @@ def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str)
 
 
 def align_auto_increment(
-    session: SqlSession, mapping: TableMapping, there: SqlSession | None = None
+    session: SqlSession,
+    mapping: TableMapping,
+    there: SqlSession | None = None,
+    *,
+    lowers: bool = False,
 ) -> int | None:
-    """Raise the new table's AUTO_INCREMENT counter to the source's, never lower it; return it.
+    """Raise the new table's AUTO_INCREMENT counter to the source's; return it.
 
-    ``there``: a session of the new table's server, if that is another one.
+    ``there``: a session of the new table's server, if that is another one. ``lowers``: lower it,
+    too, where another session has lowered the source's; the server keeps it above every row.
 
     Call it before the cutover and again under the table lock. Not where the ALTER gives the
     counter: see :func:`set_auto_increment`. None when the counter's column is not carried over.
@@ -295,7 +300,7 @@ def align_auto_increment(
         found = [next(iter(one.query(_COUNTER, name)), (1,))[0] for one, name in asked]
     # The catalogue shows NULL until the first number was generated.
     source, target = (int(one or 1) for one in found)
-    if target >= source:
+    if target == source or (target > source and not (lowers and found[0])):
         return target
     set_auto_increment(there or session, mapping, str(source))
     return source

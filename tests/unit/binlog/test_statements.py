@@ -100,6 +100,71 @@ def test_such_a_statement_must_be_certain(sql: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "vain"),
+    [
+        ("ALTER TABLE orders AUTO_INCREMENT=5", True),
+        ("ALTER TABLE orders AUTO_INCREMENT 5, ALGORITHM=INPLACE, LOCK=NONE", True),
+        ("alter table shop . `orders` comment = 'a, DROP b' auto_increment = 7", True),
+        ("ALTER TABLE orders MODIFY v DECIMAL(9, 2) NOT NULL, ALTER COLUMN w SET DEFAULT 1", True),
+        ("ALTER TABLE orders CHANGE COLUMN v V INT, CHANGE `w` w INT, ENGINE=InnoDB", True),
+        ("ALTER TABLE orders CONVERT TO CHARACTER SET utf8mb4, ROW_FORMAT=DYNAMIC", True),
+        ("ALTER TABLE orders CHANGE v w INT", False),
+        ("ALTER TABLE orders MODIFY v INT REFERENCES other (id)", False),
+        ("ALTER TABLE orders MODIFY v INT, DROP w", False),
+        ("ALTER TABLE orders COMMENT 'x', RENAME TO other", False),
+        ("ALTER TABLE orders DISCARD TABLESPACE", False),
+        ("ALTER TABLE orders IMPORT TABLESPACE", False),
+        ("ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE other", False),
+        ("ALTER TABLE orders MODIFY v INT,", False),
+        ("ALTER TABLE orders DROP v, ADD v INT, ALGORITHM=INSTANT", False),
+        ("ALTER TABLE other ADD FOREIGN KEY (o) REFERENCES orders (id)", False),
+        ("TRUNCATE TABLE orders", False),
+        ("ALTER TABLE orders /*!123 MODIFY v INT */, AUTO_INCREMENT=5", False),
+    ],
+)
+def test_an_alter_that_may_have_changed_nothing_is_known(sql: str, vain: bool) -> None:
+    """R14: the definition shows whether it has; no other statement is thought in vain."""
+    touch = FINDER.find(seen(sql, "shop"))
+    assert touch is not None
+    assert touch.vain == vain
+    assert touch.alters == (not sql.startswith("TRUNCATE"))
+
+
+def test_a_child_that_may_be_there_already_is_known() -> None:
+    """R14: the keys to the table show whether it was; its rows are not in question."""
+    child = "CREATE TABLE IF NOT EXISTS other (o INT REFERENCES orders (id))"
+    touch = FINDER.find(seen(child, "shop"))
+    assert touch is not None
+    assert (touch.vain, touch.alters) == (True, False)
+    touch = FINDER.find(seen(child.replace("IF NOT EXISTS ", ""), "shop"))
+    assert touch is not None
+    assert not touch.vain
+
+
+def test_a_trigger_that_may_be_there_already_is_known() -> None:
+    """R14: the triggers of the table show whether it was."""
+    trigger = "CREATE DEFINER=`a`@`%` TRIGGER IF NOT EXISTS tr BEFORE INSERT ON orders FOR EACH ROW"
+    trigger += " SET @a = 1"
+    touch = FINDER.find(seen(trigger, "shop"))
+    assert touch is not None
+    assert (touch.vain, touch.alters) == (True, False)
+    for plain in (trigger.replace("IF NOT EXISTS ", ""), trigger.replace("EXISTS", "EXIST")):
+        touch = FINDER.find(seen(plain, "shop"))
+        assert touch is not None
+        assert not touch.vain
+
+
+def test_what_may_be_about_one_of_two_tables_is_never_in_vain() -> None:
+    """R14: only one of them would be looked at."""
+    finder = TableFinder([("shop", "a"), ("shop", "b")], ignore_case=False)
+    sql = "ALTER TABLE a COMMENT 'x'"
+    for other in ("ALTER TABLE b COMMENT 'x'", "DROP TABLE a"):
+        touch = finder.find(seen(sql, "shop", other=other))
+        assert touch is not None
+        assert not touch.vain
+
+
+@pytest.mark.parametrize(
     ("sql", "rebuilt"),
     [
         ("OPTIMIZE TABLE other, orders", True),

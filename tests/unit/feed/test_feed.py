@@ -485,6 +485,44 @@ def test_foreign_ddl_and_statement_writes_are_fatal(scene: Scene) -> None:
     assert "session 77" in str(scene.stop.reason)
 
 
+def test_an_alter_that_has_changed_nothing_ends_no_feed(scene: Scene) -> None:
+    """R14, R25: it is looked at before anything behind it is handed on; it counts as a rebuild."""
+    looks: list[int] = []
+
+    def unaltered() -> bool:
+        looks.append(feed.pending())
+        return True
+
+    feed, _ = scene.open(unaltered=unaltered)
+
+    def logged(sql: str, number: int) -> None:
+        place = Place("m.000001", number)
+        scene.stream.append(StatementSeen(place, "s", sql, 77), Committed(place))
+
+    logged("ALTER TABLE t COMMENT 'x'", 1)
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    assert (looks, feed.pending(), feed.rebuilt(T)) == ([0], 1, 1)
+    logged("CREATE TABLE IF NOT EXISTS c (t INT REFERENCES t (id))", 3)
+    feed.block_wait()
+    assert (len(looks), feed.rebuilt(T)) == (2, 1)
+    logged("ALTER TABLE t DROP v", 4)
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, SchemaChanged)
+    assert len(looks) == 2
+
+
+@pytest.mark.parametrize("unaltered", [lambda: False, None])
+def test_an_alter_that_has_changed_something_ends_the_feed(scene: Scene, unaltered: Any) -> None:
+    """R14: and so does one where nothing can look."""
+    scene.open(unaltered=unaltered)
+    place = Place("m.000001", 1)
+    sql = "ALTER TABLE t MODIFY v BIGINT"
+    scene.stream.append(StatementSeen(place, "s", sql, 77), Committed(place))
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, SchemaChanged)
+
+
 @pytest.mark.parametrize("logged", [RENAME, f"{RENAME}\n"], ids=["alone", "in a packet"])
 def test_our_own_ddl_ends_the_feed(scene: Scene, logged: str) -> None:
     """Behind the swap nothing is taken in, whoever it is by, so no later proof may pass (R25)."""
