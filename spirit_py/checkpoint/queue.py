@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 #: A longer row is not read: it is no request of this program.
 _LONGEST: Final = 1 << 18
-#: Rows of one look: an operator may write any number, and the run is not to end for want of memory.
+#: Requests of one look, and rows of a query: an operator may write any number, and the run is not
+#: to end for want of memory.
 _MOST: Final = 200
 #: Seconds after which an answer that nobody has read is deleted.
 _KEPT_SECONDS: Final = 600
@@ -96,16 +97,21 @@ class RequestQueue(RecordTable):
         """
         asked: list[Asked | Malformed] = []
         answered = False
-        for number, text in self._rows(session, "TRUE"):
-            try:
-                found = message_from_text(text, Request, Answer)
-            except UnreadableCheckpoint as error:
-                asked.append(Malformed(number=number, why=str(error)))
-                continue
-            answered = answered or isinstance(found, Answer)
-            if isinstance(found, Request):
-                who = self.who_waits(session, found)
-                asked.append(Asked(number=number, request=found, who=who))
+        rows = self._rows(session, "TRUE")
+        while rows:
+            for number, text in rows:
+                try:
+                    found = message_from_text(text, Request, Answer)
+                except UnreadableCheckpoint as error:
+                    asked.append(Malformed(number=number, why=str(error)))
+                    continue
+                answered = answered or isinstance(found, Answer)
+                if isinstance(found, Request):
+                    who = self.who_waits(session, found)
+                    asked.append(Asked(number=number, request=found, who=who))
+            # Behind answers that nobody reads there may be requests.
+            more = len(rows) == _MOST and len(asked) < _MOST
+            rows = self._rows(session, f"id > {rows[-1][0]}") if more else []
         if answered:
             session.execute(
                 f"DELETE FROM {self.quoted} WHERE"

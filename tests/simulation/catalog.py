@@ -525,13 +525,14 @@ def _forget_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> 
 
 @statement(
     rf"SELECT id, IF\(LENGTH\(record\) .* FROM {_ID} FORCE INDEX \(PRIMARY\)"
-    r" WHERE (?:TRUE|id = (\d+)) .*"
+    r" WHERE (?:TRUE|id ([=>]) (-?\d+)) .*"
 )
 def _requests(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     rows = session.server.read(session, (found[1], found[2]))
     session.server.end_statement(session)
-    wanted = int(found[3]) if found[3] else None
-    return [(key, row[1]) for key, row in sorted(rows.items()) if wanted in {None, key}]
+    wanted = int(found[4]) if found[4] else 0
+    asked = {None: lambda _: True, "=": wanted.__eq__, ">": wanted.__lt__}[found[3]]
+    return [(key, row[1]) for key, row in sorted(rows.items()) if asked(key)]
 
 
 @statement(rf"DELETE FROM {_ID} WHERE written_at < CURRENT_TIMESTAMP\(6\) - INTERVAL \d+ SECOND")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -45,6 +46,25 @@ def changed(row: Any, drop: tuple[str, ...] = (), **more: object) -> Any:
     return Rows(json.dumps({name: value for name, value in found.items() if name not in drop}))
 
 
+class Crowd(Rows):
+    """A session in which the table of the requests has many rows."""
+
+    def __init__(self, *texts: str) -> None:
+        """Number them from 1."""
+        super().__init__("")
+        self.rows = list(enumerate(texts, start=1))
+        self.queries = 0
+
+    def query(self, sql: str, *given: object):
+        """Return as many as are asked for, behind the number that is asked for."""
+        if not sql.startswith("SELECT id"):
+            return super().query(sql, *given)
+        self.queries += 1
+        behind, most = re.search(r"id > (\d+)", sql), re.search(r"LIMIT (\d+)", sql)
+        first = int(behind[1]) if behind else 0
+        return self.rows[first:][: int(most[1]) if most else 0]
+
+
 def queue() -> RequestQueue:
     """Return the queue of a table."""
     return RequestQueue("s", "t")
@@ -57,6 +77,14 @@ def test_a_field_of_another_version_is_passed_over(more):
     assert queue().answer_to(changed(ANSWER, **more), 16, TOKEN) == ANSWER
     table = CheckpointTable("s", "t")
     assert table.read(changed(FIGURES, **more), LiveFigures) == FIGURES
+
+
+def test_answers_that_nobody_reads_hide_no_request():
+    """However many there are; of requests no more are read than are needed."""
+    many: Any = Crowd(*[to_text(ANSWER)] * 1000, to_text(REQUEST))
+    assert queue().waiting(many) == [Asked(number=1001, request=REQUEST)]
+    many = Crowd(*["rubbish"] * 1000)
+    assert (len(queue().waiting(many)), many.queries) == (200, 1)
 
 
 def test_a_field_that_another_version_does_not_write_has_its_default():
