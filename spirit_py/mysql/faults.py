@@ -111,8 +111,7 @@ _UNKNOWN_COMMIT: Final = 1180
 #: A statement, and the result of a function.
 PACKET_TOO_SMALL: Final = frozenset({1153, 1301})
 RAISE_PACKET: Final = (
-    "raise max_allowed_packet on the server (at most 1 GiB), then run the same command again:"
-    " it resumes"
+    "raise max_allowed_packet on the server (at most 1 GiB), then run the same command again"
 )
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
 _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
