@@ -182,7 +182,7 @@ def _begin(
     run: Run, session: Session, contexts: Contexts, abandoned: CheckpointRecord | None
 ) -> NewTables | None:
     """Change the tables in place, or create the new ones; None when nothing is left to do."""
-    require_not_begun(contexts, abandoned)
+    require_not_begun(session, contexts, abandoned)
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
     uuid = contexts[0].facts.uuid

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.attached.foreign_keys.model import drops
-from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.events.run import SAME_ALREADY, AlgorithmChosen
@@ -24,6 +24,7 @@ from spirit_py.migration.new_key import prove_key, try_key
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.partitions import PartitionProof
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
@@ -76,8 +77,9 @@ def change_in_place(
     # A record shows that the key was added by a run of this program, which may drop it: no record
     # is written while one that was there before is looked at.
     strange = there and (earlier is None or earlier.statement != statement_of(contexts))
-    if by_server is not None and by_server.kind in _MARKED and not strange:
-        # A killed run has to be known; an EXCHANGE made again would be undone.
+    marked = by_server is not None and by_server.kind in _MARKED and not strange
+    if marked or context.statement.repeatable:
+        # A killed run has to be known: what it may have made would be undone if it is made again.
         mark()
     if key is not None and not there:
         try_key(session, context, key.wanted)
@@ -114,23 +116,47 @@ def _left_to_copy(run: Run, reason: str, alone: str) -> bool:
 
 
 def require_not_begun(
-    contexts: Sequence[PreflightContext], abandoned: CheckpointRecord | None
+    session: SqlSession, contexts: Sequence[PreflightContext], abandoned: CheckpointRecord | None
 ) -> None:
     """Refuse any run after an EXCHANGE that a killed one may have made: its record would go.
 
-    Made again, the EXCHANGE would be undone.
+    Made again, the EXCHANGE would be undone. So would columns get their names back, and values be
+    dropped: then a run is refused that would make it of a table that was altered since.
     """
     schema, table = contexts[0].schema, contexts[0].table
     begun = f"ALTER TABLE {quote_table(schema, table)} {ClauseKind.EXCHANGE_PARTITION} "
+    then, see = "", ""
     # The record has the table's name as it was written.
     if abandoned is not None and begun.lower() in abandoned.statement.lower():
+        then, see = "bring the rows back", "see which of the two tables has the rows"
+    elif (
+        abandoned is not None
+        and not abandoned.position
+        and contexts[0].statement.repeatable
+        and abandoned.statement == statement_of(contexts)
+        and _altered_since(session, contexts[0], abandoned)
+    ):
+        then = "exchange the names again, or drop the new values"
+        see = f"see SHOW CREATE TABLE {table}, which was altered since"
+    if abandoned is not None and then:
         raise Refusal(
             f"a run of {abandoned.statement} was killed, and may have made it: made again, it would"
-            " bring the rows back",
-            hint="see which of the two tables has the rows; then spirit-py cleanup --database"
-            f" {quote(schema)} --table {quote(table)}, and the same command if it was not made",
+            f" {then}",
+            hint=f"{see}; then spirit-py cleanup --database {quote(schema)} --table {quote(table)},"
+            " and the same command if it was not made",
             error_code=ErrorCode.CANNOT_RESUME,
         )
+
+
+def _altered_since(
+    session: SqlSession, context: PreflightContext, record: CheckpointRecord
+) -> bool:
+    """Return whether a table was altered since a run began; the time of that has whole seconds."""
+    table = (context.schema, context.table)
+    noted, before = read_proofs(session, *table).source, record.find(table)
+    if noted and noted != identity(session, *table):
+        return True
+    return before is not None and before.source_shape != shape_digest(context.source)
 
 
 def _probed(

@@ -128,6 +128,16 @@ class AlterStatement:
         return frozenset(c.name.lower() for c in self.of_kind(ClauseKind.DROP_COLUMN))
 
     @property
+    def repeatable(self) -> bool:
+        """Whether it can be made twice, and moves or drops then what it made the first time.
+
+        As where two columns exchange their names, or one is dropped and added under its name.
+        """
+        renamed = {old: new.lower() for old, new in self.renames.items() if old != new.lower()}
+        gone, come = {*renamed, *self.dropped}, {*renamed.values(), *self.added}
+        return bool(gone) and gone == come
+
+    @property
     def auto_increment(self) -> str:
         """The counter that the statement sets, as SQL; the last one counts, empty for none."""
         given = [c.body for c in self.of_kind(ClauseKind.OPTION) if c.name == "auto_increment"]

@@ -479,6 +479,56 @@ class IsRefusedOnce:
         return self._session.execute(sql)
 
 
+@pytest.mark.parametrize(
+    ("alter", "second"),
+    [
+        ("RENAME COLUMN a TO b, CHANGE b a INT", [(1, 20, 10)]),
+        ("DROP COLUMN a, ADD COLUMN a INT", [(1, 7, 20)]),
+    ],
+)
+def test_what_a_second_run_would_undo_is_not_made_again(db, engine, monkeypatch, alter, second):
+    """A killed run may have made it: names would be exchanged once more, new values dropped."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 10, 20)"
+    )
+    config = config_for(db, table="t", alter=alter)
+
+    def killed(_: Shortcut) -> None:
+        raise OutcomeUnknown("nobody knows")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shortcut, "_require_made", killed)
+        with pytest.raises(OutcomeUnknown):
+            migrate_here(engine, config)
+    db.execute("UPDATE t SET a = 7 WHERE a IS NULL")
+    with pytest.raises(Refusal, match="may have made it: made again") as refused:
+        migrate_here(engine, config)
+    assert "SHOW CREATE TABLE t" in refused.value.hint
+    assert db.query("SELECT id, a, b FROM t") == second
+    cleaned = run_here(db, "cleanup", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert migrate_here(engine, config)[0].outcome == "done"
+    assert db.query("SELECT id, a, b FROM t") != second
+
+
+def test_what_was_not_made_by_a_killed_run_is_made(db, engine, monkeypatch):
+    """The table is as it was when that run began."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 10, 20)"
+    )
+    config = config_for(db, table="t", alter="RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+
+    def killed(_: Shortcut) -> None:
+        raise OutcomeUnknown("nobody knows")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shortcut, "try_all", killed)
+        with pytest.raises(OutcomeUnknown):
+            migrate_here(engine, config)
+    assert migrate_here(engine, config)[0].outcome == "done"
+    assert db.query("SELECT id, a, b FROM t") == [(1, 20, 10)]
+
+
 def test_a_lock_that_is_not_granted_is_no_lost_answer_where_the_other_session_is_lost(desk):
     """The session that was answered lives, and holds its named lock: the ALTER is sent again."""
     native: Any = IsRefusedOnce(desk)

@@ -487,3 +487,23 @@ def test_the_normal_form_is_sql_that_means_the_same(written, shown):
     assert [one.kind for one in again.parsed] == [one.kind for one in statement.parsed]
     if shown is not None:
         assert statement.normalized == f"ALTER TABLE `s`.`t` {shown}"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "repeatable"),
+    [
+        ("RENAME COLUMN a TO b, RENAME COLUMN B TO A", True),
+        ("CHANGE a b INT, CHANGE b c INT, CHANGE c a INT", True),
+        ("DROP COLUMN a, ADD COLUMN A INT", True),
+        ("DROP a, CHANGE b a INT, ADD b INT", True),
+        ("RENAME COLUMN a TO b, RENAME COLUMN b TO c", False),
+        ("DROP a, RENAME COLUMN b TO a", False),
+        ("CHANGE a a INT, ADD b INT", False),
+        ("CHANGE a A INT", False),
+        ("ADD a INT", False),
+        ("DROP a", False),
+    ],
+)
+def test_what_can_be_made_twice_is_known(clauses, repeatable):
+    """The second time it moves or drops what the first has made; others fail, or do nothing."""
+    assert alter_of("s", "t", clauses).repeatable is repeatable
