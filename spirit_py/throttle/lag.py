@@ -127,7 +127,7 @@ class LagThrottler:
 
     def _lost(self, state: ReplicaState) -> bool:
         silent = self.clock() - state.looked_at >= GRACE
-        return state.lost or silent or state.behind is None or state.trouble == replica.NO_REPLICA
+        return state.lost or silent or state.behind is None or state.trouble in replica.NO_LAG
 
     def _tell_unwatched(self) -> None:
         replicas = self.replicas

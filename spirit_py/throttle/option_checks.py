@@ -10,7 +10,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.replication import known_replicas
 from spirit_py.throttle import lag
-from spirit_py.throttle.replica import NO_REPLICA
+from spirit_py.throttle.replica import NO_LAG
 from spirit_py.throttle.server import require_query
 from spirit_py.units import human_seconds
 
@@ -94,7 +94,7 @@ def _unseen(config: MigrationConfig) -> list[tuple[str, str]]:
     return [
         (where, seen.trouble or "it does not answer")
         for where, seen in states
-        if seen.lost or seen.behind is None or seen.trouble == NO_REPLICA
+        if seen.lost or seen.behind is None or seen.trouble in NO_LAG
     ]
 
 

@@ -115,6 +115,9 @@ _CONNECT_SECONDS: Final = 2
 _READ_SECONDS: Final = 3
 _JOIN_SECONDS: Final = 5.0
 NO_REPLICA: Final = "it is no replica"
+OF_ANOTHER: Final = "it replicates from another server, and has no transaction of this one"
+NO_LAG: Final = frozenset({NO_REPLICA, OF_ANOTHER})
+"""Troubles of what is never to catch up."""
 
 
 class Way(enum.Enum):
@@ -235,7 +238,7 @@ class ReplicaWatch:
             fresh = bool(new)
         for mark in new:
             self._unapplied.add(mark)
-        behind = None if trouble == NO_REPLICA else self._behind(session, now)
+        behind = None if trouble in NO_LAG else self._behind(session, now)
         with self._lock:
             since = self._state.since if self._state.trouble else now
             self._state = ReplicaState(behind=behind, looked_at=now, trouble=trouble, since=since)
@@ -261,9 +264,19 @@ class ReplicaWatch:
             return ""
         if not found:
             return NO_REPLICA
-        ours = [one for one in found if one.source_uuid == self.source.uuid] or found
+        ours = [one for one in found if one.source_uuid == self.source.uuid]
+        if not ours and all(one.source_uuid for one in found) and self._is_strange(session):
+            return OF_ANOTHER
+        ours = ours or found
         self._delay = max(one.delay for one in ours)
         return "; ".join(dict.fromkeys(one.trouble for one in ours if one.trouble))
+
+    def _is_strange(self, session: Session) -> bool:
+        """Whether it lacks all that the source had executed when the run began; with GTIDs."""
+        first, uuid = self.source.first, self.source.uuid
+        if first is None or uuid not in first.gtids:
+            return False
+        return not session.value("SELECT LOCATE(%s, @@GLOBAL.gtid_executed)", (uuid,))
 
     def _choose(self, session: Session) -> Way:
         if self.source.gtid and session.value("SELECT @@GLOBAL.gtid_mode") != "OFF":

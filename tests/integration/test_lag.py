@@ -17,7 +17,7 @@ from spirit_py.mysql.connect import connect as session_at
 from spirit_py.plan.environment import replicas_of
 from spirit_py.throttle.lag import LagThrottler, Replicas
 from spirit_py.throttle.option_checks import require_throttlers, unwatched
-from spirit_py.throttle.replica import NO_REPLICA, Way
+from spirit_py.throttle.replica import NO_REPLICA, OF_ANOTHER, Way
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from tests.fixtures.mysql import connect
 from tests.kits.certificates import Authority
@@ -375,6 +375,17 @@ def test_what_is_no_replica_holds_the_work(pair):
     with watching(pair.options, itself, nowhere) as seen:
         seen.until(NO_REPLICA)
         seen.until(f"replica {nowhere}, which cannot be relied on")
+
+
+def test_a_replica_of_another_server_is_not_waited_for_as_if_it_would_catch_up(pair, db):
+    """Named by mistake: it is refused at the beginning, as what is no replica."""
+    other = options_of(db.server)
+    db.execute("CREATE TABLE t (id INT)")
+    config = MigrationConfig(connection=other, database=db.name, replicas=(pair.named,))
+    config = replace(config, replica_user=ACCOUNT, replica_password=pair.source.password)
+    refused = pytest.raises(Refusal, match=f"{pair.named} cannot be watched: {OF_ANOTHER}")
+    with session_at(other, role="test") as session, refused:
+        require_throttlers(config, session)
 
 
 def test_an_account_without_privileges_on_the_replica_sees_its_lag(pair):
