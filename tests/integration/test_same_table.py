@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 import pytest
 
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.config import FeedOptions
 from spirit_py.errors import SchemaChanged, SpiritError
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
@@ -149,6 +150,20 @@ def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, poin
     assert tables(db) == ["t"]
     name = "_t_new" if "_t_new" in statement else "t"
     assert f"{db.name}.{name} was rebuilt" in run.told.text
+
+
+def test_a_rebuild_right_before_the_feed_s_place_is_none_of_a_change(db, engine, monkeypatch):
+    """R25: it is in no event that the feed will see, and nothing is copied yet."""
+    make(db)
+    begins = BinlogSource.begin
+
+    def rebuilt_before(*given: Any) -> Any:
+        db.query("ALTER TABLE t FORCE")
+        return begins(*given)
+
+    monkeypatch.setattr(BinlogSource, "begin", rebuilt_before)
+    assert begin(engine, db).end().outcome == "done"
+    assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,8 @@ class SameTables:
     def begin(self, *, afresh: bool) -> None:
         """Note both tables before the feed chooses its place; ``afresh``, the source as it is now.
 
+        And once more right after that, if nothing is copied yet: what came in between is no change.
+
         On another server the source's numbers prove nothing, so everything is compared; the target
         is proven by its own (:mod:`spirit_py.checkpoint.proofs`).
         """
