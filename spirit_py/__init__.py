@@ -17,6 +17,7 @@ _PLACES = {
             "FleetArguments",
             "MigrationArguments",
             "MoveArguments",
+            "MovePlanArguments",
         ),
         *("PlanArguments", "RevertArguments", "StatusArguments"),
     ),
@@ -24,7 +25,7 @@ _PLACES = {
     "spirit_py.api.commands": (
         *("FleetFailed", "migrate_fleet", "start_fleet"),
         *("BatchFailed", "archive_table", "checksum_tables", "cleanup", "migrate", "migrate_batch"),
-        *("move_tables", "start_move"),
+        *("move_tables", "plan_move", "start_move"),
         *("migration_status", "plan_migration", "revert", "start_batch", "start_migration"),
     ),
     "spirit_py.api.source": ("register_source",),

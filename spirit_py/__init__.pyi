@@ -9,6 +9,7 @@ from spirit_py.api.commands import migrate_fleet as migrate_fleet
 from spirit_py.api.commands import migration_status as migration_status
 from spirit_py.api.commands import move_tables as move_tables
 from spirit_py.api.commands import plan_migration as plan_migration
+from spirit_py.api.commands import plan_move as plan_move
 from spirit_py.api.commands import revert as revert
 from spirit_py.api.commands import start_batch as start_batch
 from spirit_py.api.commands import start_fleet as start_fleet
@@ -36,6 +37,7 @@ from spirit_py.options.commands import CleanupArguments as CleanupArguments
 from spirit_py.options.commands import FleetArguments as FleetArguments
 from spirit_py.options.commands import MigrationArguments as MigrationArguments
 from spirit_py.options.commands import MoveArguments as MoveArguments
+from spirit_py.options.commands import MovePlanArguments as MovePlanArguments
 from spirit_py.options.commands import PlanArguments as PlanArguments
 from spirit_py.options.commands import RevertArguments as RevertArguments
 from spirit_py.options.commands import StatusArguments as StatusArguments

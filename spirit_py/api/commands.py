@@ -144,6 +144,21 @@ def start_move(
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
+def plan_move(**options: Unpack[commands.MovePlanArguments]) -> Plan:
+    """Return what :func:`move_tables` would do with the same arguments, and why; write nothing.
+
+    A refusal of the move is part of the plan: ``plan.refused``. Raises UsageFault for a wrong
+    option, SpiritError where a server stopped answering.
+    """
+    from spirit_py.cli.move import move as command
+    from spirit_py.cli.move import move_config
+    from spirit_py.move import planning
+
+    refuse_in_fork()
+    values = option_values(command, commands.MovePlanArguments, options, also=("plan",))
+    return planning.plan_move(move_config(values), sample=values["sample"])
+
+
 def checksum_tables(**options: Unpack[commands.ChecksumArguments]) -> CompareReport:
     """Compare two tables row by row; return the report when they are equal.
 

@@ -375,7 +375,18 @@ class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
     ]
 
 
-class MoveCommand(MoveArguments, RunOutput, VetoOption, total=False):
+class MovePlanArguments(MoveArguments, total=False):
+    """The options of ``spirit-py move --plan``, but those of its output."""
+
+    sample: Annotated[
+        bool,
+        OUTPUT(default=True, needs=("plan",)),
+        "With --plan: measure the time by copying some rows into temporary tables, for a few"
+        " seconds at most.",
+    ]
+
+
+class MoveCommand(MovePlanArguments, RunOutput, VetoOption, total=False):
     """The options of ``spirit-py move``."""
 
     plan: Annotated[
@@ -387,12 +398,6 @@ class MoveCommand(MoveArguments, RunOutput, VetoOption, total=False):
         Literal["text", "json"],
         OUTPUT(first=True, default="text", needs=("plan",)),
         "With --plan; json: one document for programs.",
-    ]
-    sample: Annotated[
-        bool,
-        OUTPUT(default=True, needs=("plan",)),
-        "With --plan: measure the time by copying some rows into temporary tables, for a few"
-        " seconds at most.",
     ]
 
 

@@ -74,6 +74,7 @@ def _calls(running: Running[None, None]) -> dict[str, Callable[[], object]]:
     return {
         "migrate": lambda: spirit_py.migrate(**_GIVEN),
         "plan": lambda: spirit_py.plan_migration(**_GIVEN),
+        "plan of a move": lambda: spirit_py.plan_move(tables="s.t", target_host="127.0.0.1"),
         "status": lambda: spirit_py.migration_status(**reach),
         "cleanup": lambda: spirit_py.cleanup(**reach),
         "the parent's events": running.next_event,

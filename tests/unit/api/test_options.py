@@ -45,6 +45,7 @@ LEFT_OUT = {
     "batch": (options.BatchArguments, {*RUN, *FLEET, "hook_veto", "yes", "table", "statement"}),
     "fleet": (options.FleetArguments, {*RUN, "hook_veto", "yes"}),
     "plan": (options.PlanArguments, {*RUN, *BATCH, *FLEET, "hook_veto", "format"}),
+    "move": (options.MovePlanArguments, {*RUN, "hook_veto", "plan", "format"}),
     "checksum": (options.ChecksumArguments, RUN),
     "revert": (options.RevertArguments, RUN),
     "status": (options.StatusArguments, {*OUTPUT, "json", "verbose"}),
