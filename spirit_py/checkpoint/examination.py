@@ -128,19 +128,22 @@ def _look_at_table(
         old_table=old_table_of(session, name),
         emptied=emptied,
         unreadable=CheckpointTable(*name).unreadable(session) if is_ours else "",
-        brought_from=_brought_from(session, name) if is_ours else (),
+        brought_from=brought_from(session, name),
         taken_over=progress is not None and _belongs(session, name, record) is False,
     )
 
 
-def _brought_from(session: SqlSession, name: Name) -> tuple[str, ...]:
-    """Return from which servers a move brings a table; none where its record is here."""
+def brought_from(session: SqlSession, name: Name) -> tuple[str, ...]:
+    """Return from which servers a move brings a table; none where its record is here.
+
+    Nor where the application was sent here: then the record alone, on the source, ends the move.
+    """
     checkpoint = CheckpointTable(*name)
-    if checkpoint.has(session, CheckpointRecord):
+    if not checkpoint.is_ours(session) or checkpoint.has(session, CheckpointRecord):
         return ()
     with contextlib.suppress(UnreadableCheckpoint):
         note = checkpoint.read(session, MoveNote)
-        return note.sources if note is not None else ()
+        return () if note is None or note.switched else note.sources
     return ()
 
 

@@ -210,9 +210,10 @@ def as_address(text: str) -> str:
 class MoveNote:
     """Where tables are moved to, by the server's uuid; ``switched``: the operator's command ran.
 
-    ``away``: of several sources all are out of the way, and the command may run. ``sources`` are
-    the addresses from which they come; requests and figures are ``asked`` at one of these, empty
-    for this server. They are shown, and nothing connects there (R26).
+    The target's note says that after the source's, and only where there is no way back. ``away``:
+    of several sources all are out of the way, and the command may run. ``sources`` are the
+    addresses from which they come; requests and figures are ``asked`` at one of these, empty for
+    this server. They are shown, and nothing connects there (R26).
     """
 
     target: str

@@ -68,6 +68,7 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
     given = settings({**options, **_NOT_ASKED})
     shards = _shards("target", options, given.connection)
     sources = _shards("source", options, given.connection)
+    _require_one_way_back(options)
     if shards and sources:
         raise UsageFault(
             "--source and --target are both given",
@@ -98,6 +99,19 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             "shard_by": options["shard_by"] or "",
         }
     )
+
+
+def _require_one_way_back(options: dict[str, Any]) -> None:
+    """Refuse reverse replication between more than two servers."""
+    several = {"targets": "sources", "sources": "targets"}
+    for kind, other in several.items():
+        if options["keep_old_current"] and options[kind[:-1]]:
+            raise UsageFault(
+                f"--keep-old-current does not go with --shard-by: of a move with several {kind} the"
+                f" way back would have several {other}, and reverse replication has one",
+                hint="leave it out: the source's table stays as _TABLE_moved, as it was at the"
+                " switch, and spirit-py move leads back",
+            )
 
 
 def _shards(

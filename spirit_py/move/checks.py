@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.checkpoint.earlier_run import is_being_brought
+from spirit_py.checkpoint.examination import brought_from
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -15,6 +17,7 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.estimates import likely_sizes
+from spirit_py.move.run import note_of_move
 from spirit_py.move.shards import facing
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Identity
     from spirit_py.preflight.check import Finding, PreflightContext
+    from spirit_py.table.schema import TableSchema
 
 
 _Each = TypeVar("_Each")
@@ -290,6 +294,12 @@ def _about_target(
                 f"{name} is {facts.text(name)} on the target, and {own.text(name)} on the source",
                 "name a server with the same setting",
             )
+    if facts.is_on("log_bin") and facts.text("binlog_format").upper() == "STATEMENT":
+        yield refuse(
+            "binlog_format is STATEMENT on the target, which then takes no rows in READ COMMITTED,"
+            " the isolation level of this program",
+            "SET GLOBAL binlog_format = ROW on the target",
+        )
     yield from _about_packets(contexts[0], facts)
     if lost := relaxed(facts.variables):
         yield warn(
@@ -314,6 +324,29 @@ def _about_target(
     for context in contexts:
         if context.found is not None:
             yield from _about_table(context, there)
+            yield from _about_definition(context.found, facts)
+
+
+def _about_definition(table: TableSchema, facts: ServerFacts) -> Iterator[Finding]:
+    """Yield which settings of the target would make another table of the same definition."""
+    implicit = [
+        one.name
+        for one in table.columns
+        if one.data_type == "timestamp" and not one.nullable and one.default is None
+    ]
+    if implicit and not facts.is_on("explicit_defaults_for_timestamp"):
+        yield refuse(
+            f"{table.full_name}.{implicit[0]} is TIMESTAMP NOT NULL without a default, and the"
+            " target would give it one (explicit_defaults_for_timestamp=OFF)",
+            "SET GLOBAL explicit_defaults_for_timestamp = ON on the target",
+        )
+    if table.primary_key is None and facts.is_on("sql_generate_invisible_primary_key"):
+        yield refuse(
+            f"{table.full_name} has no primary key, and the target would add one"
+            " (sql_generate_invisible_primary_key=ON)",
+            "SET GLOBAL sql_generate_invisible_primary_key = OFF on the target, for the time until"
+            " the new table is made; or give the table a primary key before",
+        )
 
 
 def _about_packets(context: PreflightContext, facts: ServerFacts) -> Iterator[Finding]:
@@ -371,6 +404,9 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
             "see who made it; drop or rename it",
             code=ErrorCode.NAME_TAKEN,
         )
+    elif (sources := brought_from(there, (schema, table))) and _others(context, sources):
+        reason, hint = is_being_brought(schema, table, sources)
+        yield refuse(f"on the target, {reason}", hint, code=ErrorCode.NAME_TAKEN)
     elif checkpoint.has(there, CheckpointRecord):
         # Of a move away from there: what proves its tables would be overwritten.
         yield refuse(
@@ -379,6 +415,14 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
             "let that command end; then drop what it has left there: spirit-py cleanup --drop-old",
             code=ErrorCode.NAME_TAKEN,
         )
+
+
+def _others(context: PreflightContext, sources: tuple[str, ...]) -> bool:
+    """Return whether a move with these sources is none that has a record on this source."""
+    config = cast("MoveConfig", context.config)
+    own = CheckpointTable(context.schema, context.table)
+    ours = note_of_move(config, "").sources
+    return sources != ours and not own.has(context.session, CheckpointRecord)
 
 
 def _taken(

@@ -65,7 +65,9 @@ class TableSeen(OfTable):
     ``exists``: some table has its name;
     of the target: the new table under its auxiliary name (``new``), its own (``arrived``), or that
     which a revert gives it (``undone``).
-    ``changed``: which definition is not the noted one; empty for none.
+    ``held``: some table has its name there.
+    ``changed``: which definition is not the noted one; empty for none. ``brought_from``: from which
+    servers another move brings it to the source, which has not ended.
     """
 
     here: bool = False
@@ -74,7 +76,9 @@ class TableSeen(OfTable):
     new: bool = False
     arrived: bool = False
     undone: bool = False
+    held: bool = False
     changed: str = ""
+    brought_from: tuple[str, ...] = ()
     old_table: OldTableRecord | None = None
 
     @property
@@ -104,13 +108,13 @@ class TableSeen(OfTable):
 class MoveFound:
     """What an earlier run left; ``age`` in seconds, ``unreachable``: why the feed cannot go on.
 
-    ``recorded``: there is a record, which may be ``unreadable``.
+    ``switched``: by the note of one of the sources, the application was sent to the target.
     """
 
     record: CheckpointRecord | Pointer | None = None
-    recorded: bool = False
     unreadable: str = ""
     note: MoveNote | None = None
+    switched: bool = False
     reverse: ReverseRecord | None = None
     source_uuid: str = ""
     target_uuid: str = ""
@@ -126,10 +130,10 @@ def decide(
 
     A move does not begin anew where the application may use the target's table: that would go.
     """
-    if not found.recorded and found.note is not None and found.note.sources:
-        name = min(one.name for one in found.tables)
-        reason, hint = is_being_brought(*name, found.note.sources)
-        return Refuse(reason=reason, hint=hint)
+    for table in found.tables:
+        if table.brought_from:
+            reason, hint = is_being_brought(*table.name, table.brought_from)
+            return Refuse(reason=reason, hint=hint)
     decision = _decide(found, statement=statement, max_age=max_age, start_afresh=start_afresh)
     in_use = [one for one in found.tables if one.arrived and (_sent(found) or not one.here)]
     return _in_use(in_use) if isinstance(decision, Afresh) and in_use else decision
@@ -175,7 +179,7 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
         # Also where a revert was made, or ended between its two RENAMEs.
         reason = f"reverse replication of {found.reverse.names}"
         return Resume(record=record, reason=reason, cleanup=True)
-    standings = {table.standing for table in found.tables}
+    standings = {_standing(table, switched=found.switched) for table in found.tables}
     if all(one.away and one.old_table and one.old_table.finished for one in found.tables):
         names = ", ".join(f"{table.schema}.{table.names.moved}" for table in found.tables)
         return Refuse(
@@ -202,6 +206,11 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
             " drop what is left with spirit-py cleanup, on all servers",
         )
     return _before_the_switch(found, record, max_age, start_afresh=start_afresh)
+
+
+def _standing(table: TableSeen, *, switched: bool) -> Standing:
+    """Return where a table is; once the application was sent to the target, others may alter it."""
+    return Standing.MOVED if switched and table.away and table.held else table.standing
 
 
 def rows_copied(found: MoveFound) -> int:

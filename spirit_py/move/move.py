@@ -54,6 +54,7 @@ from spirit_py.move.run import (
     create_there,
     drop_all,
     forget_there,
+    is_anothers,
     mapped_there,
     note_of_move,
     put_back,
@@ -318,6 +319,8 @@ def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Na
     """Do it on one target; return whether a switch was being taken back there."""
     taken_back = False
     for name in tables:
+        if is_anothers(there, name):
+            continue
         proof, new = noted_proof(there, name, "new"), moving(name).new
         if is_one_of(there, name[0], new, proof):
             # Its rows are all there.

@@ -8,7 +8,13 @@ from spirit_py.batch.changes import matching, read_pattern
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
-from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
+from spirit_py.checkpoint.examination import (
+    brought_from,
+    find_record,
+    members,
+    old_table_of,
+    runs_seen,
+)
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import (
     MOVE,
@@ -30,14 +36,15 @@ from spirit_py.move.decision import (
     MoveFound,
     TableSeen,
     decide,
+    finished,
     rows_copied,
     together,
 )
-from spirit_py.move.run import Opened, bring_home
+from spirit_py.move.run import Opened, bring_home, forget_there, is_anothers
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.tables.definition import existing_tables
-from spirit_py.mysql.tables.identity import doubtful, is_one_of, looked_at
+from spirit_py.mysql.tables.identity import NOTHING, doubtful, is_one_of, looked_at
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.check import refusal_of
 from spirit_py.preflight.preflight import prepare
@@ -155,6 +162,9 @@ def open_move(
         end_earlier_run(run, session, tables, tokens)
     opened, decision = decided(run, opened, theirs)
     if isinstance(decision, Refuse):
+        if all(one.found.record is not None and finished(one.found) for one in opened):
+            # Where an earlier run could not.
+            forget_there(run, tables)
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     require_no_other(run.config, opened)
     _tell(run, decision, sum(rows_copied(one.found) for one in opened))
@@ -213,7 +223,10 @@ def decided(
     of_sources = told_sources(run.config, [one.session for one in opened])
 
     def look_again() -> list[tuple[Opened, Decision]]:
-        seen = [replace(o, found=look(o.session, theirs, o.run, tables)) for o in opened]
+        found = [look(o.session, theirs, o.run, tables) for o in opened]
+        sent = any(one.note is not None and one.note.switched for one in found)
+        known = [replace(one, switched=sent) for one in found]
+        seen = [replace(o, found=one) for o, one in zip(opened, known, strict=True)]
         return [(one, _decision(one, of_sources)) for one in seen]
 
     looked = look_again()
@@ -343,7 +356,6 @@ def look(
             )
     return MoveFound(
         record=record,
-        recorded=note is not None and home.has(session, CheckpointRecord),
         unreadable=unreadable,
         note=note,
         reverse=reverse,
@@ -364,7 +376,10 @@ def _seen(
 ) -> TableSeen:
     (schema, table), names = name, AuxiliaryNames.of(name[1])
     source = read_proofs(session, *name).source
-    new = {there: read_proofs(there, *name).new for there in theirs}
+    new = {
+        there: NOTHING if is_anothers(there, name) else read_proofs(there, *name).new
+        for there in theirs
+    }
 
     def which(there_as: str) -> set[SqlSession]:
         return {one for one in theirs if is_one_of(one, schema, there_as, new[one])}
@@ -380,6 +395,8 @@ def _seen(
         new=bool(made) and len(made | arrived) == len(theirs),
         arrived=len(arrived) == len(theirs),
         undone=len(which(names.undone)) == len(theirs),
+        held=all(existing_tables(there, schema, (table,)) for there in theirs),
+        brought_from=brought_from(session, name),
         old_table=old_table_of(session, name),
     )
     progress = record.find(name) if record is not None else None

@@ -7,6 +7,7 @@ the last of these RENAMEs decides. Whatever fails before the command has ended i
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -59,7 +60,8 @@ class Renames:
     """Renames the tables of a switch, over all its tries: :meth:`make` in each.
 
     ``steps`` gets what each step takes; ``behind`` and ``way_back`` are those of the switch.
-    ``place``: the one that ``way_back`` has noted.
+    ``place``: the one that ``way_back`` has noted. ``told``: the source has noted that the
+    operator's command has run.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Renames:
         self._tables = [swap.name for swap in swaps]
         self._steps, self._behind, self._way_back = steps, behind, way_back
         self._noted = False
-        self.renaming = self.made = False
+        self.renaming = self.made = self.told = False
         self.place = ""
 
     def make(self, sides: Sides) -> None:
@@ -223,7 +225,8 @@ class Renames:
                 is_one_of(session, s.schema, getattr(s, name), noted[s.name]) for s in self._swaps
             )
 
-        deadline = time.monotonic() + _LOOK_SECONDS
+        # Also after a stop request.
+        pause, deadline = threading.Event(), time.monotonic() + _LOOK_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(ServerFault), origin.run.session("look") as session:
                 if (holder := named_lock_holder(session, fence)) is not None:
@@ -232,7 +235,7 @@ class Renames:
                     return True
                 elif all_are(session, "table"):
                     return False
-            self._run.stop.wait(_LOOK_PAUSE)
+            pause.wait(_LOOK_PAUSE)
         raise OutcomeUnknown(
             "the answer to RENAME was lost, and whether it was done could not be seen",
             hint=f"look at {origin.run.config.connection.address}: its tables are out"
@@ -250,6 +253,7 @@ class Renames:
             # A command that has run is not run again, if this can be written.
             with contextlib.suppress(ServerFault):
                 note_switched(watcher, self._tables)
+                self.told = True
 
     def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.mysql.tables.new_table import Making
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
@@ -149,6 +150,27 @@ def _created(run: MoveRun, there: Session, context: PreflightContext) -> TableSc
             lost = [one.id for one in (there, native) if not one.alive()]
             end_sessions(run.config.there, lost)
             raise
+
+
+def is_anothers(there: SqlSession, name: Name) -> bool:
+    """Return whether a target's checkpoint table is another command's: a move has no record there.
+
+    So it is where the table was changed on the target, or moved on, after the switch.
+    """
+    return CheckpointTable(*name).has(there, CheckpointRecord)
+
+
+def note_switched_there(run: MoveRun, tables: Sequence[Name]) -> None:
+    """Note on the targets that the application uses their tables, if that can be written.
+
+    The source has noted it, so other commands may change them: nothing here is needed any more.
+    """
+    for way in run.backs():
+        with contextlib.suppress(errors.SpiritError), way.session("cutover", there=True) as there:
+            for name in tables:
+                own = CheckpointTable(*name)
+                if (note := own.read(there, MoveNote)) is not None:
+                    own.write(there, replace(note, switched=True))
 
 
 def take_over(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:
@@ -383,14 +405,20 @@ def _drop(session: SqlSession, tables: Sequence[Name], *, there: bool) -> str:
     return "; ".join(filter(None, left))
 
 
+def _any_of(session: SqlSession, schema: str, names: Iterable[str], proof: Identity) -> bool:
+    return any(is_one_of(session, schema, name, proof) for name in names)
+
+
 def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
     """Drop the targets' checkpoints, once the tables are in use there."""
 
     def forget(there: SqlSession) -> None:
         for table in tables:
-            undone, proof = AuxiliaryNames.of(table[1]).undone, noted_proof(there, table, "new")
-            # After a revert with --skip-drop nothing else proves what is left.
-            if not is_one_of(there, table[0], undone, proof):
+            names, proof = AuxiliaryNames.of(table[1]), noted_proof(there, table, "new")
+            # After a revert with --skip-drop nothing else proves what is left; and what another
+            # command has noted since is its own.
+            left = (names.undone, names.new)
+            if not (is_anothers(there, table) or _any_of(there, table[0], left, proof)):
                 drop_checkpoint(there, table)
 
     for way in run.backs():

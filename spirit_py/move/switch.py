@@ -49,7 +49,7 @@ from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.renames import Renames
-from spirit_py.move.run import MoveRun, put_back, require_no_triggers
+from spirit_py.move.run import MoveRun, note_switched_there, put_back, require_no_triggers
 from spirit_py.move.sides import (
     Incoming,
     LockSide,
@@ -110,7 +110,7 @@ class Switch:
     ) -> None:
         self._run, self._pairs, self._gate = run, pairs, gate
         self._direction, self._further_check = direction, check
-        self._counters = counters or {}
+        self._counters, self._way_back = counters or {}, way_back
         self._swaps = list(dict.fromkeys(swaps_of(pairs, direction)))
         self.tables = [swap.name for swap in self._swaps]
         self._policy = LockPolicy.of(run.config)
@@ -223,6 +223,8 @@ class Switch:
                 if locked := [here.locked_at for here in sides.here if here.locked_at]:
                     self._held = (time.monotonic() - min(locked)) * 1000
         points.reach("switch.unlocked")
+        if self._renames.told and self._way_back is None:
+            note_switched_there(self._run, self.tables)
         for target in self._targets:
             target.guard.report(target.run.config.there)
         return self._result()

@@ -8,7 +8,10 @@ import uuid
 
 import pytest
 
+import spirit_py
 from mysql_server import ServerOptions, running
+from spirit_py.errors import MigrationFailure
+from spirit_py.move import run as move_run
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.golden.normal import Normaliser
 from tests.golden.recordings import as_text, compare
@@ -688,7 +691,7 @@ def test_a_change_in_place_drops_no_unfinished_move(two, listener):
 @pytest.mark.slow
 def test_a_change_on_the_target_drops_no_unfinished_move(two, listener):
     """Behind the switch the table is there, and the move is not yet ended."""
-    two.kill_at(listener, "switch.commanded")
+    two.kill_at(listener, "switch.unlocked")
     done = migrate_here(two.there)
     assert done.returncode == 2, done
     assert f"a move brings {two.here.name}.t here from {two.ways[0]}" in done.stderr
@@ -699,6 +702,80 @@ def test_a_change_on_the_target_drops_no_unfinished_move(two, listener):
     assert report["outcome"] == "done", report
     assert_moved(two)
     assert migrate_here(two.there).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_table_that_the_application_uses_on_the_target_may_be_changed_there(two, listener):
+    """Killed after the switch, the move has nothing left to do there, and still ends."""
+    two.kill_at(listener, "cleanup.checkpoint")
+    assert "_t_chkpnt" in two.tables(two.there)
+    done = migrate_here(two.there)
+    assert done.returncode == 0, done
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert_moved(two)
+
+
+@pytest.mark.slow
+def test_a_stopped_change_on_the_target_is_not_the_moves(two, listener):
+    """Its record and its new table stay for the command that made them."""
+    two.kill_at(listener, "cleanup.checkpoint")
+    alter = ("--alter", "MODIFY a BIGINT")
+    stopped = run_here(two.there, "migrate", *alter, "--defer-cutover", "--defer-timeout", "1s")
+    assert stopped.returncode == 1, stopped
+    left = two.tables(two.there)
+    assert {"_t_new", "_t_chkpnt"} <= set(left)
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert two.tables(two.there) == left
+    two.cleanup(two.there)
+    assert two.tables(two.there) == ["t"]
+
+
+@pytest.mark.slow
+def test_the_same_command_forgets_what_could_not_be_forgotten(two, monkeypatch):
+    """The table on the target is nobody's any more then, without a cleanup there."""
+
+    def fails(*_):
+        raise MigrationFailure("the target takes no writes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(move_run, "drop_checkpoint", fails)
+        done = two.move_here("--on-switch", two.switch)
+    assert (done.returncode, "takes no writes" in done.stderr) == (0, True), done
+    assert "_t_chkpnt" in two.tables(two.there)
+    again = two.move_here("--on-switch", two.switch)
+    assert (again.returncode, "moved already" in again.stderr) == (2, True), again
+    assert_moved(two)
+
+
+@pytest.mark.slow
+def test_a_move_onward_looks_at_each_table(two, listener):
+    """One of them is being brought by a move that has not ended; another one is the first."""
+    two.there.execute("CREATE TABLE a (id INT PRIMARY KEY)")
+    two.kill_at(listener, "switch.unlocked")
+    chosen = [word for name in "at" for word in ("--tables", f"{two.here.name}.{name}")]
+    onward = TwoServers(two.there, two.here, two.folder).move_here("--on-switch", "true", *chosen)
+    assert onward.returncode == 2, onward
+    assert f"a move brings {two.here.name}.t" in onward.stderr
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+
+
+@pytest.mark.slow
+def test_what_another_source_has_brought_is_kept(two, listener):
+    """Two moves of a table of one name to one target: the first one's copy is not the second's."""
+    two.kill_at(listener, "chunk.committed", nth=5)
+    left = two.tables(two.there)
+    note = "UPDATE _t_chkpnt SET record = REPLACE(record, '{}', '{}') WHERE id = 8"
+    two.there.execute(note.format(two.ways[0], "db0:3306"))
+    two.here.execute("DROP TABLE _t_chkpnt")
+    done = two.move_here("--on-switch", two.switch)
+    assert done.returncode == 2, done
+    assert "on the target, a move brings" in done.stderr
+    assert two.tables(two.there) == left
+    two.there.execute(note.format("db0:3306", two.ways[0]))
+    assert two.move_here("--on-switch", two.switch).returncode == 0
 
 
 @pytest.mark.slow
@@ -740,6 +817,44 @@ def test_what_cannot_be_is_refused(two, where, before, more, said):
     assert said in f"{report['error']} {report['details']}".lower(), report
     assert two.tables(two.there) == there
     assert "_t_chkpnt" not in two.tables(two.here)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "columns", "said"),
+    [
+        (
+            "explicit_defaults_for_timestamp",
+            "OFF",
+            "id INT PRIMARY KEY, made TIMESTAMP NULL, seen TIMESTAMP NOT NULL",
+            "t.seen is TIMESTAMP NOT NULL without a default",
+        ),
+        (
+            "sql_generate_invisible_primary_key",
+            "ON",
+            "id INT NOT NULL UNIQUE",
+            "t has no primary key, and the target would add one",
+        ),
+        ("binlog_format", "STATEMENT", "id INT PRIMARY KEY", "binlog_format is STATEMENT"),
+    ],
+    ids=["timestamp", "key", "format"],
+)
+def test_a_target_that_would_make_another_table_or_takes_no_rows_is_refused(
+    two, setting, value, columns, said
+):
+    """The application would find a column, or a default, that the source's table has not."""
+    two.here.execute(f"DROP TABLE t; CREATE TABLE t ({columns})")
+    two.there.set_global(setting, value)
+    done = two.move_here("--on-switch", two.switch)
+    assert done.returncode == 2, done
+    assert said in done.stderr, done.stderr
+    assert two.tables(two.there) == []
+    two.there.set_global(setting, {"ON": "OFF", "OFF": "ON", "STATEMENT": "ROW"}[value])
+    assert two.move_here("--on-switch", two.switch).returncode == 0
+    (here,), (there,) = (
+        two.here.query("SHOW CREATE TABLE _t_moved"),
+        two.there.query("SHOW CREATE TABLE t"),
+    )
+    assert str(here[1]).replace("_t_moved", "t") == str(there[1])
 
 
 @pytest.mark.parametrize(
@@ -878,6 +993,31 @@ def test_a_plan_says_all_and_writes_nothing(two):
     leaves = plan["switch"][-1]
     assert f"leaves {two.here.name}._t_moved on {two.ways[0]}, until spirit-py cleanup" in leaves
     assert any("users, grants" in one["cause"] for one in plan["warnings"])
+
+
+def test_a_program_has_the_same_plan(two):
+    """As of a migration: a refusal is part of it, and nothing is written."""
+    here, there = two.here.server, two.there.server
+    given = {
+        "host": two.ways[0], "user": here.user, "password": here.password,
+        "target_host": two.ways[1], "target_user": there.user, "target_password": there.password,
+        "tables": f"{two.here.name}.t", "alter": ALTER, "sample": False,
+    }  # fmt: skip
+    before = state(two)
+    plan = spirit_py.plan_move(**given)
+    command = two.plan("--alter", ALTER, "--no-sample")
+    (ours,), (theirs,) = json.loads(json.dumps(plan.to_dict()["tables"])), command["tables"]
+    for name in ("statement", "method", "definition"):
+        assert ours[name] == theirs[name]
+    assert [one["target"] for one in ours["ways"]] == [two.ways[1]]
+    assert (plan.refused, list(plan.switch)) == (False, command["switch"])
+    assert state(two) == before
+    two.there.execute("CREATE TABLE t (id INT)")
+    refused = spirit_py.plan_move(**given)
+    assert refused.refused
+    assert "no move has made" in str(refused.to_dict())
+    with pytest.raises(spirit_py.UsageFault, match="--tables is missing"):
+        spirit_py.plan_move(**{**given, "tables": None})
 
 
 def test_a_plan_is_as_recorded(two):

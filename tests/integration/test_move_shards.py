@@ -311,7 +311,7 @@ def test_status_says_that_a_killed_move_resumes(shards, listener):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--keep-old-current", "1h"), "does not go with --shard-by"),
+        (("--keep-old-current", "1h"), "the way back would have several sources"),
         (("--shard-by", "'eu'"), "cannot judge rows"),
         (("--shard-by", "nothing"), "cannot read it"),
         (("--shard-by", "RAND() * id"), "--shard-by"),

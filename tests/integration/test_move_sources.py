@@ -157,6 +157,15 @@ def test_rows_may_change_their_source(sources, listener, point):
     assert_moved(sources)
 
 
+def test_a_way_back_to_several_servers_is_refused(sources):
+    """Before any server is asked: reverse replication has one to write to."""
+    done = sources.move_here("--keep-old-current", "1h")
+    said = done.stdout + done.stderr
+    assert done.returncode == 2, said
+    assert "the way back would have several targets" in said
+    assert not sources.report.exists()
+
+
 def in_place(sources):
     """Return the sources whose table has its name."""
     return [name for name, db in sources.ours.items() if "t" in sources.tables(db)]

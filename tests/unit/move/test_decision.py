@@ -41,7 +41,7 @@ def found(*tables: TableSeen, **more: Any) -> MoveFound:
         source_uuid="here",
         target_uuid="there",
         tables=tables or (HERE,),
-        **(given | {"recorded": more.get("record", RECORD) is not None} | more),
+        **(given | more),
     )
 
 
@@ -57,16 +57,28 @@ def test_nothing_begins_afresh():
 
 def test_a_table_that_another_move_brings_is_kept():
     """Of that one there is no record here: only a note says that it has not ended."""
-    note = MoveNote(target="here", sources=("db0:3306",), asked="db0:3306")
-    seen = found(TableSeen(schema="s", table="t", exists=True), record=None, note=note)
-    decision = decided(replace(seen, unreadable="_t_chkpnt has no row"))
-    assert isinstance(decision, Refuse), decision
-    assert "a move brings s.t here from db0:3306, and has not ended" in decision.reason
+    brought = TableSeen(schema="s", table="t", exists=True, brought_from=("db0:3306",))
+    # Each table has a note of its own, also where another one's has the record.
+    for tables in ([brought], [TableSeen(schema="s", table="a", exists=True), brought]):
+        decision = decided(found(*tables, record=None, unreadable="_t_chkpnt has no row"))
+        assert isinstance(decision, Refuse), decision
+        assert "a move brings s.t here from db0:3306, and has not ended" in decision.reason
     # Of several sources each has such a note, beside its record.
-    own = replace(note, target="there")
+    own = MoveNote(target="there", sources=("db0:3306",), asked="db0:3306")
     assert isinstance(decided(found(note=own)), Resume)
-    unread = decided(found(record=None, recorded=True, note=own, unreadable="of version 99"))
+    unread = decided(found(record=None, note=own, unreadable="of version 99"))
     assert "cannot be read: of version 99" in unread.reason
+
+
+def test_a_table_that_was_altered_on_the_target_after_the_switch_is_moved():
+    """The application was sent there: what it does with the table ends no move half-way."""
+    altered = TableSeen(schema="s", table="t", away=True, held=True)
+    note = MoveNote(target="there", switched=True)
+    assert decided(found(altered, note=note, switched=True)).cleanup is True
+    # Not where nobody has noted that, nor where the target has no table of the name any more.
+    assert isinstance(decided(found(altered)), Refuse)
+    gone = replace(altered, held=False)
+    assert isinstance(decided(found(gone, note=note, switched=True)), Refuse)
 
 
 def test_what_is_copied_is_resumed():
