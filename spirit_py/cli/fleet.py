@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -119,8 +120,8 @@ def _refuse_one_server(options: dict[str, Any]) -> None:
 
 
 def _require_folders(options: dict[str, Any], servers: tuple[Server, ...]) -> None:
-    folders = [_folder(one) for one in servers]
-    twice = next((one for one in folders if folders.count(one) > 1), "")
+    folders = Counter(_folder(one) for one in servers)
+    twice = next((one for one, count in folders.items() if count > 1), "")
     if options["archive_to"] and twice:
         raise UsageFault(
             f"two servers would archive into the same folder, {twice}",

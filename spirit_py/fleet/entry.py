@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import signal
 import time
 from functools import partial
@@ -17,7 +16,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, Warned
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.places import Here, OnSpark
-from spirit_py.fleet.planning import LOOKING
+from spirit_py.fleet.planning import LOOKING, allowed_files
 from spirit_py.fleet.records import order, read_again
 from spirit_py.fleet.report import FleetReport
 from spirit_py.locks.named import AdvisoryLock
@@ -31,10 +30,10 @@ from spirit_py.threads import StopSwitch, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.config import FleetConfig
+    from spirit_py.config import ConnectionOptions, FleetConfig
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
     from spirit_py.fleet.places import Runner
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 #: Of the program itself, and of each process: three pipes, and a file for its errors.
 _FILES: Final = 128
 _FILES_OF_A_PROCESS: Final = 8
-_ENOUGH_FILES: Final = 65_536
 
 
 def run_fleet(
@@ -94,14 +92,8 @@ def refuse(config: FleetConfig, plan: FleetPlan) -> None:
 
 
 def _most_servers(config: FleetConfig) -> int:
-    """Raise the limit of open files as far as it goes, and return how many servers it allows.
-
-    Refusal where that is less than what is asked for.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
-    if soft != resource.RLIM_INFINITY and soft < files:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    """Return how many servers open files allow; Refusal for fewer than what is asked for."""
+    files = allowed_files()
     kept = _FILES + len(config.servers)
     most = (files - kept) // _FILES_OF_A_PROCESS
     if most < config.at_once:
@@ -192,10 +184,11 @@ def _left_at_once() -> SpiritError:
 
 
 class Holds:
-    """The named lock of a fleet on each of its servers: a second coordinator is refused.
+    """The named locks of a fleet on its servers: a second coordinator is refused.
 
-    Its name is made of that of the record, so that commands that would write the same record refuse
-    each other. A server whose lock is lost for good has its own part stopped, and no other.
+    Each one's name is made of that of the record, so that commands that would write the same record
+    refuse each other. A server whose lock is lost for good has its own part stopped, and no other:
+    entries of the list that are one server, such as schemas of it, have one session there.
     """
 
     def __init__(self, plan: FleetPlan, stop: StopSwitch | None = None) -> None:
@@ -203,17 +196,26 @@ class Holds:
         self.stops = {one.server.name: self.stop.linked() for one in plan.servers}
         planned = (one for one in plan.servers if one.batch is not None and not one.clash)
         self._plans = {one.server.name: one for one in planned}
-        self._locks = {name: self._lock(one) for name, one in self._plans.items()}
+        #: The entries of each server; their account may be another one.
+        self._together: dict[ConnectionOptions, list[str]] = {}
+        for name, one in self._plans.items():
+            self._together.setdefault(one.server.batch.each.connection, []).append(name)
+        self._locks = [self._lock(options) for options in self._together]
         self._failures: dict[str, SpiritError] = {}
         self._held: list[AdvisoryLock] = []
 
-    def _lock(self, plan: ServerPlan) -> AdvisoryLock:
-        record = plan.batch.name if plan.batch is not None else ""
+    def _lock(self, options: ConnectionOptions) -> AdvisoryLock:
+        names, stop = self._together[options], self.stop.linked()
+        batches = (self._plans[name].batch for name in names)
+        first, *also = (lock_name("fleet", one.name) for one in batches if one is not None)
+        for name in names:
+            self.stops[name] = stop
         return AdvisoryLock(
-            replace(plan.server.batch.each.connection, label=run_label(())),
-            lock_name("fleet", record),
-            stop=self.stops[plan.server.name],
+            replace(options, label=run_label(())),
+            first,
+            stop=stop,
             purpose="command with this change for several servers",
+            also=tuple(dict.fromkeys(also)),
         )
 
     def read_again(self) -> dict[str, FleetOrders]:
@@ -247,7 +249,8 @@ class Holds:
 
     def take(self) -> None:
         """Take all; Refusal where another coordinator has one, before anything is written."""
-        side_by_side("look", [partial(self._take, name) for name in self._locks], LOOKING)
+        pairs = zip(self._together.values(), self._locks, strict=True)
+        side_by_side("look", [partial(self._take, *one) for one in pairs], LOOKING)
         held = [
             (name, error)
             for name, error in self._failures.items()
@@ -261,14 +264,14 @@ class Holds:
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
 
-    def _take(self, name: str) -> None:
+    def _take(self, names: Sequence[str], lock: AdvisoryLock) -> None:
         try:
-            self._locks[name].acquire()
-            self._held.append(self._locks[name])
+            lock.acquire()
+            self._held.append(lock)
         except Exception as error:
             known = error if isinstance(error, SpiritError) else MigrationFailure(repr(error))
-            self._failures[name] = known
-            self.stops[name].request(known)
+            self._failures |= dict.fromkeys(names, known)
+            lock.stop.request(known)
 
     def __enter__(self) -> Self:
         try:

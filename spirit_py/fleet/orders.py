@@ -19,19 +19,23 @@ from spirit_py.batch.store import TableState, agreed
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import MOST_SERVERS, FleetOrders
-from spirit_py.errors import Refusal, SpiritError, UsageFault
-from spirit_py.fleet.planning import LOOKING
-from spirit_py.fleet.records import FleetMember, ServerRecords
+from spirit_py.errors import MigrationFailure, Refusal, SpiritError, UsageFault
+from spirit_py.fleet.planning import LOOKING, allowed_files
+from spirit_py.fleet.records import FleetMember, ServerRecords, look_at
 from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.control.command import control
 from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
 from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from spirit_py.batch.listing import BatchShown
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
 
     Say = Callable[[str], None]
@@ -44,6 +48,8 @@ _TURN_SECONDS: Final = 60
 _BEGINNING_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 1.0
 _QUIET_LOOKS: Final = 2
+_WRITES: Final = 20
+_NAMED: Final = 5
 
 
 def order_fleet(
@@ -68,6 +74,9 @@ def order_fleet(
         # Those that are asked to drop their copies must be alive for that.
         first = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
         begun = _written(begun, first, verb, members, table)
+        if absent := sorted({name for one in seen for name in one.members} - _names(members)):
+            said = f"{counted(len(absent), 'server')} of this change, {', '.join(absent[:_NAMED])}"
+            say(f"{said}: not in this list, so that migrations there are not asked")
         if orders.number:
             say(_said(verb, orders))
         if not (verb == Verb.SET and not given):
@@ -84,28 +93,54 @@ def _in_turn(
     stack: contextlib.ExitStack, members: Sequence[FleetMember], table: str, say: Say
 ) -> tuple[list[ServerRecords], list[ServerRecords]]:
     """Keep other commands from ordering something meanwhile; return all parts, and those meant."""
-    begun = _chosen(_look_at(members, table), say)
-    first = where_to_meet(begun)
-    session = stack.enter_context(
-        connect_first(first.member.connection, role="ctl", read_timeout=2 * _TURN_SECONDS)
-    )
-    lock = lock_name("fleet-order", first.records[0].fleet)
-    if not take_named_lock(session, lock, timeout=_TURN_SECONDS):
-        raise Refusal(
-            "another spirit-py ctl --fleet is at work",
-            hint="wait for it to end",
-            error_code=ErrorCode.ALREADY_RUNNING,
-        )
+    allowed_files()
     parts = _look_at(members, table)
+    lock = lock_name("fleet-order", _chosen(parts, say)[0].records[0].fleet)
+    until = time.monotonic() + _TURN_SECONDS
+    for session in _sessions(stack, parts):
+        if not take_named_lock(session, lock, timeout=max(0.0, until - time.monotonic())):
+            raise Refusal(
+                "another spirit-py ctl --fleet is at work on this change",
+                hint="wait for it to end",
+                error_code=ErrorCode.ALREADY_RUNNING,
+            )
+    # Others may have written there before this one had the locks.
+    look_at([one for one in parts if one.error is None])
     return parts, _chosen(parts, lambda _: None)
 
 
-def where_to_meet(begun: Iterable[ServerRecords]) -> ServerRecords:
-    """Return the server whose lock commands take: the same one for a list in any order.
+def where_to_meet(parts: Iterable[ServerRecords]) -> list[ServerRecords]:
+    """Return whose locks commands take: each server once, in an order that all lists have.
 
-    As far as servers answer. Where each has the schema of one name, so has the record.
+    So two commands meet where their lists have one server in common, and neither waits for one that
+    waits for it.
     """
-    return min(begun, key=lambda one: (str(one.records[0].store), one.member.name))
+    found = {one.server_uuid: one for one in parts if one.error is None}
+    return [found[uuid] for uuid in sorted(found)]
+
+
+def _sessions(stack: contextlib.ExitStack, parts: Sequence[ServerRecords]) -> list[Session]:
+    """Open a session on each server; one that does not answer by now has an error, and none."""
+    opened: dict[str, Session] = {}
+
+    def reach(uuid: str, options: ConnectionOptions) -> None:
+        try:
+            session = connect_first(options, role="ctl", read_timeout=2 * _TURN_SECONDS)
+        except SpiritError as error:
+            for part in parts:
+                if part.server_uuid == uuid:
+                    part.error = error
+        else:
+            opened[uuid] = stack.enter_context(session)
+
+    meeting = where_to_meet(parts)
+    reaching = [partial(reach, one.server_uuid, one.member.connection) for one in meeting]
+    side_by_side("look", reaching, LOOKING)
+    return [opened[one.server_uuid] for one in meeting if one.server_uuid in opened]
+
+
+def _names(members: Iterable[FleetMember]) -> set[str]:
+    return {one.name for one in members}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -195,6 +230,12 @@ def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
             say(f"{part.member.name}: dropped {one.store}{undone}")
 
 
+_LATER: Final = MigrationFailure(
+    "a later order was given there meanwhile, by a command whose list has none of these servers",
+    hint="spirit-py ctl --fleet LIST status shows what holds; give the order again if it is to",
+)
+
+
 def _written(
     begun: list[ServerRecords],
     orders: FleetOrders,
@@ -204,19 +245,27 @@ def _written(
 ) -> list[ServerRecords]:
     """Write orders into all records, also of servers that begin meanwhile; return the parts.
 
+    Until all have them, so many times at most.
+
     One that begins later is begun by a coordinator that finds the orders before it hears of it.
     """
     fleet = begun[0].records[0].fleet
-    newcomers = begun
-    while newcomers and orders.number:
-        _write(newcomers, orders, verb)
-        known = {one.member.name for one in begun}
-        newcomers = [one for one in _look_at(members, table) if one.member.name not in known]
-        for part in newcomers:
-            part.records = [one for one in part.records if one.fleet == fleet]
-        newcomers = [one for one in newcomers if one.records]
-        begun = [*begun, *newcomers]
-    return begun
+    parts, left = {one.member.name: one for one in begun}, begun
+    for _ in range(_WRITES) if orders.number else ():
+        _write(left, orders, verb)
+        left = []
+        for seen in _look_at(members, table):
+            seen.records = [one for one in seen.records if one.fleet == fleet]
+            part = parts.setdefault(seen.member.name, seen) if seen.records else seen
+            given = [one.orders for one in seen.records]
+            if any(one.number > orders.number for one in given):
+                part.error = part.error or _LATER
+            # A coordinator may have written what it knew over the order.
+            elif part.error is None and any(one.order != orders.order for one in given):
+                left.append(part)
+        if not left:
+            break
+    return list(parts.values())
 
 
 def _write(begun: Sequence[ServerRecords], orders: FleetOrders, verb: str) -> None:
@@ -295,7 +344,7 @@ def _raise_failures(parts: Sequence[ServerRecords], say: Say) -> None:
 
 def _look_at(members: Sequence[FleetMember], table: str) -> list[ServerRecords]:
     parts = [ServerRecords(member=one, table=table) for one in members]
-    side_by_side("look", [one.look for one in parts], LOOKING)
+    look_at(parts)
     return parts
 
 
@@ -303,19 +352,29 @@ def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]
     """Return what each server keeps of a fleet, and what works there, as JSON values."""
     parts = _look_at(members, table)
     orders = agreed([one.orders for part in parts for one in part.records], FleetOrders())
-    return [_shown(one, orders) for one in parts]
+    listed: dict[ConnectionOptions, list[BatchShown] | SpiritError] = {}
+
+    def look(options: ConnectionOptions) -> None:
+        try:
+            listed[options] = batches(options, database="", table="")
+        except SpiritError as error:
+            listed[options] = error
+
+    servers = dict.fromkeys(one.member.connection for one in parts if one.records)
+    side_by_side("look", [partial(look, options) for options in servers], LOOKING)
+    return [_shown(one, orders, listed.get(one.member.connection, [])) for one in parts]
 
 
-def _shown(part: ServerRecords, orders: FleetOrders) -> dict[str, Any]:
+def _shown(
+    part: ServerRecords, orders: FleetOrders, found: list[BatchShown] | SpiritError
+) -> dict[str, Any]:
     listed: list[dict[str, Any]] = []
     error = part.error
-    if part.records and error is None:
+    if isinstance(found, SpiritError):
+        error = error or found
+    elif part.records and error is None:
         names = {str(one.store) for one in part.records}
-        try:
-            found = batches(part.member.connection, database="", table="")
-            listed = [each.to_dict() for each in found if each.batch in names]
-        except SpiritError as failed:
-            error = failed
+        listed = [each.to_dict() for each in found if each.batch in names]
     return {
         "server": part.member.name,
         "begun": bool(part.records),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 
 LOOKING: Final = 16
 """How many servers are looked at, at a time."""
+
+
+_ENOUGH_FILES: Final = 65_536
+
+
+def allowed_files() -> int:
+    """Raise the limit of open files as far as it goes, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return files
 
 
 @dataclass(frozen=True, kw_only=True)

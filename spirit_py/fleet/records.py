@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -15,12 +16,14 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.fleet.planning import LOOKING
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationProgress, MigrationStatus, RunTotals
 from spirit_py.table.names import lock_name
+from spirit_py.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -124,11 +127,14 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
             return
         try:
             action(plan)
-        except SpiritError as error:
-            failed.append(f"{plan.server.name}: its record could not be {what}: {error.message}")
+        except Exception as error:
+            why = error.message if isinstance(error, SpiritError) else repr(error)
+            failed.append(f"{plan.server.name}: its record could not be {what}: {why}")
 
-    for plan in plans:
+    def mark(plan: ServerPlan) -> None:
         each(plan, lambda one: order(one, orders, finished=done), "marked as finished")
+
+    side_by_side("mark", [partial(mark, one) for one in plans], LOOKING)
     if failed or stop.requested:
         return failed
     points.reach("fleet.finished")
@@ -155,6 +161,7 @@ class FleetRecord:
     fleet: str
     orders: FleetOrders
     coordinated: bool
+    tables: tuple[Name, ...]
     at_work: tuple[Name, ...]
     left: tuple[Name, ...]
 
@@ -164,22 +171,14 @@ class ServerRecords:
     """What a server keeps of fleets, of this schema where its entry names one.
 
     ``error``: what kept it from being looked at, or from doing what it was to do.
+    ``server_uuid`` is empty before it was looked at.
     """
 
     member: FleetMember
     table: str
+    server_uuid: str = ""
     records: list[FleetRecord] = field(default_factory=list)
     error: SpiritError | None = None
-
-    def look(self) -> None:
-        """Read them anew."""
-
-        def read(session: Session) -> None:
-            names = [BatchTable(*name) for name in marked_tables(session)]
-            self.records = [one for store in names for one in self._read(session, store)]
-
-        self.records, self.error = [], None
-        self._within(read)
 
     def order(self, orders: FleetOrders, *, resumes: bool) -> None:
         """Write orders into each record; ``resumes``: no table resumes with a pause."""
@@ -210,46 +209,76 @@ class ServerRecords:
         except SpiritError as error:
             self.error = error
 
-    def is_meant(self, session: SqlSession, home: str, tables: Iterable[Name]) -> bool:
-        """Return whether a record of these tables is of this entry's schema, and of the table."""
-        names = list(tables)
+    def means(self, record: FleetRecord, *, folds: bool) -> bool:
+        """Return whether a record is of this entry's schema, and of the table.
+
+        ``folds``: the server has other letters than the list, and than who asks.
+        """
         wanted = (
-            (self.member.database, {home, *(schema for schema, _ in names)}),
-            (self.table, {table for _, table in names}),
+            (
+                self.member.database,
+                {record.store.name[0], *(schema for schema, _ in record.tables)},
+            ),
+            (self.table, {table for _, table in record.tables}),
         )
         other = [(name, there) for name, there in wanted if name and name not in there]
-        if not other:
-            return True
-        # Such a server has other letters than the list, and than who asks.
-        folds = int(session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0])
-        return bool(folds) and all(name.lower() in map(str.lower, there) for name, there in other)
-
-    def _read(self, session: SqlSession, store: BatchTable) -> Iterator[FleetRecord]:
-        """Yield the record of a table, if it is one of a fleet, and of this entry of the list.
-
-        One that cannot be read is none of ours: any account can make a table with the mark (R26).
-        """
-        try:
-            record = store.read(session)
-            if record is None or not record.fleet or record.home != store.name[0]:
-                return
-            tables = store.tables(session)
-            orders = store.orders(session)
-        except (Refusal, ServerFault) as error:
-            if connection_lost(error):
-                raise
-            return
-        if not self.is_meant(session, store.name[0], tables):
-            return
-        left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
-        yield FleetRecord(
-            store=store,
-            fleet=record.fleet,
-            orders=orders,
-            coordinated=_held(session, lock_name("fleet", store.name[1])),
-            at_work=tuple(one for one in left if _held(session, lock_name("migration", *one))),
-            left=left,
+        return not other or (
+            folds and all(name.lower() in map(str.lower, there) for name, there in other)
         )
+
+
+def look_at(parts: Iterable[ServerRecords]) -> None:
+    """Read anew what servers keep; entries that are one server are read together, and once."""
+    together: dict[ConnectionOptions, list[ServerRecords]] = {}
+    for one in parts:
+        one.records, one.error = [], None
+        together.setdefault(one.member.connection, []).append(one)
+    side_by_side("look", [partial(_look_at, group) for group in together.values()], LOOKING)
+
+
+def _look_at(parts: Sequence[ServerRecords]) -> None:
+    try:
+        options = parts[0].member.connection
+        with connect_first(options, role="ctl", read_timeout=_ASKED_SECONDS) as session:
+            ((uuid, folds),) = session.query(
+                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.lower_case_table_names"
+            )
+            stores = [BatchTable(*name) for name in marked_tables(session)]
+            found = [one for store in stores for one in _read(session, store)]
+    except SpiritError as error:
+        for part in parts:
+            part.error = error
+        return
+    for part in parts:
+        part.server_uuid = str(uuid)
+        part.records = [one for one in found if part.means(one, folds=bool(int(folds)))]
+
+
+def _read(session: SqlSession, store: BatchTable) -> Iterator[FleetRecord]:
+    """Yield the record of a table, if it is one of a fleet.
+
+    One that cannot be read is none of ours: any account can make a table with the mark (R26).
+    """
+    try:
+        record = store.read(session)
+        if record is None or not record.fleet or record.home != store.name[0]:
+            return
+        tables = store.tables(session)
+        orders = store.orders(session)
+    except (Refusal, ServerFault) as error:
+        if connection_lost(error):
+            raise
+        return
+    left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
+    yield FleetRecord(
+        store=store,
+        fleet=record.fleet,
+        orders=orders,
+        coordinated=_held(session, lock_name("fleet", store.name[1])),
+        tables=tuple(tables),
+        at_work=tuple(one for one in left if _held(session, lock_name("migration", *one))),
+        left=left,
+    )
 
 
 def _held(session: SqlSession, lock: str) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, field
@@ -115,8 +116,8 @@ def read_servers(text: str, origin: str) -> tuple[Server, ...]:
     servers = tuple(_of_toml(text, origin) if toml else _of_lines(text, origin))
     if not servers:
         raise UsageFault(f"{origin} names no server", hint=_EXAMPLE)
-    names = [one.name for one in servers]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
+    counts = Counter(one.name for one in servers)
+    if twice := next((name for name, count in counts.items() if count > 1), ""):
         raise UsageFault(
             f"{origin} has two servers of the name {twice}", hint="give each a name of its own"
         )

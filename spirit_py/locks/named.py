@@ -7,7 +7,7 @@ any privilege, whether a session can still execute anything.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.codes import ErrorCode
@@ -88,6 +88,8 @@ def migration_lock(
 class AdvisoryLock:
     """A named lock held for hours on a session of its own, so that a table has one migration.
 
+    ``also`` are names that are locked with it, by the same session.
+
     A thread checks it and opens a lost session again; if another run has taken the lock, or the
     server stays away, the stop switch gets a :class:`~spirit_py.errors.MigrationFailure`.
     """
@@ -97,6 +99,7 @@ class AdvisoryLock:
     _: KW_ONLY
     stop: StopSwitch
     purpose: str
+    also: tuple[str, ...] = ()
     keep_alive: float = _KEEP_ALIVE_SECONDS
     patience: InitVar[float] = PATIENCE
 
@@ -117,21 +120,25 @@ class AdvisoryLock:
     def _take(self, *, again: bool = False) -> Session:
         session = connect(self.options, role="advisory", read_timeout=30, asks_for_lock=True)
         try:
-            if take_named_lock(session, self.name, timeout=_LAST_RUN_SECONDS):
-                return session
-            holder = named_lock_holder(session, self.name)
-            if again:
-                self._end_lost(session, holder)
-            raise Refusal(
-                f"another {self.purpose} is running ({whose(session, holder)})",
-                hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
-                error_code=ErrorCode.ALREADY_RUNNING,
-            )
+            for name in (self.name, *self.also):
+                if not take_named_lock(session, name, timeout=_LAST_RUN_SECONDS):
+                    self._refuse(session, name, again=again)
+            return session
         except BaseException:
             session.close()
             raise
 
-    def _end_lost(self, session: Session, holder: int | None) -> None:
+    def _refuse(self, session: Session, name: str, *, again: bool) -> NoReturn:
+        holder = named_lock_holder(session, name)
+        if again:
+            self._end_lost(session, name, holder)
+        raise Refusal(
+            f"another {self.purpose} is running ({whose(session, holder)})",
+            hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
+
+    def _end_lost(self, session: Session, name: str, holder: int | None) -> None:
         """End a holder of this run, which the server takes for living (R18).
 
         Raises a transient ServerFault unless another session holds the lock, in two looks.
@@ -140,7 +147,7 @@ class AdvisoryLock:
         if holder is not None and label and of_run(session, token_of(label), [holder]):
             # Only the number that was proven: another run may have the lock by now (R24).
             kill_session(session, holder)
-        elif holder is not None and named_lock_holder(session, self.name) == holder:
+        elif holder is not None and named_lock_holder(session, name) == holder:
             return
         raise ServerFault(LOCK_WAIT_TIMEOUT, _STILL_RUNS, where="named lock")
 
@@ -161,7 +168,7 @@ class AdvisoryLock:
             try:
                 if self._session is None:
                     self._session = self._take(again=True)
-                elif named_lock_holder(self._session, self.name) != self._session.id:
+                elif not self._holds(self._session):
                     raise MigrationFailure(
                         f"the named lock of the {self.purpose} is gone",
                         error_code=ErrorCode.RUN_LOCK_LOST,
@@ -171,6 +178,10 @@ class AdvisoryLock:
                 self._forget()
                 if disposition(fault) is not Disposition.RETRY or self._patience.over():
                     raise
+
+    def _holds(self, session: Session) -> bool:
+        names = (self.name, *self.also)
+        return all(named_lock_holder(session, one) == session.id for one in names)
 
     def _lost(self, error: BaseException) -> None:
         why = error.message if isinstance(error, SpiritError) else repr(error)

@@ -12,6 +12,7 @@ import pytest
 
 import spirit_py
 from spirit_py import points
+from spirit_py.api.values import option_values
 from spirit_py.batch.planning import plan_batch
 from spirit_py.batch.store import (
     BatchRecord,
@@ -20,15 +21,23 @@ from spirit_py.batch.store import (
     TableState,
     marked_tables,
 )
+from spirit_py.cli.fleet import fleet_config
+from spirit_py.cli.migrate import migrate
 from spirit_py.config import ConnectionOptions, FleetOrders
+from spirit_py.fleet.entry import Holds
 from spirit_py.fleet.orders import order_fleet
+from spirit_py.fleet.planning import plan_fleet
 from spirit_py.fleet.records import FleetMember, ServerRecords
+from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.migration.control.subject import Verb
+from spirit_py.options.commands import FleetArguments
+from spirit_py.table.names import lock_name
 from tests.kits import kills
 from tests.kits.batch import ShardWriters, batch_config, shards
 from tests.kits.fleet import Listed, named
 from tests.kits.point_listener import PointListener
 from tests.kits.tables import open_session
+from tests.kits.waiting import until
 
 WIDER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, FORCE"
 #: Leaves no trace in a definition.
@@ -448,21 +457,74 @@ def test_an_order_reaches_servers_that_begin_while_it_is_written(four, monkeypat
         write(part, orders, resumes=resumes)
 
     monkeypatch.setattr(ServerRecords, "order", meanwhile)
-    options = ConnectionOptions(
-        host=four.db.server.host,
-        port=four.db.server.port,
-        user=four.db.server.user,
-        password=four.db.server.password,
+    order_fleet(
+        members_of(four), table="orders", verb=Verb.ABORT, arguments={}, say=lambda _line: None
     )
-    members = [
-        FleetMember(name=name, connection=options, database=schema)
-        for name, schema in zip(four.names, four.made.schemas, strict=True)
-    ]
-    order_fleet(members, table="orders", verb=Verb.ABORT, arguments={}, say=lambda _line: None)
     assert not left
     kept = [orders for schema in four.made.schemas for orders in ordered(four, schema)]
     assert [one.aborted for one in kept] == [True] * 3
     assert len({one.number for one in kept}) == 1
+
+
+def test_an_order_that_a_coordinator_has_written_over_is_written_again(four, monkeypatch):
+    """It has read the record before the order, and writes what it knew then after it."""
+    found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]
+    for store, record in found:
+        begin(four, store, record)
+    write, over = ServerRecords.order, [found[0][0]]
+
+    def written_over(part, orders, *, resumes):
+        write(part, orders, resumes=resumes)
+        if over and part.records[0].store.name == over[0].name:
+            with open_session(four.db) as session:
+                over.pop().order(session, FleetOrders())
+
+    monkeypatch.setattr(ServerRecords, "order", written_over)
+    order_fleet(
+        members_of(four), table="orders", verb=Verb.PAUSE, arguments={}, say=lambda _line: None
+    )
+    assert not over
+    kept = [orders for schema in four.made.schemas for orders in ordered(four, schema)]
+    assert [one.paused for one in kept] == [True] * 2
+
+
+def test_an_order_says_which_servers_of_the_change_it_does_not_ask(four):
+    """The coordinator passes it on to them, but their migrations are asked by nobody."""
+    store, record = fleet_record(four, four.made.schemas[0])
+    with open_session(four.db) as session:
+        store.create(session, record, FleetOrders(number=1, members=("s1", "s2", "s9")))
+        store.note(session, TableRecord(schema=store.name[0], table="orders", statement=""))
+    said: list[str] = []
+    order_fleet(
+        members_of(four)[:1], table="orders", verb=Verb.PAUSE, arguments={}, say=said.append
+    )
+    assert "2 servers of this change, s2, s9: not in this list" in said[0], said
+
+
+def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
+    """A session for each of hundreds would leave the application none (max_connections)."""
+    server = four.db.server
+    given = {"servers": four.file, "table": "orders", "alter": WIDER, "user": server.user}
+    config = fleet_config(
+        option_values(migrate, FleetArguments, {**given, "password": server.password})
+    )
+    plan = plan_fleet(config)
+    locks = [lock_name("fleet", one.batch.name) for one in plan.servers if one.batch]
+    with Holds(plan) as holds, open_session(four.db) as session:
+        (holder,) = {named_lock_holder(session, lock) for lock in locks}
+        assert holder is not None
+        session.execute(f"KILL {holder}")
+        until(
+            lambda: {named_lock_holder(session, lock) for lock in locks}.isdisjoint({holder, None}),
+            "the locks in another session",
+        )
+        assert not any(one.requested for one in holds.stops.values())
+    with open_session(four.db) as other, open_session(four.db) as session:
+        # One of them is another coordinator's: nothing is begun on that server.
+        assert take_named_lock(other, locks[2])
+        with pytest.raises(spirit_py.Refusal, match="another command with this change"):
+            Holds(plan).__enter__()
+        until(lambda: named_lock_holder(session, locks[0]) is None, "the end of its session")
 
 
 def fleet_record(fleet, schema):
@@ -472,6 +534,18 @@ def fleet_record(fleet, schema):
         on_failure="stop", program="", fleet="1" * 32,
     )  # fmt: skip
     return BatchTable(schema, batch_name_of(fleet, schema)), record
+
+
+def members_of(fleet):
+    """Return the servers of a list as ``spirit-py ctl --fleet`` reaches them."""
+    server = fleet.db.server
+    options = ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+    return [
+        FleetMember(name=name, connection=options, database=schema)
+        for name, schema in zip(fleet.names, fleet.made.schemas, strict=True)
+    ]
 
 
 def begin(fleet, store, record):

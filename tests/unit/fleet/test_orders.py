@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.batch.store import BatchTable, agreed
+from spirit_py.classes import replace
 from spirit_py.config import ConnectionOptions, FleetOrders
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.fleet import orders
 from spirit_py.fleet.orders import where_to_meet
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 NOW = time.time_ns() // 1_000_000
 
@@ -83,22 +90,62 @@ def test_orders_that_cannot_be_are_refused(wrong):
         FleetOrders(**wrong)
 
 
-def test_commands_with_lists_in_another_order_meet_on_one_server():
-    """Their records have one name where each server has the schema of one name."""
+def part_of(name: str, uuid: str = "", **more: Any) -> ServerRecords:
+    """Return a server of a list, which has begun."""
+    record = FleetRecord(
+        store=BatchTable("shop", "_spirit_py_batch_a"), fleet="a", orders=KNOWN,
+        coordinated=True, tables=(), at_work=(), left=(),
+    )  # fmt: skip
+    reached = ConnectionOptions(host=name, port=3306, user="u")
+    member = FleetMember(name=name, connection=reached, database="")
+    given = {"server_uuid": uuid or name, "records": [record]} | more
+    return ServerRecords(member=member, table="", **given)
 
-    def part(name, schema="shop"):
-        record = FleetRecord(
-            store=BatchTable(schema, "_spirit_py_batch_a"), fleet="a", orders=KNOWN,
-            coordinated=True, at_work=(), left=(),
-        )  # fmt: skip
-        reached = ConnectionOptions(host=name, port=3306, user="u")
-        member = FleetMember(name=name, connection=reached, database="")
-        return ServerRecords(member=member, table="", records=[record])
 
-    parts = [part("s2"), part("s1"), part("s3")]
-    assert where_to_meet(parts).member.name == "s1"
-    assert where_to_meet(parts[::-1]).member.name == "s1"
-    assert where_to_meet([part("s1", "shop_1"), part("s9", "shop_0")]).member.name == "s9"
+def meeting(*parts: ServerRecords) -> list[str]:
+    """Return the names of the servers whose locks commands for them take."""
+    return [one.member.name for one in where_to_meet(parts)]
+
+
+def test_commands_meet_on_each_server_that_their_lists_have_in_common():
+    """In one order, so that neither waits for the other; under whatever names and addresses."""
+    assert meeting(part_of("s2"), part_of("s1"), part_of("s3")) == ["s1", "s2", "s3"]
+    ours = meeting(part_of("a", "u2"), part_of("b", "u1"))
+    theirs = meeting(part_of("c", "u3"), part_of("d", "u2"))
+    assert (ours, theirs) == (["b", "a"], ["d", "c"])
+    # Two schemas of one server; a server that does not answer; one that has not begun.
+    assert len(meeting(part_of("s1", "u"), part_of("s2", "u"))) == 1
+    away = part_of("s1", error=MigrationFailure("it is away"))
+    assert meeting(away, part_of("s2", records=[])) == ["s2"]
+
+
+def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatch):
+    """The second one is given after the first one has reached all of its servers."""
+    taken: list[tuple[str, str]] = []
+    busy = {"s2"}
+
+    @contextlib.contextmanager
+    def session(options: ConnectionOptions, **_: Any) -> Iterator[str]:
+        yield options.host
+
+    def take(at: str, name: str, *, timeout: float) -> bool:
+        assert 0 < timeout <= 60
+        taken.append((at, name))
+        return at not in busy
+
+    def look_at(parts: Sequence[ServerRecords]) -> None:
+        for one in parts:
+            vars(one).update(vars(part_of(one.member.name)))
+
+    monkeypatch.setattr(orders, "connect_first", session)
+    monkeypatch.setattr(orders, "take_named_lock", take)
+    monkeypatch.setattr(orders, "look_at", look_at)
+    monkeypatch.setattr(ServerRecords, "order", lambda *_, **__: pytest.fail("ordered"))
+    members = [part_of(name).member for name in ("s3", "s1", "s2")]
+    with pytest.raises(Refusal, match="another spirit-py ctl --fleet"):
+        orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
+    assert [at for at, _ in taken] == ["s1", "s2"]
+    assert len({name for _, name in taken}) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,14 +161,9 @@ def test_commands_with_lists_in_another_order_meet_on_one_server():
 )
 def test_a_server_that_keeps_no_capital_letters_finds_its_record(database, table, folds, meant):
     """Otherwise an order would pass by the server whose list has other letters."""
-
-    class Server:
-        def query(self, sql):
-            assert sql == "SELECT @@GLOBAL.lower_case_table_names"
-            return [(folds,)]
-
     reached = ConnectionOptions(host="db1", port=3306, user="u")
     member = FleetMember(name="s1", connection=reached, database=database)
     part = ServerRecords(member=member, table=table)
-    session: Any = Server()
-    assert part.is_meant(session, "shop", [("shop", "orders")]) is meant
+    (record,) = part_of("s1").records
+    record = replace(record, tables=(("shop", "orders"),))
+    assert part.means(record, folds=bool(folds)) is meant
