@@ -128,7 +128,7 @@ def _look_at_table(
         old_table=old_table_of(session, name),
         emptied=emptied,
         unreadable=CheckpointTable(*name).unreadable(session) if is_ours else "",
-        brought_from=brought_from(session, name),
+        brought_from=brought_from(session, name) if is_ours else (),
         taken_over=progress is not None and _belongs(session, name, record) is False,
     )
 
@@ -137,9 +137,10 @@ def brought_from(session: SqlSession, name: Name) -> tuple[str, ...]:
     """Return from which servers a move brings a table; none where its record is here.
 
     Nor where the application was sent here: then the record alone, on the source, ends the move.
+    Its checkpoint table is ours, or there is none.
     """
     checkpoint = CheckpointTable(*name)
-    if not checkpoint.is_ours(session) or checkpoint.has(session, CheckpointRecord):
+    if checkpoint.has(session, CheckpointRecord):
         return ()
     with contextlib.suppress(UnreadableCheckpoint):
         note = checkpoint.read(session, MoveNote)

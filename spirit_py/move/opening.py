@@ -396,7 +396,7 @@ def _seen(
         arrived=len(arrived) == len(theirs),
         undone=len(which(names.undone)) == len(theirs),
         held=all(existing_tables(there, schema, (table,)) for there in theirs),
-        brought_from=brought_from(session, name),
+        brought_from=brought_from(session, name) if CheckpointTable(*name).is_ours(session) else (),
         old_table=old_table_of(session, name),
     )
     progress = record.find(name) if record is not None else None
