@@ -14,7 +14,7 @@ from spirit_py.binlog.parser import binlog_reset
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, reach
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
-from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, ServerFault
+from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, HistoryLost, ServerFault
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.facts import ServerLife, look_at
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
@@ -141,6 +141,15 @@ SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS
 NATIVE_KEYS: Final = "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
 
 
+def _not_all_numbered(gtid_mode: str) -> HistoryLost:
+    return HistoryLost(
+        f"gtid_mode is {gtid_mode} now, and was ON: transactions without a GTID are not in"
+        " gtid_executed, so that it proves nothing any more",
+        hint="run the same command again: it starts from the beginning; with gtid_mode=ON again,"
+        " and no such transaction since, it resumes",
+    )
+
+
 class FollowedServer:
     """What a stream asks its server. One class because every answer is compared with one past."""
 
@@ -199,6 +208,8 @@ class FollowedServer:
             address, found = self._connection.address, seen.server_uuid
             raise another_server(address, found=found, wanted=self._server_uuid)
         self._life.go_on(seen)
+        if self.has_gtids and seen.gtid_mode != "ON":
+            raise _not_all_numbered(seen.gtid_mode)
         end = self._end(session)
         if read_to is not None and not end.reaches(read_to):
             raise binlog_reset(f"{read_to} is read, and it ends at {end}")

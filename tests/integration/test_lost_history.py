@@ -12,11 +12,14 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py.binlog.position import GtidSet
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, SpiritError
+from spirit_py.config import FeedOptions
+from spirit_py.errors import HistoryLost, Refusal, SpiritError
 from spirit_py.events.copy import ChecksumDone
 from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, make_table, once_at, start
@@ -248,6 +251,24 @@ def test_a_reset_before_the_swap_is_not_taken_for_a_feed_that_has_caught_up(
     when_compared(monkeypatch, begin_anew)
     assert fails(begin(db)) is ErrorCode.BINLOG_LOST
     carry_on(db)
+
+
+@pytest.mark.slow
+def test_numbers_prove_nothing_where_not_every_transaction_has_one(
+    request: pytest.FixtureRequest,
+) -> None:
+    """R25: a commit without a GTID is in the log, and gtid_executed does not know it."""
+    with a_server(request, gtid=True) as (_, db):
+        source = BinlogSource(connection_options(db), FeedOptions())
+        try:
+            received = source.executed()
+            for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE"):
+                db.execute(f"SET GLOBAL gtid_mode = {mode}")
+            write(db)
+            with pytest.raises(HistoryLost, match="gtid_mode is OFF_PERMISSIVE"):
+                received.reaches(source.executed())
+        finally:
+            source.close()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ RELAXED = {"sync_binlog": "0"}
 
 def seen(started: int, settings: dict[str, str]) -> Seen:
     """Return what a server says that was started then."""
-    return Seen("uuid", "", started, settings)
+    return Seen("uuid", "", started, settings, "ON")
 
 
 def test_a_life_without_a_restart_goes_on_whatever_is_set() -> None:
