@@ -350,7 +350,7 @@ def _follow(run: Run, new: NewTables, server: ReadServer) -> list[CopiedPair]:
         feed.start()
         # A rebuild from before the feed's place is in no event that comes; nothing is copied yet.
         for pair in pairs:
-            pair.tables.begin(afresh=True)
+            pair.tables.begin_again()
     else:
         feed.start_from_position(
             record.position, record.settled_at, pass_hidden=not run.config.no_repair

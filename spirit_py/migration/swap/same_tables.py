@@ -110,8 +110,6 @@ class SameTables:
     def begin(self, *, afresh: bool) -> None:
         """Note both tables before the feed chooses its place; ``afresh``, the source as it is now.
 
-        And once more right after that, if nothing is copied yet: what came in between is no change.
-
         On another server the source's numbers prove nothing, so everything is compared; the target
         is proven by its own (:mod:`spirit_py.checkpoint.proofs`).
         """
@@ -130,6 +128,20 @@ class SameTables:
             self._note(session, name, noted)
             if name == self.source:
                 self._attached = self._attached_now(session)
+
+    def begin_again(self) -> None:
+        """Note the source right after that once more, if nothing is copied yet.
+
+        What came in between is no change. Only one that was altered costs a commit.
+        """
+
+        def note(session: SqlSession) -> None:
+            found = identity(session, *self.source)
+            if found != self.noted[self.source]:
+                self._note(session, self.source, found)
+            self._attached = self._attached_now(session)
+
+        self.job.step("tables", note)
 
     def _attached_now(self, session: SqlSession) -> frozenset[object]:
         return frozenset(keys_to(session, *self.source)) | read_state(session, [self.source])
@@ -252,6 +264,9 @@ class SameTables:
 
     def altered(self, session: SqlSession) -> set[Name]:
         """Return the source where it was altered since it was noted; see the module."""
+        # The time is in whole seconds; what is received is exact.
+        if self.feed.rebuilt(self.source) > self._seen.get(self.source, 0):
+            return {self.source}
         born = self.noted[self.source].born
         same = self.direction is BACK or born in {0, born_at(session, *self.source)}
         return set() if same else {self.source}
