@@ -261,7 +261,7 @@ def test_numbers_prove_nothing_where_not_every_transaction_has_one(
     with a_server(request, gtid=True) as (_, db):
         source = BinlogSource(connection_options(db), FeedOptions())
         try:
-            received = source.executed()
+            received: Any = source.executed()
             for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE"):
                 db.execute(f"SET GLOBAL gtid_mode = {mode}")
             write(db)
