@@ -27,7 +27,6 @@ from spirit_py.preflight.checks import (
     privileges,
     server_settings,
     source_table,
-    staging_room,
     swap,
     syntax,
 )
@@ -115,7 +114,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (server_settings.server_settings, _SERVER, ErrorCode.SERVER_SETTINGS),
         (swap.snapshot_guard, _NEW, ErrorCode.SNAPSHOT_GUARD),
         (source_table.source_table, _SERVER, ErrorCode.NO_SUCH_TABLE),
-        (staging_room.staging_room, _NEW, ErrorCode.TABLE_TOO_WIDE),
+        (source_table.staging_room, _NEW, ErrorCode.TABLE_TOO_WIDE),
         (options.statement_writes, _SOURCE, ErrorCode.PASSED_WRITES),
         (syntax.syntax, _SERVER, ErrorCode.STATEMENT_NOT_UNDERSTOOD),
         (server_settings.takes_writes, _SERVER, ErrorCode.SERVER_SETTINGS),
@@ -146,7 +145,7 @@ _ON_ONE_SERVER: Final = frozenset({
 #: What these refuse is no hindrance to the server.
 _OF_A_COPY: Final = frozenset({
     binary_log.binlog_filters, server_settings.json_values, server_settings.server_settings,
-    source_table.nullable_key, source_table.usable_key, staging_room.staging_room,
+    source_table.nullable_key, source_table.usable_key, source_table.staging_room,
 })  # fmt: skip
 
 

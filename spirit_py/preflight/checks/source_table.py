@@ -1,20 +1,30 @@
-"""The table: a base table in InnoDB, neither the server's own nor this program's; its row key."""
+"""The table: a base table in InnoDB, neither the server's own nor this program's; key and width."""
 
 from __future__ import annotations
 
 from dataclasses import astuple
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.applier.stage import drop_stage, make_row_stage
 from spirit_py.checkpoint.table import checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import NullInKey
+from spirit_py.errors import NullInKey, ServerFault
 from spirit_py.mysql.duplicates import refuse_null_keys, ruled_out
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.tables.definition import near_name
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.sql import quote_table
+from spirit_py.table.keys import comparable
 from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.table.mapping import TableMapping
 
 _SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _UNSUITABLE = ErrorCode.TABLE_NOT_SUITABLE
+_TOO_WIDE: Final = frozenset({1117, 1118})  # too many columns, row size too large
 
 
 def source_table(context: PreflightContext) -> Findings:
@@ -112,3 +122,50 @@ def nullable_key(context: PreflightContext) -> Findings:
             " identifies rows: the first row with NULL there stops the run",
             f"ADD CHECK ({open_[0]} IS NOT NULL) before, or make it NOT NULL in this ALTER",
         )
+
+
+def staging_room(context: PreflightContext) -> Findings:
+    """Refuse where changed rows need a staging table that the server cannot make.
+
+    It has one column more; InnoDB has room for 1017, and a row for 65 535 bytes and, without long
+    values, half a page.
+    """
+    mapping = context.mapping
+    try:
+        with as_stored(context.session):
+            make_row_stage(context.session, mapping)
+    except ServerFault as fault:
+        if fault.code not in _TOO_WIDE:
+            raise
+        why = f"the server cannot make a table with one column more than it ({fault.text})"
+    else:
+        drop_stage(context.session, mapping)
+        return
+    needed = "; ".join(_needing(mapping))
+    if needed:
+        yield refuse(
+            f"{context.schema}.{context.table} is too wide for the staging table that its changes"
+            f" take, because {needed}: {why}",
+            "make this change in an ALTER of its own, natively; or first drop a column, or shorten"
+            " one",
+        )
+    else:
+        yield warn(
+            f"{context.schema}.{context.table} is too wide for a staging table: {why}; a difference"
+            " that the checksum finds could not be repaired, and would end the migration"
+        )
+
+
+def _needing(mapping: TableMapping) -> Iterator[str]:
+    converted = [pair.old.name for pair in mapping.pairs if pair.converted]
+    if converted:
+        yield f"the server must convert {', '.join(converted)}"
+    if mapping.keep is not None:
+        yield "the server judges by --keep which of them are written"
+    if mapping.merging or mapping.tightened:
+        yield "a key of the new table may find rows equal that differ in the source"
+    if not comparable(mapping.key_columns):
+        yield f"its rows are told apart by {', '.join(mapping.key.columns)}"
+    numbered = [pair.old.name for pair in mapping.pairs if pair.old.data_type == "enum"]
+    if numbered:
+        yield f"{', '.join(numbered)} may hold the number 0 of an ENUM"
