@@ -140,17 +140,28 @@ def drop_old_table(
     Each try has a session of its own, to survive a restart. Another table of this name stays (R24).
     ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away;
     ``before_each`` is called before a partition is emptied, and may wait. ``last_look`` is called
-    when the table is locked, which lasts until it is dropped: what it raises with the code of an
-    archive is raised, and the table stays.
+    when the table is locked, which lasts until a partition or the table is dropped: what it raises
+    with the code of an archive is raised, and what is left of the table stays.
     """
     points.reach("cleanup.old_table")
 
     def drop() -> str:
         with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
-            if last_look is not None and is_one_of(session, schema, table, proof):
-                session.execute(f"LOCK TABLES {quote_table(schema, table)} WRITE")
-                last_look(session)
-            free_partitions(session, schema, table, proof, before_each=before_each)
+            looked = last_look if is_one_of(session, schema, table, proof) else None
+
+            def locked() -> None:
+                if looked is not None:
+                    session.execute(f"LOCK TABLES {quote_table(schema, table)} WRITE")
+                    looked(session)
+
+            def rested() -> None:
+                # Who waits for all locks, as a backup does, holds up every writer of the server.
+                session.execute("UNLOCK TABLES")
+                before_each()
+                locked()
+
+            locked()
+            free_partitions(session, schema, table, proof, before_each=rested)
             if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
                 return ""
         return "nothing proves that it is the table that was swapped out: see who created it"

@@ -97,8 +97,13 @@ def _in_turn(
     parts = _look_at(members, table)
     lock = lock_name("fleet-order", _chosen(parts, say)[0].records[0].fleet)
     until = time.monotonic() + _TURN_SECONDS
-    for session in _sessions(stack, parts):
-        if not take_named_lock(session, lock, timeout=max(0.0, until - time.monotonic())):
+    for uuid, session in _sessions(stack, parts):
+        try:
+            taken = take_named_lock(session, lock, timeout=max(0.0, until - time.monotonic()))
+        except SpiritError as error:
+            _leave_out(parts, uuid, error)
+            continue
+        if not taken:
             raise Refusal(
                 "another spirit-py ctl --fleet is at work on this change",
                 hint="wait for it to end",
@@ -106,6 +111,8 @@ def _in_turn(
             )
     # Others may have written there before this one had the locks.
     look_at([one for one in parts if one.error is None])
+    if not any(one.records for one in parts):
+        _raise_failures(parts, say)
     return parts, _chosen(parts, lambda _: None)
 
 
@@ -119,7 +126,16 @@ def where_to_meet(parts: Iterable[ServerRecords]) -> list[ServerRecords]:
     return [found[uuid] for uuid in sorted(found)]
 
 
-def _sessions(stack: contextlib.ExitStack, parts: Sequence[ServerRecords]) -> list[Session]:
+def _leave_out(parts: Iterable[ServerRecords], uuid: str, error: SpiritError) -> None:
+    """Leave a server out that was lost; one that answers later counts as one that begins."""
+    for part in parts:
+        if part.server_uuid == uuid:
+            part.error, part.records = error, []
+
+
+def _sessions(
+    stack: contextlib.ExitStack, parts: Sequence[ServerRecords]
+) -> list[tuple[str, Session]]:
     """Open a session on each server; one that does not answer by now has an error, and none."""
     opened: dict[str, Session] = {}
 
@@ -127,16 +143,15 @@ def _sessions(stack: contextlib.ExitStack, parts: Sequence[ServerRecords]) -> li
         try:
             session = connect_first(options, role="ctl", read_timeout=2 * _TURN_SECONDS)
         except SpiritError as error:
-            for part in parts:
-                if part.server_uuid == uuid:
-                    part.error = error
+            _leave_out(parts, uuid, error)
         else:
             opened[uuid] = stack.enter_context(session)
 
     meeting = where_to_meet(parts)
     reaching = [partial(reach, one.server_uuid, one.member.connection) for one in meeting]
     side_by_side("look", reaching, LOOKING)
-    return [opened[one.server_uuid] for one in meeting if one.server_uuid in opened]
+    uuids = [one.server_uuid for one in meeting]
+    return [(uuid, opened[uuid]) for uuid in uuids if uuid in opened]
 
 
 def _names(members: Iterable[FleetMember]) -> set[str]:

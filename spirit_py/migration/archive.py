@@ -250,12 +250,14 @@ def require_archived(run: Run, archives: Archives) -> LastLook | None:
     if writes is None or not there:
         return None
 
-    def last_look(session: Session) -> None:
+    def last_look(session: Session | None) -> None:
         try:
             writes.require_none(session)
         except ArchiveFailure as error:
             raise _left(run, error) from error
 
+    # Under the lock only what is written from now on is waited for.
+    last_look(None)
     return last_look
 
 

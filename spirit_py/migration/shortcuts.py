@@ -77,8 +77,8 @@ def change_in_place(
     # A record shows that the key was added by a run of this program, which may drop it: no record
     # is written while one that was there before is looked at.
     strange = there and (earlier is None or earlier.statement != statement_of(contexts))
-    marked = by_server is not None and by_server.kind in _MARKED and not strange
-    if marked or context.statement.repeatable:
+    marked = by_server is not None and by_server.kind in _MARKED
+    if (marked or context.statement.repeatable) and not strange:
         # A killed run has to be known: what it may have made would be undone if it is made again.
         mark()
     if key is not None and not there:

@@ -91,8 +91,7 @@ def test_a_small_table_is_migrated_without_spark(db, java):
     assert called.starts == 0
 
 
-@pytest.mark.parametrize("keep", ["id > 11800", "id > 0"])
-def test_rows_that_are_left_out_need_no_spark(db, java, monkeypatch, keep):
+def test_rows_that_are_left_out_need_no_spark(db, java, monkeypatch):
     """What is kept of a large table is copied, and compared, as a small one."""
     make_table(db)
     db.query("ANALYZE TABLE t")
@@ -101,10 +100,10 @@ def test_rows_that_are_left_out_need_no_spark(db, java, monkeypatch, keep):
     monkeypatch.setattr(choice, "LOCAL_BYTES", size // 2)
     monkeypatch.setattr(choice, "QUICK_BYTES", size // 2)
     called = java()
-    config = config_for(db, table="t", alter=ALTER, modes=SessionModes(keep=keep))
+    config = config_for(db, table="t", alter=ALTER, modes=SessionModes(keep="id > 11800"))
     report = migrate(config, reporter=RecordingReporter())
     assert (report.outcome, warnings_of(report)) == ("done", [])
-    assert called.starts == (1 if keep == "id > 0" else 0)
+    assert called.starts == 0
 
 
 def test_small_tables_are_compared_without_spark(db, java):

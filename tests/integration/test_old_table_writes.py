@@ -169,17 +169,50 @@ def test_a_binlog_that_is_gone_is_no_proof(proved, db, spark_engine, tmp_path, m
         assert "_t_old" in tables(db)
 
 
-@pytest.mark.slow
-def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
-    db, spark_engine, tmp_path, monkeypatch
-):
-    """What is emptied is in the files: they were proved before."""
+def make_parts(db: Any) -> None:
+    """Make a table of three partitions, with a row in each."""
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, at DATE, v INT) PARTITION BY RANGE (id)"
         " (PARTITION one VALUES LESS THAN (2), PARTITION two VALUES LESS THAN (3),"
         " PARTITION three VALUES LESS THAN (99))"
     )
     db.execute("INSERT INTO t VALUES (1, '2026-01-01', 1), (2, NULL, 2), (3, '2026-03-01', 3)")
+
+
+def parts_purged(folder: Path) -> dict[str, Any]:
+    """Return what is asked of it: two of its rows go to an archive."""
+    return {
+        "modes": SessionModes(keep=KEEP),
+        "alter": "ADD COLUMN w INT",
+        "archive_to": str(folder),
+    }
+
+
+@pytest.mark.slow
+def test_a_row_that_is_written_while_a_drop_rests_is_found(db, spark_engine, tmp_path, monkeypatch):
+    """Between two partitions nothing is locked, as a pause may be long; then it looks again."""
+    make_parts(db)
+    monkeypatch.setattr(drop, "free_partitions", partial(free_partitions, large=0))
+    db.execute("SET SESSION lock_wait_timeout = 2")
+    rests: list[None] = []
+
+    def write_at_the_second(*_: object) -> None:
+        if len(rests) == 1:
+            db.execute("INSERT INTO _t_old VALUES (50, '2026-04-01', 50)")
+        rests.append(None)
+
+    monkeypatch.setattr(old_tables, "_between_partitions", write_at_the_second)
+    with pytest.raises(ArchiveFailure, match=r"somebody wrote to .*\(50\) of"):
+        start(spark_engine, db, **parts_purged(tmp_path)).end()
+    assert db.query("SELECT v FROM _t_old WHERE id = 50") == [(50,)]
+
+
+@pytest.mark.slow
+def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """What is emptied is in the files: they were proved before."""
+    make_parts(db)
     monkeypatch.setattr(drop, "free_partitions", partial(free_partitions, large=0))
     monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
     running: list[Any] = []
@@ -190,11 +223,7 @@ def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
             running[0].stop.check()
         running.append(None)
 
-    asked: dict[str, Any] = {
-        "modes": SessionModes(keep=KEEP),
-        "alter": "ADD COLUMN w INT",
-        "archive_to": str(tmp_path),
-    }
+    asked = parts_purged(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(old_tables, "_between_partitions", stop_at_the_second)
         running.append(start(spark_engine, db, **asked))

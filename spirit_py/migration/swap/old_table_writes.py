@@ -126,8 +126,8 @@ class OldTableWrites:
 
     def close(self) -> None:
         """End the thread and its sessions; safe to call again."""
+        self._stream.close()
         if self._thread.running:
-            self._stream.close()
             self._thread.join()
 
     def _take(self, event: Event) -> bool:

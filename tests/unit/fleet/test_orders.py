@@ -11,7 +11,7 @@ import pytest
 from spirit_py.batch.store import BatchTable, agreed
 from spirit_py.classes import replace
 from spirit_py.config import ConnectionOptions, FleetOrders
-from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.fleet import orders
 from spirit_py.fleet.orders import where_to_meet
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords
@@ -146,6 +146,36 @@ def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatc
         orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
     assert [at for at, _ in taken] == ["s1", "s2"]
     assert len({name for _, name in taken}) == 1
+
+
+def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(monkeypatch):
+    """The others are ordered, and it is named."""
+    ordered: list[str] = []
+
+    @contextlib.contextmanager
+    def session(options: ConnectionOptions, **_: Any) -> Iterator[str]:
+        yield options.host
+
+    def take(at: str, _name: str, **_: Any) -> bool:
+        if at == "s1":
+            raise ServerFault(2013, "Lost connection", where="s1")
+        return True
+
+    def look_at(parts: Sequence[ServerRecords]) -> None:
+        for one in parts:
+            vars(one).update(vars(part_of(one.member.name)))
+
+    def order(self: ServerRecords, *_: Any, **__: Any) -> None:
+        ordered.append(self.member.name)
+
+    monkeypatch.setattr(orders, "connect_first", session)
+    monkeypatch.setattr(orders, "take_named_lock", take)
+    monkeypatch.setattr(orders, "look_at", look_at)
+    monkeypatch.setattr(ServerRecords, "order", order)
+    members = [part_of(name).member for name in ("s1", "s2", "s3")]
+    with pytest.raises(ServerFault, match="Lost connection"):
+        orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
+    assert {"s2", "s3"} <= set(ordered)
 
 
 @pytest.mark.parametrize(
