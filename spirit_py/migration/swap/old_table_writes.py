@@ -91,6 +91,7 @@ class OldTableWrites:
         self._rows: list[str] = []
         self._more = 0
         self._fault: BaseException | None = None
+        self._closed = False
         self._stream = _OldTables(connection, options, tables)
         try:
             self._received: Any = self._stream.open(position).copy()
@@ -126,6 +127,10 @@ class OldTableWrites:
 
     def close(self) -> None:
         """End the thread and its sessions; safe to call again."""
+        if self._closed:
+            return
+        # Once: a server that was restarted since gives the same numbers to sessions of others.
+        self._closed = True
         self._stream.close()
         if self._thread.running:
             self._thread.join()
