@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
-SUITE: Final = "bookworm"
+#: The Debian that is made: 12 has Python 3.11, 13 (trixie) has 3.13, sid a newer one.
+SUITE: Final = os.environ.get("SUITE", "bookworm")
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _AUTHORITIES: Final = "etc/ssl/certs/ca-certificates.crt"
 #: Where pipx puts programs for root, in the system that is made as here.
