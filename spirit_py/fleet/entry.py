@@ -207,7 +207,9 @@ class Holds:
     def _lock(self, options: ConnectionOptions) -> AdvisoryLock:
         names, stop = self._together[options], self.stop.linked()
         batches = (self._plans[name].batch for name in names)
-        first, *also = (lock_name("fleet", one.name) for one in batches if one is not None)
+        # In an order that every list has: else two commands wait for each other (error 3058).
+        locks = {lock_name("fleet", one.name) for one in batches if one is not None}
+        first, *also = sorted(locks)
         for name in names:
             self.stops[name] = stop
         return AdvisoryLock(
@@ -215,7 +217,7 @@ class Holds:
             first,
             stop=stop,
             purpose="command with this change for several servers",
-            also=tuple(dict.fromkeys(also)),
+            also=tuple(also),
         )
 
     def read_again(self) -> dict[str, FleetOrders]:

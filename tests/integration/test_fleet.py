@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,6 +24,7 @@ from spirit_py.batch.store import (
     TableState,
     marked_tables,
 )
+from spirit_py.classes import replace
 from spirit_py.cli.fleet import fleet_config
 from spirit_py.cli.migrate import migrate
 from spirit_py.config import ConnectionOptions, FleetOrders
@@ -503,12 +507,7 @@ def test_an_order_says_which_servers_of_the_change_it_does_not_ask(four):
 
 def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
     """A session for each of hundreds would leave the application none (max_connections)."""
-    server = four.db.server
-    given = {"servers": four.file, "table": "orders", "alter": WIDER, "user": server.user}
-    config = fleet_config(
-        option_values(migrate, FleetArguments, {**given, "password": server.password})
-    )
-    plan = plan_fleet(config)
+    plan = plan_of(four)
     locks = [lock_name("fleet", one.batch.name) for one in plan.servers if one.batch]
     with Holds(plan) as holds, open_session(four.db) as session:
         (holder,) = {named_lock_holder(session, lock) for lock in locks}
@@ -525,6 +524,47 @@ def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
         with pytest.raises(spirit_py.Refusal, match="another command with this change"):
             Holds(plan).__enter__()
         until(lambda: named_lock_holder(session, locks[0]) is None, "the end of its session")
+
+
+def plan_of(fleet):
+    """Return the plan of a command for the servers of a list."""
+    server = fleet.db.server
+    given = {"servers": fleet.file, "table": "orders", "alter": WIDER, "user": server.user}
+    config = fleet_config(
+        option_values(migrate, FleetArguments, {**given, "password": server.password})
+    )
+    return plan_fleet(config)
+
+
+def test_lists_in_another_order_take_the_locks_of_one_server_in_the_same_one(four, monkeypatch):
+    """Else each waits for a lock of the other, which the server ends as a deadlock (3058)."""
+    plan = plan_of(four)
+    back = replace(plan, servers=plan.servers[::-1])
+    asked: list[str] = []
+    met = threading.Event()
+
+    def in_turn(session, name, **more):
+        # Each command has its first lock, or waits for it, before one asks for its second.
+        asked.append(name)
+        first = len(asked) == 1
+        if asked.count(name) > 1:
+            met.set()
+        taken = take_named_lock(session, name, **more)
+        if not first:
+            met.set()
+        assert met.wait(MINUTE)
+        return taken
+
+    monkeypatch.setattr("spirit_py.locks.named.take_named_lock", in_turn)
+    with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
+        held = [Holds(one) for one in (plan, back)]
+        for one in held:
+            stack.push(one.__exit__)
+        ended = [pool.submit(one.take) for one in held]
+        errors = [one.exception() for one in ended]
+    (error,) = filter(None, errors)
+    assert isinstance(error, spirit_py.Refusal), error
+    assert "another command with this change" in error.message
 
 
 def fleet_record(fleet, schema):
