@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.listing import BatchShown
     from spirit_py.config import ConnectionOptions
+    from spirit_py.fleet.records import FleetRecord
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
 
@@ -71,16 +72,18 @@ def order_fleet(
         given = dict(arguments)
         seen = [one.orders for part in begun for one in part.records]
         orders = _after(agreed(seen, FleetOrders()), verb, given)
+        # On others this command has no lock. The coordinator passes an order on to them.
+        asked = [one for one in parts if one.error is None]
         # Those that are asked to drop their copies must be alive for that.
         first = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
-        begun = _written(begun, first, verb, members, table)
+        begun = _written(asked, first, verb, table)
         if absent := sorted({name for one in seen for name in one.members} - _names(members)):
             said = f"{counted(len(absent), 'server')} of this change, {', '.join(absent[:_NAMED])}"
             say(f"{said}: not in this list, so that migrations there are not asked")
         if orders.number:
             say(_said(verb, orders))
         if not (verb == Verb.SET and not given):
-            asking = _Asking(members=members, table=table, verb=verb, given=given, say=say)
+            asking = _Asking(table=table, verb=verb, given=given, orders=first, say=say)
             asking.all(begun)
         if first != orders:
             _write(begun, replace(orders, number=orders.number + 1), verb)
@@ -97,11 +100,11 @@ def _in_turn(
     parts = _look_at(members, table)
     lock = lock_name("fleet-order", _chosen(parts, say)[0].records[0].fleet)
     until = time.monotonic() + _TURN_SECONDS
-    for uuid, session in _sessions(stack, parts):
+    for identity, session in _sessions(stack, parts):
         try:
             taken = take_named_lock(session, lock, timeout=max(0.0, until - time.monotonic()))
         except SpiritError as error:
-            _leave_out(parts, uuid, error)
+            _leave_out(parts, identity, error)
             continue
         if not taken:
             raise Refusal(
@@ -122,14 +125,14 @@ def where_to_meet(parts: Iterable[ServerRecords]) -> list[ServerRecords]:
     So two commands meet where their lists have one server in common, and neither waits for one that
     waits for it.
     """
-    found = {one.server_uuid: one for one in parts if one.error is None}
-    return [found[uuid] for uuid in sorted(found)]
+    found = {one.identity: one for one in parts if one.error is None}
+    return [found[identity] for identity in sorted(found)]
 
 
-def _leave_out(parts: Iterable[ServerRecords], uuid: str, error: SpiritError) -> None:
-    """Leave a server out that was lost; one that answers later counts as one that begins."""
+def _leave_out(parts: Iterable[ServerRecords], identity: str, error: SpiritError) -> None:
+    """Leave a server out that was lost, with all of its entries, to the end of the command."""
     for part in parts:
-        if part.server_uuid == uuid:
+        if part.identity == identity:
             part.error, part.records = error, []
 
 
@@ -139,19 +142,19 @@ def _sessions(
     """Open a session on each server; one that does not answer by now has an error, and none."""
     opened: dict[str, Session] = {}
 
-    def reach(uuid: str, options: ConnectionOptions) -> None:
+    def reach(part: ServerRecords) -> None:
+        options = part.member.connection
         try:
             session = connect_first(options, role="ctl", read_timeout=2 * _TURN_SECONDS)
         except SpiritError as error:
-            _leave_out(parts, uuid, error)
+            _leave_out(parts, part.identity, error)
         else:
-            opened[uuid] = stack.enter_context(session)
+            opened[part.identity] = stack.enter_context(session)
 
     meeting = where_to_meet(parts)
-    reaching = [partial(reach, one.server_uuid, one.member.connection) for one in meeting]
-    side_by_side("look", reaching, LOOKING)
-    uuids = [one.server_uuid for one in meeting]
-    return [(uuid, opened[uuid]) for uuid in uuids if uuid in opened]
+    side_by_side("look", [partial(reach, one) for one in meeting], LOOKING)
+    identities = [one.identity for one in meeting]
+    return [(one, opened[one]) for one in identities if one in opened]
 
 
 def _names(members: Iterable[FleetMember]) -> set[str]:
@@ -162,10 +165,10 @@ def _names(members: Iterable[FleetMember]) -> set[str]:
 class _Asking:
     """One request for each migration that is at work; for a pause, also for those that begin."""
 
-    members: Sequence[FleetMember]
     table: str
     verb: str
     given: Mapping[str, str]
+    orders: FleetOrders
     say: Say
     asked: set[tuple[str, Name]] = field(default_factory=set)
     #: Whether one that takes no requests yet is left alone.
@@ -190,11 +193,13 @@ class _Asking:
             self._look_again(begun)
 
     def _look_again(self, begun: Sequence[ServerRecords]) -> None:
-        found = {one.member.name: one for one in _look_at(self.members, self.table)}
-        for part in begun:
-            fleets, now = {one.fleet for one in part.records}, found[part.member.name]
+        looked_at = _look_at([one.member for one in begun], self.table)
+        for part, now in zip(begun, looked_at, strict=True):
+            fleets = {one.fleet for one in part.records}
             if now.error is None:
                 part.records = [one for one in now.records if one.fleet in fleets]
+            if _replaced(part.records, self.orders):
+                part.error = part.error or _LATER
 
     def _one(self, part: ServerRecords, table: Name) -> None:
         where = f"{part.member.name} {'.'.join(table)}"
@@ -252,35 +257,37 @@ _LATER: Final = MigrationFailure(
 
 
 def _written(
-    begun: list[ServerRecords],
-    orders: FleetOrders,
-    verb: str,
-    members: Sequence[FleetMember],
-    table: str,
+    parts: Sequence[ServerRecords], orders: FleetOrders, verb: str, table: str
 ) -> list[ServerRecords]:
-    """Write orders into all records, also of servers that begin meanwhile; return the parts.
+    """Write orders into all records, also of servers that begin meanwhile; return their parts.
 
     Until all have them, so many times at most.
 
     One that begins later is begun by a coordinator that finds the orders before it hears of it.
     """
-    fleet = begun[0].records[0].fleet
-    parts, left = {one.member.name: one for one in begun}, begun
+    known = {one.member.name: one for one in parts}
+    left = [one for one in parts if one.records]
+    fleet = left[0].records[0].fleet
     for _ in range(_WRITES) if orders.number else ():
         _write(left, orders, verb)
         left = []
-        for seen in _look_at(members, table):
-            seen.records = [one for one in seen.records if one.fleet == fleet]
-            part = parts.setdefault(seen.member.name, seen) if seen.records else seen
-            given = [one.orders for one in seen.records]
-            if any(one.number > orders.number for one in given):
+        for seen in _look_at([one.member for one in parts], table):
+            part = known[seen.member.name]
+            found = [one for one in seen.records if one.fleet == fleet]
+            part.records = part.records or found
+            if _replaced(found, orders):
                 part.error = part.error or _LATER
             # A coordinator may have written what it knew over the order.
-            elif part.error is None and any(one.order != orders.order for one in given):
+            elif part.error is None and any(one.orders.order != orders.order for one in found):
                 left.append(part)
         if not left:
             break
-    return list(parts.values())
+    return [one for one in parts if one.records]
+
+
+def _replaced(records: Iterable[FleetRecord], orders: FleetOrders) -> bool:
+    """Return whether a later order than this one stands there."""
+    return bool(orders.number) and any(one.orders.number > orders.number for one in records)
 
 
 def _write(begun: Sequence[ServerRecords], orders: FleetOrders, verb: str) -> None:

@@ -323,7 +323,8 @@ def _with_clashes(plans: Sequence[ServerPlan]) -> list[ServerPlan]:
             if owner != one.server.name:
                 clash = (
                     clash
-                    or f"{table.change} is changed through {owner} already: both are one server"
+                    or f"{table.change} is changed through {owner} already: both are one server,"
+                    " or have one server_uuid"
                 )
         made.append(replace(one, clash=clash))
     return made

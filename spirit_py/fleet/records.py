@@ -171,12 +171,13 @@ class ServerRecords:
     """What a server keeps of fleets, of this schema where its entry names one.
 
     ``error``: what kept it from being looked at, or from doing what it was to do.
-    ``server_uuid`` is empty before it was looked at.
+    ``identity`` is empty before it was looked at: a ``server_uuid`` alone may be that of two
+    servers, of which one has a copied data directory.
     """
 
     member: FleetMember
     table: str
-    server_uuid: str = ""
+    identity: str = ""
     records: list[FleetRecord] = field(default_factory=list)
     error: SpiritError | None = None
 
@@ -185,6 +186,9 @@ class ServerRecords:
 
         def write(session: Session) -> None:
             for one in self.records:
+                if one.store.orders(session).number > orders.number:
+                    # It came meanwhile, from a command that has other servers in its list.
+                    continue
                 one.store.order(session, replace(orders, finished=one.orders.finished))
                 for name in one.left if resumes else ():
                     if name not in one.at_work:
@@ -240,8 +244,9 @@ def _look_at(parts: Sequence[ServerRecords]) -> None:
     try:
         options = parts[0].member.connection
         with connect_first(options, role="ctl", read_timeout=_ASKED_SECONDS) as session:
-            ((uuid, folds),) = session.query(
-                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.lower_case_table_names"
+            ((identity, folds),) = session.query(
+                "SELECT CONCAT_WS(' ', @@GLOBAL.server_uuid, @@GLOBAL.hostname, @@GLOBAL.port,"
+                " @@GLOBAL.datadir), @@GLOBAL.lower_case_table_names"
             )
             stores = [BatchTable(*name) for name in marked_tables(session)]
             found = [one for store in stores for one in _read(session, store)]
@@ -250,7 +255,7 @@ def _look_at(parts: Sequence[ServerRecords]) -> None:
             part.error = error
         return
     for part in parts:
-        part.server_uuid = str(uuid)
+        part.identity = str(identity)
         part.records = [one for one in found if part.means(one, folds=bool(int(folds)))]
 
 

@@ -470,6 +470,29 @@ def test_an_order_reaches_servers_that_begin_while_it_is_written(four, monkeypat
     assert len({one.number for one in kept}) == 1
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_later_order_stays_and_is_told(four, monkeypatch, begins):
+    """A server has it that begins meanwhile, or one that is just being ordered something else."""
+    found = [fleet_record(four, schema) for schema in four.made.schemas[:3]]
+    for store, record in found[:2] if begins else found:
+        begin(four, store, record)
+    later, write = FleetOrders(number=time.time_ns() // 1_000_000 + 60_000), ServerRecords.order
+
+    def meanwhile(part, orders, *, resumes):
+        if part.member.name == ("s1" if begins else "s3") and orders.number < later.number:
+            begin(four, *found[2], later)
+        write(part, orders, resumes=resumes)
+
+    monkeypatch.setattr(ServerRecords, "order", meanwhile)
+    said: list[str] = []
+    with pytest.raises(spirit_py.MigrationFailure, match="a later order was given there"):
+        order_fleet(
+            members_of(four), table="orders", verb=Verb.ABORT, arguments={}, say=said.append
+        )
+    assert ordered(four, found[2][0].name[0]) == [later]
+    assert any(line.startswith("s3: a later order") for line in said), said
+
+
 def test_an_order_that_a_coordinator_has_written_over_is_written_again(four, monkeypatch):
     """It has read the record before the order, and writes what it knew then after it."""
     found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]
@@ -588,10 +611,10 @@ def members_of(fleet):
     ]
 
 
-def begin(fleet, store, record):
+def begin(fleet, store, record, orders=None):
     """Write the record of a server that has begun."""
     with open_session(fleet.db) as session:
-        store.create(session, record, FleetOrders())
+        store.create(session, record, orders or FleetOrders())
         store.note(session, TableRecord(schema=store.name[0], table="orders", statement=""))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from spirit_py.classes import replace
 from spirit_py.config import ConnectionOptions, FleetOrders
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.fleet import orders
+from spirit_py.fleet import records as fleet_records
 from spirit_py.fleet.orders import where_to_meet
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords
 
@@ -98,7 +100,7 @@ def part_of(name: str, uuid: str = "", **more: Any) -> ServerRecords:
     )  # fmt: skip
     reached = ConnectionOptions(host=name, port=3306, user="u")
     member = FleetMember(name=name, connection=reached, database="")
-    given = {"server_uuid": uuid or name, "records": [record]} | more
+    given = {"identity": uuid or name, "records": [record]} | more
     return ServerRecords(member=member, table="", **given)
 
 
@@ -117,6 +119,26 @@ def test_commands_meet_on_each_server_that_their_lists_have_in_common():
     assert len(meeting(part_of("s1", "u"), part_of("s2", "u"))) == 1
     away = part_of("s1", error=MigrationFailure("it is away"))
     assert meeting(away, part_of("s2", records=[])) == ["s2"]
+
+
+def test_a_server_with_the_uuid_of_another_one_has_its_own_lock(monkeypatch):
+    """Its data directory is a copy, with the file that keeps the identifier."""
+
+    class Server(contextlib.nullcontext[Any]):
+        def __init__(self, options: ConnectionOptions, **_: Any) -> None:
+            super().__init__(self)
+            shown = {"hostname": options.host, "port": 3306, "datadir": "/data/"}
+            self.shown = {"server_uuid": "u1", "lower_case_table_names": 0, **shown}
+
+        def query(self, sql: str) -> list[tuple[object, ...]]:
+            *names, last = re.findall(r"@@GLOBAL\.(\w+)", sql)
+            return [(" ".join(str(self.shown[name]) for name in names), self.shown[last])]
+
+    monkeypatch.setattr(fleet_records, "connect_first", Server)
+    monkeypatch.setattr(fleet_records, "marked_tables", lambda _: [])
+    parts = [part_of(name, "") for name in ("s1", "s2", "s1")]
+    fleet_records.look_at(parts)
+    assert meeting(*parts) == ["s1", "s2"]
 
 
 def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatch):
@@ -175,7 +197,8 @@ def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(m
     members = [part_of(name).member for name in ("s1", "s2", "s3")]
     with pytest.raises(ServerFault, match="Lost connection"):
         orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
-    assert {"s2", "s3"} <= set(ordered)
+    # Its lock is not had: it answers again, and is ordered by its coordinator alone.
+    assert set(ordered) == {"s2", "s3"}
 
 
 @pytest.mark.parametrize(
