@@ -259,7 +259,8 @@ _KEPT: Final = re.compile(r"\d{1,20} [0-9A-F]{16}")
 class OldTableRecord:
     """When a table was swapped, and until when its old one is kept; Unix time of the server.
 
-    ``until`` is 0 where only the operator drops it; ``finished``: the run has left it to them.
+    ``until`` is 0 where only the operator drops it, and ``swapped_at`` where it goes as soon as its
+    rows are archived; ``finished``: the run has left it to the operator.
     ``followed``: reverse replication has ended. ``undone``: a revert swapped the table out.
     ``kept``: rows and hash of its kept rows, as of the swap, where its archive was proved.
     """
@@ -278,6 +279,8 @@ class OldTableRecord:
     def __str__(self) -> str:
         if self.finished or not self.until:
             return "kept until spirit-py cleanup --drop-old drops it"
+        if self.until == self.swapped_at:
+            return "to be dropped by the same command, or by spirit-py cleanup --drop-old"
         until = datetime.fromtimestamp(self.until, UTC).strftime("%Y-%m-%d %H:%M:%S")
         return f"kept until {until} UTC"
 

@@ -12,15 +12,21 @@ import pytest
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint import drop
 from spirit_py.checkpoint.drop import free_partitions
+from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted
+from spirit_py.migration import archive as archived
+from spirit_py.migration import migration
 from spirit_py.migration.archive import require_archived
 from spirit_py.migration.swap import old_tables
 from spirit_py.migration.swap.old_table_writes import OldTableWrites
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import KEEP, archiving, left_out, make_days, read_back
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
-from tests.kits.migrate import migrate_here
+from tests.kits.command import run_here
+from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import assert_nothing_left, once_at, start
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -70,6 +76,51 @@ def test_a_row_that_is_written_to_the_old_table_keeps_it(
         migrate_here(spark_engine, purging(db, tmp_path))
     assert db.query("SELECT v FROM _t_old WHERE v = 'late'") == [("late",)]
     assert not db.query("SELECT v FROM t WHERE v = 'late'")
+
+
+PREPARE = f"XA START 'b'; {KEPT}; XA END 'b'; XA PREPARE 'b'"
+PREPARE_TEXT = f"SET SESSION binlog_format = STATEMENT; {PREPARE}"
+
+
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        ((f"BEGIN; {KEPT}; ROLLBACK",), None),
+        (
+            (f"BEGIN; SAVEPOINT s; {KEPT}; ROLLBACK TO s; INSERT INTO other VALUES (1); COMMIT",),
+            None,
+        ),
+        ((PREPARE, "XA ROLLBACK 'b'"), None),
+        ((PREPARE_TEXT, "XA ROLLBACK 'b'"), None),
+        ((PREPARE, "XA COMMIT 'b'"), r"\(100000\) of .*_t_old \(insert\)"),
+        ((PREPARE,), r"\(100000\) of .*XA transaction that is not decided yet"),
+        ((PREPARE_TEXT, "XA COMMIT 'b'"), "STATEMENT format: INSERT"),
+        ((f"BEGIN; {KEPT}; {ARCHIVED}; COMMIT",), r"\(100000\) of"),
+        ((PREPARE.replace(KEPT, "INSERT INTO other VALUES (2)"),), None),
+    ],
+)
+def test_only_what_is_committed_counts_as_written(writes, said, db):
+    """Also where a transaction is prepared first; one that may still be committed counts, too."""
+    db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY AUTO_INCREMENT, at DATE, v VARCHAR(20))")
+    db.execute("CREATE TABLE other (id INT PRIMARY KEY); INSERT INTO _t_old (id) VALUES (3)")
+    config, table = config_for(db, table="t"), read_table(db, db.name, "_t_old")
+    followed = OldTableWrites(
+        config.connection, config.feed, [table], position="", stop=StopSwitch()
+    )
+    try:
+        for write in writes:
+            with contextlib.closing(db.connect()) as connection:
+                for statement in write.split("; "):
+                    connection.cursor().execute(statement)
+        if said is None:
+            followed.require_none()
+        else:
+            with pytest.raises(ArchiveFailure, match=f"somebody wrote to .*{said}"):
+                followed.require_none()
+    finally:
+        followed.close()
+        for *_, xid in db.query("XA RECOVER"):
+            db.execute(f"XA ROLLBACK '{xid}'")
 
 
 def test_a_row_that_comes_at_the_last_look_finds_no_table(db, spark_engine, tmp_path, monkeypatch):
@@ -147,6 +198,41 @@ def test_a_row_that_is_written_between_two_runs_is_found(
         migrate_here(spark_engine, purging(db, tmp_path))
         assert len(read_back(tmp_path, db)) == len(wanted)
         assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_grace_that_is_given_after_the_proof_counts_from_the_swap(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """A run without one that ended after the proof left the drop to the same command."""
+    make_days(db, 100)
+    moments: list[float] = []
+    in_between = "SELECT UNIX_TIMESTAMP(NOW(6))"
+    with monkeypatch.context() as patched:
+        real = archived.archive_old_tables
+
+        def timed(*given: Any) -> Any:
+            moments.append(float(db.query(in_between)[0][0]))
+            return real(*given)
+
+        patched.setattr(migration, "archive_old_tables", timed)
+        once_at(patched, "cleanup.old_table", fail)
+        with pytest.raises(ArchiveFailure, match="the test stops it"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+    shown = run_here(db, "status").stdout
+    assert "_t_old is to be dropped by the same command, or by spirit-py cleanup" in shown
+    stop_at = RuntimeError("seen")
+
+    def look(*_: object, **__: object) -> None:
+        raise stop_at
+
+    monkeypatch.setattr(old_tables, "_wait", look)
+    with pytest.raises(RuntimeError, match="seen"):
+        migrate_here(spark_engine, purging(db, tmp_path, drop_old_after=3600.0))
+    noted = old_table_of(db, (db.name, "t"))
+    assert noted is not None
+    assert noted.swapped_at < moments[0]
+    assert noted.until == noted.swapped_at + 3600.0
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """Who wrote to an old table after the swap, as the server's binlog has it.
 
 Nobody should: the row would go with the table. A row that the archive leaves out, because it counts
-as kept, would be nowhere then. What is written without the binlog (``sql_log_bin=0``) is not seen.
+as kept, would be nowhere then. What is rolled back does not count. What is written without the
+binlog (``sql_log_bin=0``) is not seen.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from spirit_py.binlog.resumption import frontier_of
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.statements import readings
 from spirit_py.binlog.writes import target_of
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import FeedFailure, SpiritError
 from spirit_py.threads import Background
 from spirit_py.units import counted
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, RowsChanged, StatementSeen
-    from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.position import Place, ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -68,6 +70,29 @@ class _OldTables(BinlogSource):
         return BinlogParser(compile_codec, start, followed, collations=self.collations)
 
 
+@dataclass(eq=False)
+class _Rows:
+    """Rows that were written: the first ones by their keys, and how many more."""
+
+    shown: list[str] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, what: str) -> None:
+        """Add a row."""
+        if what in self.shown:
+            return
+        if len(self.shown) < _SHOWN:
+            self.shown.append(what)
+        else:
+            self.more += 1
+
+    def take(self, other: _Rows) -> None:
+        """Add rows of another transaction."""
+        for one in other.shown:
+            self.add(one)
+        self.more += other.more
+
+
 class OldTableWrites:
     """Reads the binlog beside the archive of old tables, from a place on; :meth:`close` it.
 
@@ -88,8 +113,9 @@ class OldTableWrites:
         self._shown = ", ".join(one.full_name for one in tables)
         self._patience, self._stop = options.wait_timeout, stop
         self._changed = threading.Condition()
-        self._rows: list[str] = []
-        self._more = 0
+        # Of committed transactions, of the one that is read, and of those that are prepared.
+        self._rows, self._read = _Rows(), _Rows()
+        self._prepared: dict[str, _Rows] = {}
         self._fault: BaseException | None = None
         self._closed = False
         self._stream = _OldTables(connection, options, tables)
@@ -122,8 +148,13 @@ class OldTableWrites:
                 if time.monotonic() > deadline:
                     raise unknown(self._shown, "the server does not send its binlog")
                 self._changed.wait(_LOOK_SECONDS)
-            if self._rows:
-                self._refuse()
+            found = _Rows()
+            found.take(self._rows)
+            for xid, rows in self._prepared.items():
+                found.take(rows)
+                found.add(f"in an XA transaction that is not decided yet ({xid})")
+            if found.shown:
+                self._refuse(found)
 
     def close(self) -> None:
         """End the thread and its sessions; safe to call again."""
@@ -142,22 +173,37 @@ class OldTableWrites:
                     self._note(event)
                 case events.StatementSeen():
                     self._statement(event)
-                case (
-                    events.Committed(place=place)
-                    | events.XaPrepared(place=place)
-                    | events.XaDecided(place=place)
-                    | events.Advanced(place=place)
-                ):
-                    self._received.advance(place)
-                    self._changed.notify_all()
+                case events.Hidden(error=error):
+                    self._read.add(error.message)
+                case events.Restarted():
+                    self._read = _Rows()
+                case events.Committed(place=place):
+                    self._rows.take(self._read)
+                    self._read = _Rows()
+                    self._reached(place)
+                case events.XaPrepared(place=place, xid=xid):
+                    if self._read.shown:
+                        self._prepared[xid] = self._read
+                    self._read = _Rows()
+                    self._reached(place)
+                case events.XaDecided(place=place, xid=xid, commit=commit):
+                    rows = self._prepared.pop(xid, _Rows())
+                    if commit:
+                        self._rows.take(rows)
+                    self._reached(place)
+                case events.Advanced(place=place):
+                    self._reached(place)
         return True
 
+    def _reached(self, place: Place) -> None:
+        self._received.advance(place)
+        self._changed.notify_all()
+
     def _note(self, event: RowsChanged) -> None:
-        # What is rolled back later, as a prepared XA transaction, counts too.
         for change in event.codec.rows(event.event_type, event.body):
             image = change.before or change.after
             key = image.key_sql if image is not None and image.key else "a row"
-            self._found(f"{key} of {'.'.join(event.table)} ({change.kind})")
+            self._read.add(f"{key} of {'.'.join(event.table)} ({change.kind})")
 
     def _statement(self, event: StatementSeen) -> None:
         """Note a write without row images, unless it is certain that another table is its target.
@@ -171,20 +217,12 @@ class OldTableWrites:
             targets = {(one.schema.lower(), (one.table or "").lower()) for one in found if one}
             if not targets & self._names:
                 return
-        self._found(f"perhaps rows, in STATEMENT format: {event.excerpt}")
+        self._read.add(f"perhaps rows, in STATEMENT format: {event.excerpt}")
 
-    def _found(self, what: str) -> None:
-        if what in self._rows:
-            return
-        if len(self._rows) < _SHOWN:
-            self._rows.append(what)
-        else:
-            self._more += 1
-
-    def _refuse(self) -> None:
-        more = f" and {counted(self._more, 'other')}" if self._more else ""
+    def _refuse(self, found: _Rows) -> None:
+        more = f" and {counted(found.more, 'other')}" if found.more else ""
         raise ArchiveFailure(
-            f"somebody wrote to {self._shown} after the swap: {'; '.join(self._rows)}{more}",
+            f"somebody wrote to {self._shown} after the swap: {'; '.join(found.shown)}{more}",
             hint="these rows would go with the old table: see which of them are missing, and write"
             " them to the table by hand; then spirit-py cleanup --drop-old drops the old one",
         )

@@ -112,8 +112,8 @@ _SHOW_SECONDS: Final = 1.0
 def note_swap(run: Run, tables: Sequence[Name]) -> None:
     """Store the moment of the swap, and until when the old tables are kept.
 
-    An earlier run's moment counts. Nothing is stored where they are dropped at once. On SpiritError
-    the change is done.
+    An earlier run's moment counts. Nothing is stored where they are dropped at once, without an
+    archive before. On SpiritError the change is done.
     """
 
     def note(session: SqlSession) -> None:
@@ -128,8 +128,9 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
             until = 0.0 if math.isinf(grace) else record.swapped_at + grace
             CheckpointTable(*table).write(session, replace(record, until=until))
 
-    # To another server the note shows that the table was moved, once it is dropped.
-    if run.config.drop_old_after or run.config.targets:
+    # To another server the note shows that the table was moved, once it is dropped. While rows are
+    # archived, a run may end, and the next one may be given a grace.
+    if run.config.drop_old_after or run.config.targets or run.config.archive_to:
         _step(run, note)
 
 
