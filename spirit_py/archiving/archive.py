@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import __version__, points
 from spirit_py.archiving.columns import HASH_DIGITS
-from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.archiving.folder import ArchiveFailure, File, Folder
 from spirit_py.archiving.notes import (
     MANIFEST,
     NO_VALUE,
     WRITING,
     ArchiveFolder,
     folder_of,
+    is_read,
     piece_of,
 )
 from spirit_py.archiving.session import SparkTables
@@ -86,14 +87,22 @@ class Archived:
     files: int
     bytes: int
     hashes: tuple[str, str]
-    #: Each file with its size, the manifest too.
-    listing: tuple[tuple[str, int], ...] = ()
+    #: Each file of rows as it was before it was read back, and the manifest's text.
+    listing: tuple[File, ...] = ()
+    manifest: str = ""
 
 
 def require_there(context: Any, made: Archived) -> None:
-    """Raise an ArchiveFailure where a file of a proved archive is gone, or has another size."""
-    there = {one.name: one.size for one in Folder(context, made.folder).files()}
-    if gone := [name for name, size in made.listing if there.get(name) != size]:
+    """Raise an ArchiveFailure where a file of a proved archive is gone, or was changed, or added.
+
+    Nothing is read but the manifest: size and time of a file are believed.
+    """
+    folder = Folder(context, made.folder)
+    there = {one for one in folder.files() if is_read(one.name)}
+    gone = sorted({one.name for one in there.symmetric_difference(made.listing)})
+    if folder.read(MANIFEST) != made.manifest:
+        gone.append(MANIFEST)
+    if gone:
         raise ArchiveFailure(
             f"{counted(len(gone), 'file')} of the archive in {made.folder} went away after the"
             f" proof, or changed: {gone[0]}",
@@ -276,6 +285,7 @@ class Archive:
 
     def _prove(self) -> Archived:
         points.reach("archive.prove")
+        before = tuple(one for one in self.folder.files() if is_read(one.name))
         files = self.folder.data_files()
         if strange := [name for name in files if piece_of(name) >= len(self._pieces)]:
             raise self.folder.refusal(f"{strange[0]} is not of this archive")
@@ -330,8 +340,7 @@ class Archive:
         else:
             self.folder.write(MANIFEST, manifest)
         points.reach("archive.proved")
-        listing = [*((name, sizes[name]) for name in files), (MANIFEST, len(manifest.encode()))]
-        return replace(result, listing=tuple(listing))
+        return replace(result, listing=before, manifest=manifest)
 
     def _read_back(
         self, files: Sequence[str]

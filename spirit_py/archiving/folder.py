@@ -27,10 +27,11 @@ class ArchiveFailure(MigrationFailure, code=ErrorCode.ARCHIVE_FAILED):
 
 @dataclass(frozen=True)
 class File:
-    """A file's path below its folder, and its size in bytes."""
+    """A file's path below its folder, its size in bytes, and when it was changed last."""
 
     name: str
     size: int
+    changed: int = 0
 
 
 class Folder:
@@ -96,7 +97,8 @@ class Folder:
             while each.hasNext():
                 status = each.next()
                 name = str(status.getPath().toString()).removeprefix(prefix)
-                found.append(File(name, int(status.getLen())))
+                changed = int(status.getModificationTime())
+                found.append(File(name, int(status.getLen()), changed))
         return sorted(found, key=lambda one: one.name)
 
     def move(self, name: str, to: str) -> None:

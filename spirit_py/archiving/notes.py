@@ -165,7 +165,7 @@ class ArchiveFolder(Folder):
         names: dict[str, str] = {}
         for one in self.files():
             own = one.name.rpartition("/")[2]
-            if one.name.startswith("_") or own.startswith((".", "_")):
+            if not is_read(one.name):
                 continue
             found = _OURS.fullmatch(one.name)
             # In whatever folder, a piece's files have numbers of their own.
@@ -173,6 +173,11 @@ class ArchiveFolder(Folder):
                 raise self.refusal(f"{one.name} is not of this archive")
             names[own] = one.name
         return list(names.values())
+
+
+def is_read(name: str) -> bool:
+    """Return whether readers of the folder read a file: others begin with a dot or underscore."""
+    return not name.startswith("_") and not name.rpartition("/")[2].startswith((".", "_"))
 
 
 def piece_of(name: str) -> int:

@@ -262,7 +262,8 @@ class OldTableRecord:
     ``until`` is 0 where only the operator drops it, and ``swapped_at`` where it goes as soon as its
     rows are archived; ``finished``: the run has left it to the operator.
     ``followed``: reverse replication has ended. ``undone``: a revert swapped the table out.
-    ``kept``: rows and hash of its kept rows, as of the swap, where its archive was proved.
+    ``kept``: rows and hash of its kept rows, as of the swap, where its archive was proved;
+    ``looked_at``: the opaque position up to which nobody had written to it before its drop began.
     """
 
     swapped_at: float
@@ -271,6 +272,7 @@ class OldTableRecord:
     followed: bool = False
     undone: bool = False
     kept: str = ""
+    looked_at: str = ""
 
     def __post_init__(self) -> None:
         if self.kept and not _KEPT.fullmatch(self.kept):

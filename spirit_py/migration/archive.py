@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.expressions import RowExpression
     from spirit_py.table.names import Name
+    from spirit_py.table.schema import TableSchema
 
 _LEFT: Final = "the change is done, and the old table is kept"
 _LONGEST_NAME: Final = 60
@@ -80,10 +81,14 @@ class _Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Archives:
-    """The archives of old tables as they were proved, and what follows the tables since."""
+    """The archives of old tables as they were proved, and what follows the tables since.
+
+    ``begun``: the tables of which an earlier run has dropped a part, once their archive was proved.
+    """
 
     tables: Mapping[Name, tuple[Archive, Archived]]
     writes: OldTableWrites | None = None
+    begun: Sequence[Name] = ()
 
 
 def require_choice(run: Run, record: CheckpointRecord) -> None:
@@ -126,9 +131,9 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
     """
     if not run.config.archive_to:
         return Archives(tables={})
-    ours = run.step("archive", partial(_whole, tables=tables))
+    ours, begun = run.step("archive", partial(_whole, tables=tables))
     if not ours:
-        return Archives(tables={})
+        return Archives(tables={}, begun=begun)
     run.go_on_to(Phase.ARCHIVE)
     try:
         found = [
@@ -147,7 +152,7 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
                     hint="set them back and run the same command again",
                 )
         place = run.step("archive", partial(_place_of_swap, run=run, tables=ours, record=record))
-        writes = _watched(run, [one.what for one in found], place)
+        writes = _watched(run, [one.what.table for one in found], place)
         made = {
             name: _archive(run, one, name, _slots(run.config))
             for name, one in zip(ours, found, strict=True)
@@ -159,23 +164,24 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
     if run.config.drop_old_after:
         writes.close()
         run.engines.rest()
-    return Archives(tables=made, writes=writes)
+    return Archives(tables=made, writes=writes, begun=begun)
 
 
-def _whole(session: Session, tables: Sequence[Name]) -> list[Name]:
-    """Return those of the tables whose old one is there, and not half dropped.
+def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[Name]]:
+    """Return those of the tables whose old one is there, and apart those that are half dropped.
 
     A drop that was stopped between two partitions had the proof of all of them.
     """
-    found = []
+    found: list[Name] = []
+    begun: list[Name] = []
     for schema, table in with_old_table(session, tables):
         noted = old_table_of(session, (schema, table))
         proof = noted_proof(session, table=(schema, table), proof=FORWARD.outgoing)
         name = FORWARD.swapped_out(table)
         emptied, _ = emptied_partitions(session, schema, name, proof)
-        if noted is None or not noted.kept or not emptied:
-            found.append((schema, table))
-    return found
+        whole = noted is None or not noted.kept or not emptied
+        (found if whole else begun).append((schema, table))
+    return found, begun
 
 
 def _place_of_swap(
@@ -200,16 +206,24 @@ def _place_of_swap(
     return place
 
 
-def _watched(run: Run, old: Sequence[ReadTable], place: str) -> OldTableWrites:
+def _watched(run: Run, old: Sequence[TableSchema], place: str) -> OldTableWrites:
     writes = OldTableWrites(
         run.config.connection,
         run.config.feed,
-        [one.table for one in old],
+        old,
         position=place,
         stop=run.stop,
     )
     run.closing("what follows the old tables", writes.close)
+    if not place:
+        run.step("archive", partial(_await_writers, tables=old))
     return writes
+
+
+def _await_writers(session: Session, *, tables: Sequence[TableSchema]) -> None:
+    """Wait for transactions that wrote before: the rows of a prepared one are not logged again."""
+    session.execute(f"LOCK TABLES {', '.join(f'{one.quoted} READ' for one in tables)}")
+    session.execute("UNLOCK TABLES")
 
 
 def _note_kept(session: Session, *, made: Mapping[Name, tuple[Archive, Archived]]) -> None:
@@ -233,32 +247,58 @@ def require_archived(run: Run, archives: Archives) -> LastLook | None:
 
     The archives have to be there, and where old tables were kept for a while, their rows as well.
     """
-    made, writes = archives.tables, archives.writes
+    made = archives.tables
     try:
-        there = run.step("cleanup", partial(with_old_table, tables=[*made])) if made else []
-        for name in there:
-            require_there(run.engines.context(run.show), made[name][1])
+        names = run.step("cleanup", partial(with_old_table, tables=[*made, *archives.begun]))
+        there = [name for name in names if name in made]
+        begun = [name for name in names if name in archives.begun]
+        watching = [archives.writes] if there and archives.writes is not None else []
         if there and run.config.drop_old_after:
-            writes = _watched(run, [made[name][0].what for name in there], "")
+            watching = [_watched(run, [made[name][0].what.table for name in there], "")]
             with throttled(run, Work.ARCHIVE):
                 for name in there:
                     made[name][0].require_unchanged(made[name][1])
+        if begun:
+            watching.append(run.step("cleanup", partial(_watched_since, run=run, names=begun)))
+        for name in there:
+            require_there(run.engines.context(run.show), made[name][1])
     except SpiritError as error:
         raise _left(run, error) from error
     finally:
         run.engines.rest()
-    if writes is None or not there:
+    if not watching:
         return None
 
     def last_look(session: Session | None) -> None:
         try:
-            writes.require_none(session)
+            for writes in watching:
+                writes.require_none(session)
         except ArchiveFailure as error:
             raise _left(run, error) from error
 
     # Under the lock only what is written from now on is waited for.
     last_look(None)
+    if there:
+        # A drop that stops half-way is carried on from here.
+        noted = partial(_note_looked_at, names=there, position=watching[0].position)
+        run.step("cleanup", noted, passing=takes_no_writes)
     return last_look
+
+
+def _note_looked_at(session: Session, *, names: Sequence[Name], position: str) -> None:
+    for name in names:
+        note_of_old(session, name, looked_at=position)
+
+
+def _watched_since(session: Session, *, run: Run, names: Sequence[Name]) -> OldTableWrites:
+    """Read the binlog from where the drop of these tables began."""
+    old = [(schema, FORWARD.swapped_out(table)) for schema, table in names]
+    noted = old_table_of(session, names[0])
+    place = "" if noted is None else noted.looked_at
+    if not place:
+        raise unknown(".".join(old[0]), "where its drop began is not noted")
+    tables = [table for name in old if (table := read_table(session, *name)) is not None]
+    return _watched(run, tables, place)
 
 
 def _left(run: Run, error: SpiritError) -> SpiritError:

@@ -94,20 +94,38 @@ def test_of_two_runs_in_one_folder_only_the_last_has_a_proof(
     assert archive_here(config, spark_engine).outcome == "archived"
 
 
+FILE = "rows-000000-00000.parquet"
+
+
+def spoil(file: Path) -> None:
+    """Put other bytes of the same number in the place of a file."""
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def add_another(file: Path) -> None:
+    """Put a copy of a file beside it: its rows would be there twice."""
+    (file.parent / "rows-000000-00099.parquet").write_bytes(file.read_bytes())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["_manifest.json", "rows-000000-00000.parquet"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("_manifest.json", Path.unlink),
+        ("_manifest.json", spoil),
+        (FILE, Path.unlink),
+        (FILE, spoil),
+        (FILE, add_another),
+    ],
+)
 @pytest.mark.parametrize("grace", [0.0, 1.0])
 def test_an_archive_that_went_away_before_the_drop_keeps_the_old_table(
-    grace, name, db, spark_engine, tmp_path, monkeypatch
+    grace, name, damage, db, spark_engine, tmp_path, monkeypatch
 ):
     """Days may pass between the proof and the drop; with another folder the command carries on."""
     make_days(db, 50)
     wanted = left_out(db)
-
-    def tidy_up() -> None:
-        (tmp_path / "a" / f"{db.name}.t" / name).unlink()
-
-    once_at(monkeypatch, "archive.proved", tidy_up)
+    once_at(monkeypatch, "archive.proved", lambda: damage(tmp_path / "a" / f"{db.name}.t" / name))
     with pytest.raises(ArchiveFailure, match=r"the old table is kept: 1 file of the archive in"):
         migrate_here(spark_engine, purging(db, tmp_path / "a", drop_old_after=grace))
     assert left_out(db, "_t_old") == wanted

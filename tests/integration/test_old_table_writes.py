@@ -14,12 +14,13 @@ from spirit_py.checkpoint import drop
 from spirit_py.checkpoint.drop import free_partitions
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.config import SessionModes
-from spirit_py.errors import Interrupted
+from spirit_py.errors import Interrupted, ServerFault
 from spirit_py.migration import archive as archived
 from spirit_py.migration import migration
-from spirit_py.migration.archive import require_archived
+from spirit_py.migration.archive import _await_writers, require_archived
 from spirit_py.migration.swap import old_tables
 from spirit_py.migration.swap.old_table_writes import OldTableWrites
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import KEEP, archiving, left_out, make_days, read_back
@@ -104,6 +105,7 @@ def test_only_what_is_committed_counts_as_written(writes, said, db):
     db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY AUTO_INCREMENT, at DATE, v VARCHAR(20))")
     db.execute("CREATE TABLE other (id INT PRIMARY KEY); INSERT INTO _t_old (id) VALUES (3)")
     config, table = config_for(db, table="t"), read_table(db, db.name, "_t_old")
+    assert table is not None
     followed = OldTableWrites(
         config.connection, config.feed, [table], position="", stop=StopSwitch()
     )
@@ -170,6 +172,21 @@ def test_a_row_that_is_written_while_the_old_table_is_kept_is_found(
         db.execute("DELETE FROM _t_old WHERE id = 100000")
         migrate_here(spark_engine, asked())
         assert_nothing_left(db)
+
+
+def test_what_was_prepared_before_the_look_is_waited_for(db):
+    """Its rows are in the binlog of before, and its commit says nothing of them."""
+    db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY AUTO_INCREMENT, at DATE, v VARCHAR(20))")
+    with contextlib.closing(db.connect()) as connection:
+        for statement in PREPARE.split("; "):
+            connection.cursor().execute(statement)
+    with connect(config_for(db, table="t").connection, role="test", lock_wait_timeout=1) as session:
+        table = read_table(session, db.name, "_t_old")
+        assert table is not None
+        with pytest.raises(ServerFault, match="Lock wait timeout"):
+            _await_writers(session, tables=[table])
+        db.execute("XA COMMIT 'b'")
+        _await_writers(session, tables=[table])
 
 
 def fail() -> None:
@@ -294,10 +311,11 @@ def test_a_row_that_is_written_while_a_drop_rests_is_found(db, spark_engine, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("write", [False, True])
 def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
-    db, spark_engine, tmp_path, monkeypatch
+    write, db, spark_engine, tmp_path, monkeypatch
 ):
-    """What is emptied is in the files: they were proved before."""
+    """What is emptied is in the files: they were proved before; the rest is looked at again."""
     make_parts(db)
     monkeypatch.setattr(drop, "free_partitions", partial(free_partitions, large=0))
     monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
@@ -316,6 +334,12 @@ def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
         with pytest.raises(Interrupted):
             running[0].end()
     assert len(db.query("SELECT id FROM _t_old")) < 3
+    if write:
+        db.execute("INSERT INTO _t_old VALUES (51, '2026-04-01', 51)")
+        with pytest.raises(ArchiveFailure, match=r"somebody wrote to .*\(51\) of"):
+            start(spark_engine, db, **asked).end()
+        assert db.query("SELECT v FROM _t_old WHERE id = 51") == [(51,)]
+        return
     start(spark_engine, db, **asked).end()
     assert [row["id"] for row in read_back(tmp_path, db)] == [1, 2]
     assert_nothing_left(db)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.binlog.codec.tablemap import TableMap
-    from spirit_py.binlog.events import Event, RowsChanged, StatementSeen
-    from spirit_py.binlog.position import Place, ServerFrontier
+    from spirit_py.binlog.events import Event, Place, RowsChanged, StatementSeen
+    from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -155,6 +155,12 @@ class OldTableWrites:
                 found.add(f"in an XA transaction that is not decided yet ({xid})")
             if found.shown:
                 self._refuse(found)
+
+    @property
+    def position(self) -> str:
+        """The place in the binlog up to which it has read."""
+        with self._changed:
+            return str(self._received.text())
 
     def close(self) -> None:
         """End the thread and its sessions; safe to call again."""
