@@ -157,7 +157,7 @@ PARSED = {
     *("CheckpointRecord.position", "CheckpointRecord.settled_at", "ReverseRecord.position"),
     *(f"CheckpointRecord.tables.{name}" for name in ("checked_up_to", "uncopied.lower")),
     *("CheckpointRecord.tables.uncopied.upper", "StandingOrders.settings", "ReverseRecord.state"),
-    *("MoveNote.sources", "MoveNote.asked"),
+    *("MoveNote.sources", "MoveNote.asked", "OldTableRecord.looked_at"),
 }
 #: Quoted, or sent as a literal, wherever they are used.
 QUOTED = {
