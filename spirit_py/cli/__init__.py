@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import UserDict
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
 from spirit_py.cli.wrong_lines import JsonAwareGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: The commands, and what the help of each begins with: they are listed without their modules.
 SUMMARIES: Final = {
@@ -31,6 +34,8 @@ SUMMARIES: Final = {
     "explain": "Explain an error: what it means, what is left on the server, what to do.",
     "completion": "Print the script that lets a shell complete commands and options.",
 }
+#: Python's textwrap breaks a line behind a dash, by version at other places; not behind this one.
+_DASH: Final = "\N{NON-BREAKING HYPHEN}"
 #: Those whose module has another name.
 _ELSEWHERE: Final = {
     **dict.fromkeys(("cleanup", "ctl", "revert", "status"), "unfinished"),
@@ -59,8 +64,35 @@ class Commands(UserDict[str, click.Command]):
         return super().__getitem__(name)
 
 
+class WholeNames(click.HelpFormatter):
+    """Breaks no line at a dash: names of options and files stay whole, so that they are copied."""
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        """Write a list of names and what they mean."""
+        kept = [(name, text.replace("-", _DASH)) for name, text in rows]
+        super().write_dl(kept, col_max, col_spacing)
+
+    def write_text(self, text: str) -> None:
+        """Write a paragraph."""
+        super().write_text(text.replace("-", _DASH))
+
+    def getvalue(self) -> str:
+        """Return all that was written."""
+        return super().getvalue().replace(_DASH, "-")
+
+
+class WholeNamesContext(click.Context):
+    """The context of a command whose help keeps names whole."""
+
+    formatter_class = WholeNames
+
+
 class Program(JsonAwareGroup):
     """The group of all commands; its help lists them without importing them."""
+
+    context_class = WholeNamesContext
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each with what its help begins with."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import click
 
-from spirit_py.cli import values
+from spirit_py.cli import WholeNamesContext, values
 from spirit_py.cli.configfile import unread_variables
 from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
 from spirit_py.cli.wrong_lines import warn
@@ -51,6 +51,8 @@ _INSTEAD: Final = {
 
 class SectionedCommand(click.Command):
     """A command whose ``--help`` has sections; ``--help-all`` shows every option of a long list."""
+
+    context_class = WholeNamesContext
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
