@@ -53,7 +53,7 @@ class Option:
     """
 
     section: str
-    place: tuple[int, bool, int]
+    place: tuple[int, bool]
     name: str = ""
     type: Any = None
     form: Form | None = None
@@ -96,7 +96,7 @@ class Section:
 
     def __call__(self, *, first: bool = False, common: bool = False, **more: Any) -> Option:
         """Declare an :class:`Option`; ``first`` ones are shown before others of the section."""
-        place = (self._place, not first, next(_places))
+        place = (self._place, not first)
         common = common or self._common
         return Option(section=self._title, place=place, common=common, **more)
 
@@ -128,6 +128,7 @@ def declared(arguments: type) -> tuple[Option, ...]:
         *form, option, text = hint.__metadata__
         form = form[0] if form else None
         found.append(replace(option, name=name, type=hint.__origin__, form=form, help=text))
+    # Within a section as they are declared: those of the bases first.
     return tuple(sorted(found, key=lambda one: one.place))
 
 

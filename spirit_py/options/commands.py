@@ -78,9 +78,7 @@ class _Comparing(TypedDict, total=False):
     ]
 
 
-class _CopyOptions(
-    _OnSpark, _Alter, WaitOptions, SwapOptions, _Comparing, PassableOption, total=False
-):
+class _CopyOptions(_OnSpark, WaitOptions, SwapOptions, _Comparing, PassableOption, total=False):
     """What is the same for all that copy tables, and switch to the copies."""
 
     threads: Annotated[
@@ -242,20 +240,21 @@ class _Yield(TypedDict, total=False):
     ]
 
 
-class MigrationArguments(_EachOptions, _Yield, _Schema, _Table, _Statement, total=False):
+class MigrationArguments(_Schema, _Table, _Alter, _Statement, _EachOptions, _Yield, total=False):
     """The options of ``spirit-py migrate``, but those of a batch and of its output."""
 
 
-class BatchArguments(_EachOptions, _Yield, _Schema, BatchOptions, total=False):
+class BatchArguments(_Schema, _Alter, _EachOptions, _Yield, BatchOptions, total=False):
     """As of ``spirit-py migrate`` for many tables; ``statements`` are a file's name, or a list."""
 
 
 class FleetArguments(
-    _EachOptions,
-    _Yield,
     _Schema,
     _Table,
+    _Alter,
     _Statement,
+    _EachOptions,
+    _Yield,
     BatchOptions,
     FleetOptions,
     total=False,
@@ -312,7 +311,7 @@ class ArchiveCommand(ArchiveArguments, RunOutput, total=False):
     """The options of ``spirit-py archive``."""
 
 
-class MoveArguments(_CopyOptions, TargetServer, _Yield, _Schema, total=False):
+class MoveArguments(_Schema, _Alter, _CopyOptions, TargetServer, _Yield, total=False):
     """The options of ``spirit-py move``, but those of its output."""
 
     tables: Annotated[

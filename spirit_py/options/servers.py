@@ -25,10 +25,14 @@ class ConnectionArguments(TypedDict, total=False):
     function, called once, when the run is prepared.
     """
 
-    host: Annotated[str, BEGIN(), "Server, as host or host:port."]
-    user: Annotated[str, BEGIN(), "User name. [default: the option file's, or the login name]"]
+    host: Annotated[str, BEGIN(first=True), "Server, as host or host:port."]
+    user: Annotated[
+        str, BEGIN(first=True), "User name. [default: the option file's, or the login name]"
+    ]
     password: Annotated[
-        Password, BEGIN(variables=("MYSQL_PWD",)), "Password; asked for when given without a value."
+        Password,
+        BEGIN(first=True, variables=("MYSQL_PWD",)),
+        "Password; asked for when given without a value.",
     ]
     port: Annotated[int, CONNECTION(least=1, most=65535), f"TCP port. [default: {DEFAULT_PORT}]"]
     socket: Annotated[str, CONNECTION(), "Unix socket, instead of host and port."]
