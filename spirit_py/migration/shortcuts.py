@@ -78,7 +78,7 @@ def change_in_place(
     # is written while one that was there before is looked at.
     strange = there and (earlier is None or earlier.statement != statement_of(contexts))
     marked = by_server is not None and by_server.kind in _MARKED
-    if (marked or context.statement.repeatable) and not strange:
+    if (marked or context.statement.second_time) and not strange:
         # A killed run has to be known: what it may have made would be undone if it is made again.
         mark()
     if key is not None and not there:
@@ -121,7 +121,7 @@ def require_not_begun(
     """Refuse any run after an EXCHANGE that a killed one may have made: its record would go.
 
     Made again, the EXCHANGE would be undone. So would columns get their names back, and values be
-    dropped: then a run is refused that would make it of a table that was altered since.
+    dropped: then a run is refused where the table shows that it may have been made.
     """
     schema, table = contexts[0].schema, contexts[0].table
     begun = f"ALTER TABLE {quote_table(schema, table)} {ClauseKind.EXCHANGE_PARTITION} "
@@ -132,12 +132,11 @@ def require_not_begun(
     elif (
         abandoned is not None
         and not abandoned.position
-        and contexts[0].statement.repeatable
         and abandoned.statement == statement_of(contexts)
-        and _altered_since(session, contexts[0], abandoned)
+        and (again := contexts[0].statement.second_time)
+        and (seen := _seen_since(session, contexts[0], abandoned))
     ):
-        then = "exchange the names again, or drop the new values"
-        see = f"see SHOW CREATE TABLE {table}, which was altered since"
+        then, see = again, f"see SHOW CREATE TABLE {table}, {seen}"
     if abandoned is not None and then:
         raise Refusal(
             f"a run of {abandoned.statement} was killed, and may have made it: made again, it would"
@@ -148,15 +147,23 @@ def require_not_begun(
         )
 
 
-def _altered_since(
-    session: SqlSession, context: PreflightContext, record: CheckpointRecord
-) -> bool:
-    """Return whether a table was altered since a run began; the time of that has whole seconds."""
+def _seen_since(session: SqlSession, context: PreflightContext, record: CheckpointRecord) -> str:
+    """Return what shows that a run may have altered the table; the time of that has whole seconds.
+
+    Where values or rows go, the definition may be as it was: the table's identity shows more.
+    """
     table = (context.schema, context.table)
-    noted, before = read_proofs(session, *table).source, record.find(table)
-    if noted and noted != identity(session, *table):
-        return True
-    return before is not None and before.source_shape != shape_digest(context.source)
+    before = record.find(table)
+    if before is not None and before.source_shape != shape_digest(context.source):
+        return "which has another definition since"
+    if not context.statement.dropped and not context.statement.of_kind(*clauses.TAKES_ROWS):
+        return ""
+    noted, now = read_proofs(session, *table).source, identity(session, *table)
+    if not noted or noted == now or noted.is_replica_of(now):
+        return ""
+    if noted.server != now.server:
+        return "which does not show whether it was altered: another server answers than then"
+    return "which was altered, emptied or built anew since"
 
 
 def _probed(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import enum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from spirit_py.classes import dataclass
 from spirit_py.sql import quote_identifier, quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ClauseKind(enum.StrEnum):
@@ -87,6 +91,13 @@ class Clause:
         return " ".join((head, *names, body)).rstrip()
 
 
+def _renamed(clauses: Iterable[Clause]) -> tuple[set[str], set[str]]:
+    """Return the names that go and those that come, in lower case."""
+    renamed = {one.name.lower(): one.new_name.lower() for one in clauses}
+    renamed = {old: new for old, new in renamed.items() if old != new}
+    return set(renamed), set(renamed.values())
+
+
 @dataclass(frozen=True, kw_only=True)
 class AlterStatement:
     """An ALTER TABLE that this program may carry out; ``clauses`` follow any table's name."""
@@ -127,15 +138,30 @@ class AlterStatement:
         """Names of dropped columns in lower case."""
         return frozenset(c.name.lower() for c in self.of_kind(ClauseKind.DROP_COLUMN))
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether it can be made twice, and moves or drops then what it made the first time.
+    @cached_property
+    def second_time(self) -> str:
+        """What it does when it is made again; empty where it fails then, or changes nothing.
 
-        As where two columns exchange their names, or one is dropped and added under its name.
+        The second time it moves, adds or drops what it was not meant to.
         """
-        renamed = {old: new.lower() for old, new in self.renames.items() if old != new.lower()}
-        gone, come = {*renamed, *self.dropped}, {*renamed.values(), *self.added}
-        return bool(gone) and gone == come
+        gone, come = _renamed(self.of_kind(ClauseKind.CHANGE_COLUMN, ClauseKind.RENAME_COLUMN))
+        if (gone or self.dropped) and gone | self.dropped == come | self.added:
+            return "exchange the names again, or drop the new values"
+        gone, come = _renamed(self.of_kind(ClauseKind.RENAME_INDEX))
+        dropped = {one.name.lower() for one in self.of_kind(ClauseKind.DROP_INDEX)}
+        adding = self.of_kind(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE)
+        if gone and gone | dropped == come | {one.name.lower() for one in adding}:
+            return "exchange the names of the indexes again"
+        unnamed = any(not one.name for one in (*adding, *self.of_kind(ClauseKind.ADD_CHECK)))
+        if unnamed and not self.added:
+            return "add the same again under another name"
+        if self.of_kind(ClauseKind.TRUNCATE_PARTITION):
+            return "delete the rows that were written since"
+        # Those that come have names, but for partitions by HASH or KEY.
+        counted = (one for one in self.of_kind(ClauseKind.ADD_PARTITION) if not one.partitions)
+        if any(counted) or self.of_kind(ClauseKind.COALESCE_PARTITION):
+            return "change the number of partitions again"
+        return ""
 
     @property
     def auto_increment(self) -> str:

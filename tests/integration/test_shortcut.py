@@ -511,6 +511,74 @@ def test_what_a_second_run_would_undo_is_not_made_again(db, engine, monkeypatch,
     assert db.query("SELECT id, a, b FROM t") != second
 
 
+@pytest.mark.parametrize(
+    ("parts", "alter", "native"),
+    [
+        ("", "RENAME INDEX i TO j, RENAME INDEX j TO i", 0),
+        ("", "ADD INDEX (n)", 1 << 30),
+        ("PARTITION BY HASH (id) PARTITIONS 3", "ADD PARTITION PARTITIONS 2", 1 << 30),
+        ("PARTITION BY KEY (id) PARTITIONS 3", "COALESCE PARTITION 1", 1 << 30),
+        (
+            "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN MAXVALUE)",
+            "TRUNCATE PARTITION p",
+            0,
+        ),
+    ],
+)
+def test_indexes_and_partitions_are_not_changed_twice(
+    db, engine, monkeypatch, parts, alter, native
+):
+    """A killed run may have made it: the second one looks at what the table is now."""
+    db.execute(
+        f"CREATE TABLE t (id INT PRIMARY KEY, n INT, m INT, KEY i (n), KEY j (m)) {parts};"
+        " INSERT INTO t VALUES (1, 10, 20)"
+    )
+    config = config_for(db, table="t", alter=alter, native=native, allow_data_loss=True)
+
+    def killed(_: Shortcut) -> None:
+        raise OutcomeUnknown("nobody knows")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shortcut, "_require_made", killed)
+        with pytest.raises(OutcomeUnknown):
+            migrate_here(engine, config)
+    db.execute("REPLACE INTO t VALUES (1, 10, 20)")
+    made = db.query("SHOW CREATE TABLE t")
+    with pytest.raises(Refusal, match="may have made it: made again"):
+        migrate_here(engine, config)
+    assert db.query("SHOW CREATE TABLE t") == made
+    assert db.query("SELECT n, m FROM t") == [(10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("alter", "seen"),
+    [
+        ("RENAME COLUMN a TO b, RENAME COLUMN b TO a", ""),
+        ("DROP COLUMN a, ADD COLUMN a INT", "was altered, emptied or built anew since"),
+    ],
+)
+def test_a_table_that_was_built_anew_is_not_called_altered(db, engine, monkeypatch, alter, seen):
+    """The definition shows whether names were exchanged; where only values go, nothing does."""
+    db.execute("CREATE TABLE t (b INT, id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (2, 1, 3)")
+    config = config_for(db, table="t", alter=alter)
+
+    def killed(_: Shortcut) -> None:
+        raise OutcomeUnknown("nobody knows")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shortcut, "try_all", killed)
+        with pytest.raises(OutcomeUnknown):
+            migrate_here(engine, config)
+    db.query("OPTIMIZE TABLE t")
+    if seen:
+        with pytest.raises(Refusal) as refused:
+            migrate_here(engine, config)
+        assert seen in refused.value.hint
+    else:
+        assert migrate_here(engine, config)[0].outcome == "done"
+        assert db.query("SELECT id, a, b FROM t") == [(1, 2, 3)]
+
+
 def test_what_was_not_made_by_a_killed_run_is_made(db, engine, monkeypatch):
     """The table is as it was when that run began."""
     db.execute(
