@@ -474,13 +474,14 @@ def test_an_order_reaches_servers_that_begin_while_it_is_written(four, monkeypat
 def test_a_later_order_stays_and_is_told(four, monkeypatch, begins):
     """A server has it that begins meanwhile, or one that is just being ordered something else."""
     found = [fleet_record(four, schema) for schema in four.made.schemas[:3]]
-    for store, record in found[:2] if begins else found:
-        begin(four, store, record)
+    for one in found[:2] if begins else found:
+        begin(four, *one)
+    store, record = found[2]
     later, write = FleetOrders(number=time.time_ns() // 1_000_000 + 60_000), ServerRecords.order
 
     def meanwhile(part, orders, *, resumes):
         if part.member.name == ("s1" if begins else "s3") and orders.number < later.number:
-            begin(four, *found[2], later)
+            begin(four, store, record, later)
         write(part, orders, resumes=resumes)
 
     monkeypatch.setattr(ServerRecords, "order", meanwhile)
@@ -489,7 +490,7 @@ def test_a_later_order_stays_and_is_told(four, monkeypatch, begins):
         order_fleet(
             members_of(four), table="orders", verb=Verb.ABORT, arguments={}, say=said.append
         )
-    assert ordered(four, found[2][0].name[0]) == [later]
+    assert ordered(four, store.name[0]) == [later]
     assert any(line.startswith("s3: a later order") for line in said), said
 
 
