@@ -11,6 +11,7 @@ else by :mod:`spirit_py.batch.trial`. ``changed`` is written before the checkpoi
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 import time
@@ -24,13 +25,14 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FleetOrders
 from spirit_py.errors import Refusal, ServerFault, SpiritError
-from spirit_py.mysql.faults import NO_SUCH_KEY
+from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
 from spirit_py.mysql.tables.identity import doubtful, looked_at, marked
+from spirit_py.sql import quote_table
 from spirit_py.statement.rewrite import FOREIGN_KEY
 from spirit_py.table.names import OfTable, require_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
@@ -139,6 +141,8 @@ def batch_name(kind: str, parts: Iterable[str]) -> str:
 
 _log = logging.getLogger(__name__)
 
+#: So many records are read in one query: each locks its table until the end.
+_AT_A_TIME: Final = 100
 #: Bytes of all rows of a batch together; more are not read.
 _LONGEST: Final = 1 << 28
 _MARK: Final = "spirit-py batch"
@@ -210,8 +214,32 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
 
     elsewhere = [one.name for one in others if one.name[0] not in schemas]
     with doubtful(session):
-        for text in filter(None, looked_at(elsewhere, says, unread)):
+        for text in filter(None, looked_at(_naming(session, elsewhere, schemas), says, unread)):
             _log.warning("%s", text)
+
+
+def _naming(session: SqlSession, names: Sequence[Name], schemas: Collection[str]) -> Iterator[Name]:
+    """Yield the records that name one of these schemas, or cannot be read, many in a query.
+
+    The servers of a fleet may be hundreds of schemas of one server, each with its record.
+    """
+    texts = [json.dumps(one, ensure_ascii=False) for one in schemas]
+    named = " OR ".join(["LOCATE(%s, record) > 0"] * len(texts))
+    for first in range(0, len(names), _AT_A_TIME):
+        together = names[first : first + _AT_A_TIME]
+        reads = [
+            f"(SELECT {number} FROM {quote_table(*name)} FORCE INDEX (PRIMARY)"
+            f" WHERE id > {_RECORD_ID} AND ({named}) LIMIT 1)"
+            for number, name in enumerate(together)
+        ]
+        try:
+            rows = session.query(" UNION ALL ".join(reads), texts * len(reads))
+        except ServerFault as fault:
+            if connection_lost(fault) or server_away(fault):
+                raise
+            yield from together
+        else:
+            yield from (together[int(number)] for (number,) in rows)
 
 
 def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,6 +24,7 @@ from spirit_py.batch.store import (
     TableRecord,
     TableState,
     marked_tables,
+    refuse_others,
 )
 from spirit_py.classes import replace
 from spirit_py.cli.fleet import fleet_config
@@ -548,6 +550,30 @@ def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
         with pytest.raises(spirit_py.Refusal, match="another command with this change"):
             Holds(plan).__enter__()
         until(lambda: named_lock_holder(session, locks[0]) is None, "the end of its session")
+
+
+def test_records_of_other_entries_are_read_in_one_query(four, monkeypatch, caplog):
+    """Hundreds of schemas of one server would each read the records of all others."""
+    store, record = fleet_record(four, four.made.schemas[0])
+    wanted = [(four.made.schemas[0], "orders")]
+    asked: list[int] = []
+    for number, schema in enumerate(four.made.schemas[1:]):
+        begin(four, *fleet_record(four, schema))
+        with open_session(four.db) as session:
+            counted = Mock(wraps=session.query)
+            monkeypatch.setattr(session, "query", counted)
+            refuse_others(session, store.name[1], wanted)
+            asked.append(counted.call_count)
+        if number == 0:
+            assert not caplog.messages
+    assert len(set(asked)) == 1, asked
+    # One that names a table of this entry is still told.
+    with open_session(four.db) as session:
+        stranger = BatchTable(four.made.schemas[3], "_spirit_py_batch_other")
+        stranger.create(session, replace(record, home=four.made.schemas[3], fleet=""))
+        stranger.note(session, TableRecord(schema=wanted[0][0], table="orders", statement=""))
+        refuse_others(session, store.name[1], wanted)
+    assert "another, unfinished batch has 1 of these tables" in caplog.text
 
 
 def plan_of(fleet):

@@ -203,6 +203,9 @@ def _pattern(name: str) -> str:
 _MARKED: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_SCHEMA = %s) AND (%s = '' OR TABLE_NAME = %s)
+AND NOT EXISTS (SELECT 1 FROM information_schema.COLUMNS AS of_it
+WHERE of_it.TABLE_SCHEMA = TABLES.TABLE_SCHEMA AND of_it.TABLE_NAME = TABLES.TABLE_NAME
+AND of_it.GENERATION_EXPRESSION <> '')
 ORDER BY 1, 2"""
 _COMPUTED: Final = """
 SELECT 1 FROM information_schema.COLUMNS
@@ -255,8 +258,7 @@ def looked_at(
 def marked(session: SqlSession, mark: str, *, schema: str = "", name: str = "") -> list[Name]:
     """Return the tables with this comment whose columns are stored; an empty name is any."""
     rows = session.query(_MARKED, (mark, schema, schema, name, name))
-    found = [(str(schema), str(table)) for schema, table in rows]
-    return [table for table in found if _is_stored(session, table)]
+    return [(str(schema), str(table)) for schema, table in rows]
 
 
 def has_mark(session: SqlSession, table: Name, mark: str) -> bool:
