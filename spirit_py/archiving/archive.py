@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 _FILE_BYTES: Final = 256 << 20
 _FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
 _UNREAD_SHOWN: Final = 3
+#: Files, between two looks whether another run writes to the folder.
+_MOVED_AT_ONCE: Final = 50
 #: Between two looks whether the run is to stop, and how far a job of Spark is.
 _LOOK_SECONDS: Final = 0.2
 _PROGRESS_SECONDS: Final = 1.0
@@ -272,6 +274,9 @@ class Archive:
         points.reach("archive.written")
         written = [one.name for one in self.folder.files(WRITING) if one.name.endswith("parquet")]
         for at, name in enumerate(written):
+            if at % _MOVED_AT_ONCE == 0:
+                # What another run has proved by now must not be replaced.
+                self.folder.require_own()
             parent, _, _ = name.rpartition("/")
             place = f"{parent}/" if parent else ""
             self.folder.move(f"{WRITING}/{name}", f"{place}rows-{number:06d}-{at:05d}.parquet")
