@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
 
 BATCH_ROWS: Final = 5_000
-#: Of a table with long values so many rows are fetched at once, and a batch is no longer than this.
-_STEP_ROWS, _BATCH_BYTES = 8, 16 << 20
+#: Of a table with long values so many rows are fetched at once, and a batch is no longer than this,
+#: and one row.
+_STEP_ROWS, _BATCH_BYTES = 1, 16 << 20
 
 
 def batches(
