@@ -275,6 +275,7 @@ class Archive:
         written = [one.name for one in self.folder.files(WRITING) if one.name.endswith("parquet")]
         for at, name in enumerate(written):
             if at % _MOVED_AT_ONCE == 0:
+                self.stop.check()
                 # What another run has proved by now must not be replaced.
                 self.folder.require_own()
             parent, _, _ = name.rpartition("/")
@@ -295,6 +296,7 @@ class Archive:
         if strange := [name for name in files if piece_of(name) >= len(self._pieces)]:
             raise self.folder.refusal(f"{strange[0]} is not of this archive")
         self.progress(0, "reading the files back")
+        self.stop.check()
         in_files, rows_of_files, unread = self._read_back(files)
         on_server = self._hash_pieces()
         wrong = [
@@ -325,7 +327,7 @@ class Archive:
             )
         self.step(self._require_same_columns)
         self.folder.require_own()
-        sizes = {one.name: one.size for one in self.folder.files()}
+        sizes = {one.name: one.size for one in before}
         result = Archived(
             folder=self.folder.path,
             rows=archived.rows,

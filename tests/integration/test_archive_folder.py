@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ import pytest
 
 from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.config import SessionModes
-from spirit_py.errors import Refusal
+from spirit_py.errors import Interrupted, Refusal
+from spirit_py.migration.archive import archive
+from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import (
     KEEP,
     archive_here,
@@ -20,7 +23,9 @@ from tests.integration.test_archive import (
     stop_at,
 )
 from tests.kits.command import run_here
+from tests.kits.engine import SharedEngine
 from tests.kits.migrate import migrate_here
+from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import assert_nothing_left, once_at
 from tests.kits.tables import tables
 
@@ -140,6 +145,21 @@ def test_an_archive_that_went_away_before_the_drop_keeps_the_old_table(
     report, _ = migrate_here(spark_engine, purging(db, tmp_path / "b", drop_old_after=grace))
     assert report.archived[0]["rows"] == len(wanted)
     assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_stop_does_not_wait_until_all_files_have_their_names(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """Of thousands of folders that takes minutes; the next run writes the piece again."""
+    make_days(db, 50)
+    config, stop = archiving(db, tmp_path), StopSwitch()
+    once_at(monkeypatch, "archive.written", lambda: stop.request(Interrupted(signal.SIGTERM)))
+    shared: Any = SharedEngine(spark_engine)
+    with pytest.raises(Interrupted):
+        archive(config, reporter=RecordingReporter(), engine_factory=lambda _: shared, stop=stop)
+    assert not list((tmp_path / f"{db.name}.t").glob("rows-*"))
+    assert archive_here(config, spark_engine).archived[0]["rows"] == 50
 
 
 @pytest.mark.slow
