@@ -17,8 +17,8 @@ from spirit_py.threads import StopSwitch
 @pytest.mark.parametrize("settings", ["as before", "others"])
 def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monkeypatch, settings):
     """Of two old tables one is there: it is judged as the copy judged, or is not archived."""
-    old = SimpleNamespace(keep="kept", what=None)
-    answers: list[Any] = [[("s", "a")], old, "a place", None]
+    old = SimpleNamespace(keep="kept", what=SimpleNamespace(table=None))
+    answers: list[Any] = [([("s", "a")], []), old, "a place", None]
     archived: list[Any] = []
     run: Any = SimpleNamespace(
         config=MigrationConfig(connection=ConnectionOptions(), database="s", archive_to="folder"),
