@@ -18,16 +18,20 @@ from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
+from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.swap import old_tables
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
+from spirit_py.threads import StopSwitch
 from tests.kits.cleanup import clean
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import once_at, start
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -174,6 +178,19 @@ def test_an_old_table_that_another_version_keeps_stays(db, change):
     for attempt in (lambda: clean(db, old=True), change().end):
         with pytest.raises(Refusal, match="cannot be read: it has format 99"):
             attempt()
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+
+
+def test_a_revert_says_that_another_version_kept_the_old_table(db, change, engine):
+    """An older version noted no place of a swap; what it noted elsewhere may be the reason."""
+    change(drop_old_after=float("inf")).end()
+    db.execute("DELETE FROM _t_chkpnt WHERE id = 2")
+    other = "UPDATE _t_chkpnt SET record = REPLACE(record, %s, %s)"
+    assert db.execute(other, (f'"format": {FORMAT}', '"format": 3'))
+    asked = RevertConfig(connection=config_for(db).connection, database=db.name, table="t")
+    with pytest.raises(Refusal, match="cannot be read: it has format 3") as refused:
+        Revert(asked, RecordingReporter(), engine_factory=lambda _: engine, stop=StopSwitch()).run()
+    assert refused.value.error_code == ErrorCode.CHECKPOINT_UNREADABLE
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 

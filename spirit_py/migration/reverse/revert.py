@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint import live
+from spirit_py.checkpoint.earlier_run import cannot_be_read
 from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.proofs import Where, find_reverse, old_tables, where_is, why_not_back
@@ -265,6 +266,10 @@ class Revert(Job):
             names = astuple(AuxiliaryNames.of(self._names[1]))
             read_grants(session).require(("SELECT",), self._names[0], HIDDEN, names)
             require_name(session, *self._names)
+            checkpoint = CheckpointTable(*self._names)
+            if checkpoint.exists(session) and (why := checkpoint.unreadable(session)):
+                message, hint = cannot_be_read(*self._names, why)
+                raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
             raise Refusal(
                 f"{self._name} cannot be swapped back: no reverse replication of it runs, and the"
                 " place of a swap is not noted",
