@@ -116,7 +116,8 @@ class MigrationProgress:
         "Memory of the changes that are not yet applied.", "buffered_bytes", curve="buffered"
     )
     feed_lag: float | None = figure(
-        "Seconds between a change on the server and its receipt.", "feed_lag_seconds",
+        "Seconds between a change on the server and its receipt, by the clocks of both machines.",
+        "feed_lag_seconds",
         curve="lag", joined="most",
         row="changes", said="{feed_lag:duration} behind", unknown="lag unknown", late=10.0,
     )  # fmt: skip
