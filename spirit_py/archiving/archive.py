@@ -107,7 +107,7 @@ def require_there(context: Any, made: Archived) -> None:
     if gone:
         raise ArchiveFailure(
             f"{counted(len(gone), 'file')} of the archive in {made.folder} went away after the"
-            f" proof, or changed: {gone[0]}",
+            f" proof, came, or changed: {gone[0]}",
             hint="name another folder with --archive-to and run the same command again; where the"
             " archive is kept elsewhere by now, spirit-py cleanup --drop-old drops the old table",
         )
@@ -295,6 +295,9 @@ class Archive:
         files = self.folder.data_files()
         if strange := [name for name in files if piece_of(name) >= len(self._pieces)]:
             raise self.folder.refusal(f"{strange[0]} is not of this archive")
+        sizes = {one.name: one.size for one in before}
+        if {*files} - {*sizes}:
+            raise self.folder.refusal("files came while they were listed")
         self.progress(0, "reading the files back")
         self.stop.check()
         in_files, rows_of_files, unread = self._read_back(files)
@@ -327,7 +330,6 @@ class Archive:
             )
         self.step(self._require_same_columns)
         self.folder.require_own()
-        sizes = {one.name: one.size for one in before}
         result = Archived(
             folder=self.folder.path,
             rows=archived.rows,

@@ -228,7 +228,7 @@ def _naming(session: SqlSession, names: Sequence[Name], schemas: Collection[str]
     for first in range(0, len(names), _AT_A_TIME):
         together = names[first : first + _AT_A_TIME]
         reads = [
-            f"(SELECT {number} FROM {quote_table(*name)} FORCE INDEX (PRIMARY)"
+            f"(SELECT {number} FROM {quote_table(*name).replace('%', '%%')} FORCE INDEX (PRIMARY)"
             f" WHERE id > {_RECORD_ID} AND ({named}) LIMIT 1)"
             for number, name in enumerate(together)
         ]

@@ -39,7 +39,7 @@ from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.faults import access_denied, takes_no_writes
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import near_name, read_table, stored_name
-from spirit_py.mysql.tables.identity import born_at, emptied_partitions
+from spirit_py.mysql.tables.identity import born_at, emptied_partitions, holds_up
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_archivable, require_names
@@ -222,7 +222,13 @@ def _watched(run: Run, old: Sequence[TableSchema], place: str) -> OldTableWrites
 
 def _await_writers(session: Session, *, tables: Sequence[TableSchema]) -> None:
     """Wait for transactions that wrote before: the rows of a prepared one are not logged again."""
-    session.execute(f"LOCK TABLES {', '.join(f'{one.quoted} READ' for one in tables)}")
+    try:
+        session.execute(f"LOCK TABLES {', '.join(f'{one.quoted} READ' for one in tables)}")
+    except ServerFault as fault:
+        if not holds_up(fault):
+            raise
+        names = ", ".join(one.full_name for one in tables)
+        raise unknown(names, "a transaction of it does not end (see XA RECOVER)") from fault
     session.execute("UNLOCK TABLES")
 
 

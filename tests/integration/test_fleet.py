@@ -37,6 +37,7 @@ from spirit_py.fleet.records import FleetMember, ServerRecords
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.migration.control.subject import Verb
 from spirit_py.options.commands import FleetArguments
+from spirit_py.sql import quote_identifier
 from spirit_py.table.names import lock_name
 from tests.kits import kills
 from tests.kits.batch import ShardWriters, batch_config, shards
@@ -573,6 +574,24 @@ def test_records_of_other_entries_are_read_in_one_query(four, monkeypatch, caplo
         stranger.create(session, replace(record, home=four.made.schemas[3], fleet=""))
         stranger.note(session, TableRecord(schema=wanted[0][0], table="orders", statement=""))
         refuse_others(session, store.name[1], wanted)
+    assert "another, unfinished batch has 1 of these tables" in caplog.text
+
+
+@pytest.mark.parametrize("schema", ["spirit%", "100%%s"])
+def test_a_percent_sign_in_the_name_of_a_schema_is_no_placeholder(four, caplog, schema):
+    """Anybody who may create a schema could end every batch of the server otherwise."""
+    _, record = fleet_record(four, four.made.schemas[0])
+    with open_session(four.db) as session:
+        session.execute(f"CREATE DATABASE {quote_identifier(schema)}")
+        try:
+            stranger = BatchTable(schema, "_spirit_py_batch_other")
+            stranger.create(session, replace(record, home=schema, fleet=""))
+            stranger.note(
+                session, TableRecord(schema=four.made.schemas[0], table="orders", statement="")
+            )
+            refuse_others(session, "mine", [(four.made.schemas[0], "orders")])
+        finally:
+            session.execute(f"DROP DATABASE {quote_identifier(schema)}")
     assert "another, unfinished batch has 1 of these tables" in caplog.text
 
 

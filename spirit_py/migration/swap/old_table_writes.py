@@ -149,10 +149,10 @@ class OldTableWrites:
                     raise unknown(self._shown, "the server does not send its binlog")
                 self._changed.wait(_LOOK_SECONDS)
             found = _Rows()
-            found.take(self._rows)
             for xid, rows in self._prepared.items():
+                found.add(f"an XA transaction that is not decided yet ({xid})")
                 found.take(rows)
-                found.add(f"in an XA transaction that is not decided yet ({xid})")
+            found.take(self._rows)
             if found.shown:
                 self._refuse(found)
 
