@@ -291,13 +291,11 @@ class Archive:
 
     def _prove(self) -> Archived:
         points.reach("archive.prove")
-        before = tuple(one for one in self.folder.files() if is_read(one.name))
-        files = self.folder.data_files()
+        before = tuple(self.folder.data_files())
+        sizes = {one.name: one.size for one in before}
+        files = list(sizes)
         if strange := [name for name in files if piece_of(name) >= len(self._pieces)]:
             raise self.folder.refusal(f"{strange[0]} is not of this archive")
-        sizes = {one.name: one.size for one in before}
-        if {*files} - {*sizes}:
-            raise self.folder.refusal("files came while they were listed")
         self.progress(0, "reading the files back")
         self.stop.check()
         in_files, rows_of_files, unread = self._read_back(files)

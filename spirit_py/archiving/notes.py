@@ -11,7 +11,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.archiving.folder import ArchiveFailure, File, Folder
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.chunk.chunk import KeyRange, same_bound
 from spirit_py.classes import dataclass
@@ -150,9 +150,9 @@ class ArchiveFolder(Folder):
         if self.proved and not whole:
             # It may be the only copy by now.
             raise self.refusal(f"it holds a proved archive, and {_note(len(noted))} is not there")
-        for name in self.data_files():
-            if (number := piece_of(name)) >= len(noted) or number in unwritten:
-                self.delete(name)
+        for one in self.data_files():
+            if (number := piece_of(one.name)) >= len(noted) or number in unwritten:
+                self.delete(one.name)
         return noted, unwritten
 
     def note(self, number: int, piece: KeyRange, *, written: bool) -> None:
@@ -160,9 +160,9 @@ class ArchiveFolder(Folder):
         lower, upper = (() if at is None else at.literals for at in (piece.lower, piece.upper))
         self.write(_note(number), to_text(PieceNoted(lower=lower, upper=upper, written=written)))
 
-    def data_files(self) -> list[str]:
+    def data_files(self) -> list[File]:
         """List the files with rows; Refusal where another one is there that readers would read."""
-        names: dict[str, str] = {}
+        names: dict[str, File] = {}
         for one in self.files():
             own = one.name.rpartition("/")[2]
             if not is_read(one.name):
@@ -171,7 +171,7 @@ class ArchiveFolder(Folder):
             # In whatever folder, a piece's files have numbers of their own.
             if found is None or found[1] != self._parted_by or own in names:
                 raise self.refusal(f"{one.name} is not of this archive")
-            names[own] = one.name
+            names[own] = one
         return list(names.values())
 
 

@@ -479,6 +479,18 @@ class IsRefusedOnce:
         return self._session.execute(sql)
 
 
+def run_killed(engine, config, monkeypatch, *, at):
+    """Run a change that ends in one of its steps, as a killed one does."""
+
+    def killed(_: Shortcut) -> None:
+        raise OutcomeUnknown("nobody knows")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shortcut, at, killed)
+        with pytest.raises(OutcomeUnknown):
+            migrate_here(engine, config)
+
+
 @pytest.mark.parametrize(
     ("alter", "second"),
     [
@@ -492,14 +504,7 @@ def test_what_a_second_run_would_undo_is_not_made_again(db, engine, monkeypatch,
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 10, 20)"
     )
     config = config_for(db, table="t", alter=alter)
-
-    def killed(_: Shortcut) -> None:
-        raise OutcomeUnknown("nobody knows")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Shortcut, "_require_made", killed)
-        with pytest.raises(OutcomeUnknown):
-            migrate_here(engine, config)
+    run_killed(engine, config, monkeypatch, at="_require_made")
     db.execute("UPDATE t SET a = 7 WHERE a IS NULL")
     with pytest.raises(Refusal, match="may have made it: made again") as refused:
         migrate_here(engine, config)
@@ -534,14 +539,7 @@ def test_indexes_and_partitions_are_not_changed_twice(
         " INSERT INTO t VALUES (1, 10, 20)"
     )
     config = config_for(db, table="t", alter=alter, native=native, allow_data_loss=True)
-
-    def killed(_: Shortcut) -> None:
-        raise OutcomeUnknown("nobody knows")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Shortcut, "_require_made", killed)
-        with pytest.raises(OutcomeUnknown):
-            migrate_here(engine, config)
+    run_killed(engine, config, monkeypatch, at="_require_made")
     db.execute("REPLACE INTO t VALUES (1, 10, 20)")
     made = db.query("SHOW CREATE TABLE t")
     with pytest.raises(Refusal, match="may have made it: made again"):
@@ -561,14 +559,7 @@ def test_a_table_that_was_built_anew_is_not_called_altered(db, engine, monkeypat
     """The definition shows whether names were exchanged; where only values go, nothing does."""
     db.execute("CREATE TABLE t (b INT, id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (2, 1, 3)")
     config = config_for(db, table="t", alter=alter)
-
-    def killed(_: Shortcut) -> None:
-        raise OutcomeUnknown("nobody knows")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Shortcut, "try_all", killed)
-        with pytest.raises(OutcomeUnknown):
-            migrate_here(engine, config)
+    run_killed(engine, config, monkeypatch, at="try_all")
     db.query("OPTIMIZE TABLE t")
     if seen:
         with pytest.raises(Refusal) as refused:
@@ -585,14 +576,7 @@ def test_what_was_not_made_by_a_killed_run_is_made(db, engine, monkeypatch):
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 10, 20)"
     )
     config = config_for(db, table="t", alter="RENAME COLUMN a TO b, RENAME COLUMN b TO a")
-
-    def killed(_: Shortcut) -> None:
-        raise OutcomeUnknown("nobody knows")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Shortcut, "try_all", killed)
-        with pytest.raises(OutcomeUnknown):
-            migrate_here(engine, config)
+    run_killed(engine, config, monkeypatch, at="try_all")
     assert migrate_here(engine, config)[0].outcome == "done"
     assert db.query("SELECT id, a, b FROM t") == [(1, 20, 10)]
 
