@@ -22,7 +22,7 @@ aims: ## print the aims of the shape of the package: what each is now, and what 
 lint: ## ruff, mypy and the import contracts
 	@ci/lint
 
-simulate: ## whole migrations on a model server, every schedule from a seed: RUNS=10000 SEED=0 PROCS=0, MOVES=1, KEEPS=1, REQUESTS=1, REVOKES=1 or REVERTS=1, PLANT=name; EXHAUSTIVE=8: small ones, walked
+simulate: ## whole migrations on a model server, every schedule from a seed: RUNS=10000 SEED=0 PROCS=0, MOVES=1, KEEPS=1, REQUESTS=1, REVOKES=1, REVERTS=1 or UNIQUES=1, PLANT=name; EXHAUSTIVE=8: small ones, walked
 	@ci/simulate
 
 swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)

@@ -1,7 +1,7 @@
 """``python -m tests.simulation``: play worlds, and show the first that goes wrong.
 
 Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [--procs N]
-[--all] [--moves | --keeps | --requests | --revokes | --reverts]``.
+[--all] [--moves | --keeps | --requests | --revokes | --reverts | --uniques]``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Worlds between two collections of garbage.
 _GARBAGE: Final = 50
 #: Worlds of one kind only.
-_KINDS: Final = ("moves", "keeps", "requests", "revokes", "reverts")
+_KINDS: Final = ("moves", "keeps", "requests", "revokes", "reverts", "uniques")
 #: The last line of a process.
 _FIGURES: Final = re.compile(
     r"(\d+) worlds from seed \d+, (\d+) steps, (\d+) went wrong, ([0-9.]+) s of CPU"
@@ -64,6 +64,7 @@ def main() -> int:
     parser.add_argument("--requests", action="store_true", help="runs that operators ask things of")
     parser.add_argument("--revokes", action="store_true", help="a right is taken from the account")
     parser.add_argument("--reverts", action="store_true", help="the old table follows the new one")
+    parser.add_argument("--uniques", action="store_true", help="a unique key is added")
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -142,6 +143,7 @@ def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     more += ["--requests"] if given.requests else []
     more += ["--revokes"] if given.revokes else []
     more += ["--reverts"] if given.reverts else []
+    more += ["--uniques"] if given.uniques else []
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],

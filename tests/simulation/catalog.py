@@ -7,8 +7,11 @@ partitions (:mod:`tests.simulation.whole`).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+
+import MySQLdb
 
 from tests.simulation.server import EXCLUSIVE, Unknown, fault
 from tests.simulation.statements import (
@@ -89,6 +92,7 @@ for _pattern in (
     r"(?:PREPARE|DEALLOCATE PREPARE) spirit_py_syntax.*",
     r"SET SESSION foreign_key_checks = [01]",
     r"SET SESSION time_zone = .*, SESSION timestamp = .*",
+    r"SET SESSION time_zone = (?:_utf8mb4 X)?'[^']*'",
     r"SET SESSION lock_wait_timeout = \d+, max_execution_time = \d+",
     # Nothing of the kind is there.
     r"SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'",
@@ -293,6 +297,8 @@ def create_text(name: str, table: Table, temporary: str = "") -> str:
 @statement(rf"SHOW FULL COLUMNS FROM {_ID}")
 def _full_columns(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     columns = _visible(session, (found[1], found[2])).columns
+    if found[2] == "_spirit_py_shape":
+        columns = ("n", "p0")
     return [
         (one, "int", None, "YES" if at else "NO", "" if at else "PRI", None, "NULL", "select", "")
         for at, one in enumerate(columns)
@@ -367,9 +373,60 @@ def _create_temporary(session: Session, found: re.Match[str], _: Sequence[Any]) 
     session.temporary[found[1], found[2]] = session.server.made(columns)
 
 
-@statement(rf"DROP TEMPORARY TABLE IF EXISTS {_ID}")
+@statement(rf"DROP TEMPORARY TABLE IF EXISTS ((?:{_ID}(?:, )?)+)")
 def _drop_temporary(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
-    session.temporary.pop((found[1], found[2]), None)
+    for name in re.findall(_ID, found[1]):
+        session.temporary.pop(name, None)
+
+
+# -- the search for duplicates of a new unique key, by hashes: here the values themselves
+
+_HASHES: Final = r"`(\w+)`\.`(_spirit_py_hashes)`"
+
+
+@statement(r"SELECT COLLATION_NAME FROM information_schema\.COLLATIONS WHERE PAD_ATTRIBUTE = .*")
+def _padded(*_: Any) -> Rows:
+    return []
+
+
+@statement(
+    rf"INSERT IGNORE INTO {_HASHES} \([^()]*\) SELECT DISTINCT UNHEX\(.*`(\w+)` AS BINARY.*"
+    rf" FROM \(SELECT .* FROM {_ID} FORCE INDEX \(`PRIMARY`\) WHERE (.*)\) AS \S+ WHERE .*"
+)
+def _hash(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    name = (found[4], found[5])
+    at = session.server.table(name).columns.index(found[3])
+    rows = [row for row in _selected(session, name, found[6]) if row[at] is not None]
+    hashes = {row[0]: (row[at].to_bytes(8, signed=True), row[0]) for row in rows}
+    session.temporary[found[1], found[2]].rows.update(hashes)
+    session.server.end_statement(session)
+    return len(rows)
+
+
+@statement(rf"SELECT `\w+` FROM {_HASHES} WHERE TRUE ORDER BY `\w+` LIMIT 1 OFFSET \d+")
+def _hash_far_on(*_: Any) -> Rows:
+    return []
+
+
+@statement(rf"SELECT `\w+` FROM {_HASHES} WHERE TRUE AND TRUE GROUP BY `\w+` HAVING .*")
+def _hashes_of_several(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    rows = session.temporary[found[1], found[2]].rows.values()
+    counts = Counter(hashed for hashed, _ in rows)
+    return [(hashed,) for hashed, number in counts.items() if number > 1]
+
+
+@statement(
+    rf"SELECT `\w+`\.`(\w+)`, COUNT\(\*\) FROM \(SELECT .* FROM {_ID} WHERE \(`id`\) IN"
+    rf" \(SELECT \S+ FROM {_HASHES} WHERE \S+ = X'(\w+)'\)\) AS \S+ WHERE .*"
+)
+def _values_of_several(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name, hashed = (found[2], found[3]), bytes.fromhex(found[6])
+    at = session.server.table(name).columns.index(found[1])
+    hashes = session.temporary[found[4], found[5]].rows
+    rows = session.server.read(session, name)
+    values = Counter(row[at] for key, row in rows.items() if hashes.get(key, ("",))[0] == hashed)
+    session.server.end_statement(session)
+    return [(value, number) for value, number in values.items() if value is not None and number > 1]
 
 
 @statement(rf"CREATE TABLE {_ID} \(id INT NOT NULL.* COMMENT='([^']*)'")
@@ -399,13 +456,15 @@ def _create_like(session: Session, found: re.Match[str], _: Sequence[Any]) -> No
     _logged(session, found)
 
 
-@statement(rf"ALTER TABLE {_ID} ADD COLUMN (\w+) INT")
+@statement(rf"ALTER TABLE {_ID} ADD COLUMN (\w+) INT(?:, ADD UNIQUE KEY \w+ \((\w+)\))?")
 def _add_column(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     name = (found[1], found[2])
     table = _visible(session, name)
     if name not in session.temporary:
         session.server.lock_table(session, name, EXCLUSIVE)
     table.columns += (found[3],)
+    if found[4]:
+        table.unique += (table.columns.index(found[4]),)
     table.rows = {key: (*row, None) for key, row in table.rows.items()}
     table.born = int(session.server.unix_time)
     if name not in session.temporary:
@@ -643,7 +702,7 @@ def _delete_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> 
 
 
 @statement(
-    rf"(INSERT|REPLACE) INTO {_ID} \((`[^()]*)\) SELECT [^()]* FROM {_STAGED}"
+    rf"(INSERT|INSERT IGNORE|REPLACE) INTO {_ID} \((`[^()]*)\) SELECT [^()]* FROM {_STAGED}"
     rf" STRAIGHT_JOIN {_STAGED} ON \S+ = \S+(?: AND (.*))?"
 )
 def _insert_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
@@ -653,9 +712,30 @@ def _insert_staged(session: Session, found: re.Match[str], _: Sequence[Any]) -> 
     staged = session.temporary[found[7], found[8]].rows.values()
     rows = [row[1:] for row in staged if row[0] in latest and holds(row[1:])]
     write = _replace if found[1] == "REPLACE" else _add
-    number = write(session, (found[2], found[3]), names, rows)
+    name, number = (found[2], found[3]), 0
+    if found[1] != "INSERT IGNORE":
+        number = write(session, name, names, rows)
+    else:
+        for row in rows:
+            try:
+                number += write(session, name, names, [row])
+            except MySQLdb.Error as error:
+                session.warnings.append(("Warning", *error.args))
     session.server.end_statement(session)
     return number
+
+
+@statement(
+    r"SELECT (?:CAST\(`id` AS SIGNED\)|`id`) FROM \(SELECT \S+ FROM .*"
+    rf" LEFT JOIN {_ID} ON .* WHERE \S+ IS NULL\) AS left_over"
+)
+def _left_over(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    """Read the keys of the latest staged rows that the table does not have."""
+    stage = {name: table for (_, name), table in session.temporary.items()}
+    latest = {number for number, _ in stage["_spirit_py_stage_keys"].rows.values()}
+    staged = stage["_spirit_py_stage_rows"].rows.values()
+    there = session.server.read(session, (found[1], found[2]))
+    return [(row[1],) for row in staged if row[0] in latest and row[1] not in there]
 
 
 @statement(rf"SELECT MIN\(`(\w+)`\), MAX\(`\w+`\) FROM {_ID}")

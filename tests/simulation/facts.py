@@ -304,6 +304,41 @@ _KEPT: Final = (
             ... ((((`s`.`_spirit_py_stage_rows`.`v` % 2) = 0)) IS TRUE) => error 1062
         """,
     ),
+    Fact(
+        says="a staged row whose unique value is there is error 1062, and with IGNORE it is left "
+        "out with a warning; REPLACE removes the row that has it",
+        script="""
+            a: ALTER TABLE `s`.`_t_new` ADD COLUMN m INT, ADD UNIQUE KEY v (v)
+            a: INSERT INTO `s`.`_t_new` (`id`, `v`, `w`) VALUES (1, 4, 0) => 1
+            a: CREATE TEMPORARY TABLE `s`.`_spirit_py_stage_rows` (`_spirit_py_number` BIGINT
+            ... UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
+            ... SELECT `id`, `v`, `w` FROM `s`.`t` LIMIT 0
+            a: CREATE TEMPORARY TABLE `s`.`_spirit_py_stage_keys` (`_spirit_py_number` BIGINT
+            ... UNSIGNED NOT NULL DEFAULT 0, PRIMARY KEY (`id`)) ENGINE=InnoDB
+            ... ROW_FORMAT=DYNAMIC SELECT `id` FROM `s`.`t` LIMIT 0
+            a: INSERT INTO `s`.`_spirit_py_stage_keys` (`_spirit_py_number`, `id`) VALUES
+            ... (1, 2), (2, 3) ON DUPLICATE KEY UPDATE `_spirit_py_number` =
+            ... VALUES(`_spirit_py_number`)
+            a: INSERT INTO `s`.`_spirit_py_stage_rows` (`_spirit_py_number`, `id`, `v`, `w`) VALUES
+            ... (1, 2, 4, 0), (2, 3, 5, 0)
+            a: INSERT INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `s`.`_spirit_py_stage_rows`.`id`,
+            ... `s`.`_spirit_py_stage_rows`.`v`, `s`.`_spirit_py_stage_rows`.`w` FROM
+            ... `s`.`_spirit_py_stage_keys` STRAIGHT_JOIN `s`.`_spirit_py_stage_rows` ON
+            ... `s`.`_spirit_py_stage_rows`.`_spirit_py_number` =
+            ... `s`.`_spirit_py_stage_keys`.`_spirit_py_number` => error 1062
+            b: SELECT `id`, `v` FROM `s`.`_t_new` => (1, 4)
+            a: INSERT IGNORE INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT
+            ... `s`.`_spirit_py_stage_rows`.`id`,
+            ... `s`.`_spirit_py_stage_rows`.`v`, `s`.`_spirit_py_stage_rows`.`w` FROM
+            ... `s`.`_spirit_py_stage_keys` STRAIGHT_JOIN `s`.`_spirit_py_stage_rows` ON
+            ... `s`.`_spirit_py_stage_rows`.`_spirit_py_number` =
+            ... `s`.`_spirit_py_stage_keys`.`_spirit_py_number` => 1
+            a: SHOW WARNINGS => (Warning, 1062, Duplicate entry '4' for key '_t_new.v')
+            b: SELECT `id`, `v` FROM `s`.`_t_new` => (1, 4) (3, 5)
+            a: REPLACE INTO `s`.`_t_new` (`id`, `v`, `w`) VALUES (2, 4, 0)
+            b: SELECT `id`, `v` FROM `s`.`_t_new` => (2, 4) (3, 5)
+        """,
+    ),
 )
 
 _ROW_LOCKS: Final = (

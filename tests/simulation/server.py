@@ -203,6 +203,12 @@ class Session:
         self.process = task.process if task is not None else None
         self.idle_since = server.scheduler.now
 
+    def begin(self, sql: str) -> None:
+        """Note what it does now; the warnings of what it did before are gone."""
+        self.doing = sql
+        if self.warnings and sql != "SHOW WARNINGS":
+            self.warnings = []
+
     def require_life(self) -> None:
         """End the statement of a session that is gone."""
         if not self.gone:
@@ -696,7 +702,8 @@ class Server:
             if now is None or now[at] != wanted:
                 continue
             if not replacing:
-                raise fault(1062, f"Duplicate entry '{wanted}'")
+                at_key = f"{name[1]}.{table.columns[at]}"
+                raise fault(1062, f"Duplicate entry '{wanted}' for key '{at_key}'")
             session.changes.append(RowChange(name, table.number, now, None))
 
     def _current(self, session: Session, table: Table) -> dict[Any, Row]:

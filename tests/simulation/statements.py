@@ -75,7 +75,7 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     task = session.waits = scheduler.current
     if task is not None:
         task.served = True
-    session.doing = sql
+    session.begin(sql)
     try:
         answered = handler(session, found, parameters)
     except MySQLdb.Error:
@@ -516,7 +516,7 @@ def _write_stage(session: Session, found: re.Match[str], _: Sequence[Any]) -> in
     return number
 
 
-_STAGED: Final = r"`(\w+)`\.`(_spirit_py_stage_(?:keys|rows|new_keys))`"
+_STAGED: Final = r"`(\w+)`\.`(_spirit_py_stage_(?:keys|rows|new_keys|row_keys))`"
 
 
 @statement(rf"INSERT INTO {_STAGED} \(([^()]*)\) VALUES (.*?)(?: ON DUPLICATE KEY UPDATE .*)?")
@@ -833,7 +833,7 @@ def _delete_where(session: Session, found: re.Match[str], _: Sequence[Any]) -> i
     return number
 
 
-@statement(rf"SELECT ((?:`\w+`(?:, )?)+) FROM {_ID}(?: WHERE (.*))?")
+@statement(rf"SELECT ((?:`\w+`(?:, )?)+) FROM {_ID}(?: WHERE ((?:(?! GROUP | ORDER ).)*))?")
 def _select(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     name = (found[2], found[3])
     rows = list(_selected(session, name, found[4] or "TRUE"))
@@ -934,6 +934,29 @@ def _prepare_xa(session: Session, found: re.Match[str], _: Sequence[Any]) -> Non
 @statement(r"XA (COMMIT|ROLLBACK) '(\w+)'")
 def _decide(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.server.decide(session, found[2], found[1])
+
+
+@statement(r"client trade (\w+)\.(\w+) (\d+),(\d+)")
+def _trade(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    """Exchange the values of two rows, which both have one of them in between."""
+    server, name, one, other = session.server, (found[1], found[2]), int(found[3]), int(found[4])
+    values: list[Any] = []
+
+    def give(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        there = one in rows and other in rows and one != other
+        values[:] = [rows[one][1], rows[other][1]] if there else []
+        if values:
+            yield other, (other, values[0], *rows[other][2:])
+
+    def take(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        if values and one in rows:
+            yield one, (one, values[1], *rows[one][2:])
+
+    session.open, before = True, session.open
+    number = server.write(session, name, give) + server.write(session, name, take)
+    session.open = before
+    server.end_statement(session)
+    return number
 
 
 @statement(r"client decide (\w+) (COMMIT|ROLLBACK)")

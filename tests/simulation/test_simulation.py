@@ -21,6 +21,7 @@ FOUND = (
     "checkpoints-stay",
     "xa-rollback-is-applied",
     "another-table-is-accepted",
+    "the-first-image-of-a-key-stays",
 )
 WORLDS = 250
 #: Of the worlds with kept rows.
@@ -29,6 +30,8 @@ FIRST_KEPT = 60
 FIRST_ASKED = 30
 #: Of those whose old table follows the new one.
 FIRST_REVERTED = 30
+#: Of those that add a unique key.
+FIRST_UNIQUE = 30
 #: In these, and the first seed that is played: README.md has from which on each is found.
 FOUND_AMONG_KEPT = {
     "a-row-that-is-kept-no-more-stays": 80,
@@ -40,6 +43,8 @@ FOUND_AMONG_REVERTED = {
     "a-follower-begins-at-the-end": 0,
     "a-definition-is-not-compared-with-that-at-the-swap": 0,
 }
+#: In the worlds of a new unique key, likewise.
+FOUND_AMONG_UNIQUE = {"half-a-transaction-counts-as-a-state": 0}
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 
@@ -96,6 +101,14 @@ def test_no_schedule_with_a_revert_goes_wrong():
     assert f"{FIRST_REVERTED} worlds from seed 0" in played.stdout
 
 
+@pytest.mark.timeout(1200)
+def test_no_schedule_with_a_new_unique_key_goes_wrong():
+    """R11, R21: values that move between rows stay; duplicates are named where there are any."""
+    played = simulate(str(FIRST_UNIQUE), "0", "--uniques")
+    assert played.returncode == 0, played.stdout
+    assert f"{FIRST_UNIQUE} worlds from seed 0" in played.stdout
+
+
 @pytest.mark.parametrize("bug", FOUND_AMONG_KEPT)
 def test_a_bug_is_found_by_rows_that_are_left_out(bug):
     """Likewise for what only `--keep` does."""
@@ -110,6 +123,15 @@ def test_a_bug_of_the_way_back_is_found(bug):
     """Likewise for what only `--keep-old-current` and `revert` do."""
     first = FOUND_AMONG_REVERTED[bug]
     played = simulate(str(FIRST_REVERTED), str(first), "--reverts", "--plant", bug, "--plain")
+    assert played.returncode == 1, played.stdout
+    assert "seed " in played.stdout
+
+
+@pytest.mark.parametrize("bug", FOUND_AMONG_UNIQUE)
+def test_a_bug_of_a_new_unique_key_is_found(bug):
+    """Likewise for what only a new unique key needs."""
+    first = FOUND_AMONG_UNIQUE[bug]
+    played = simulate(str(FIRST_UNIQUE), str(first), "--uniques", "--plant", bug, "--plain")
     assert played.returncode == 1, played.stdout
     assert "seed " in played.stdout
 

@@ -11,7 +11,7 @@ import random
 import traceback
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.simulation import program
 from tests.simulation.primitives import simulated
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.requests import Operator
     from tests.simulation.reverted import WayBack
     from tests.simulation.server import Name, Row, Table
+    from tests.simulation.unique import NewKey
 
 #: How often the operator runs a command again that failed while nothing went wrong.
 _PATIENCE: Final = 3
@@ -55,6 +56,8 @@ _ASKED: Final = 0.1
 _REVOKED: Final = 0.1
 #: Of the other whole runs: the old table follows, and may be swapped back.
 _REVERTED: Final = 0.1
+#: Of the other whole runs: a unique key is added.
+_NEW_KEY: Final = 0.1
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
@@ -64,7 +67,7 @@ _STATEMENTS: Final = 0.2
 #: What clients do to a row.
 _KINDS: Final = ("insert", "update", "update", "delete")
 #: Of two rows: the value of one goes to the other, or one gets the other's key.
-_OF_TWO: Final = frozenset({"move", "key"})
+_OF_TWO: Final = frozenset({"move", "trade", "key"})
 COLUMNS: Final = ("id", "v", "w")
 
 
@@ -98,6 +101,7 @@ class Plan:
         deferred: the swap waits for an operator.
         back: the old table follows the new one, and what is done with that. It is not part of the
             text of a plan, of which other things are drawn.
+        new_key: the change adds a unique key to ``v``; no part of the text either.
     """
 
     rows: int = 6
@@ -124,6 +128,7 @@ class Plan:
     requests: tuple[str, ...] = ()
     deferred: bool = False
     back: WayBack | None = field(default=None, repr=False)
+    new_key: NewKey | None = field(default=None, repr=False)
 
     @property
     def faults(self) -> int:
@@ -139,12 +144,14 @@ def drawn(
     requests: bool = False,
     revokes: bool = False,
     reverts: bool = False,
+    uniques: bool = False,
 ) -> Plan:
     """Return what the world of a seed is made of.
 
     ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``;
     ``requests``: an operator asks something of each run; ``revokes``: a right is taken from the
-    account of each, and given back; ``reverts``: the old table follows, and may be swapped back.
+    account of each, and given back; ``reverts``: the old table follows, and may be swapped back;
+    ``uniques``: each adds a unique key.
     """
     dice = random.Random(seed)
     plan = Plan(
@@ -202,6 +209,12 @@ def drawn(
         from tests.simulation.reverted import reverted_plan
 
         plan = reverted_plan(plan, seed)
+    share = random.Random(f"unique keys in {seed}").random()
+    other = other and plan.back is None and not plan.unique
+    if uniques or (seed >= _OLDER and other and share < _NEW_KEY):
+        from tests.simulation.unique import unique_plan
+
+        plan = unique_plan(plan, seed)
     return plan
 
 
@@ -256,6 +269,10 @@ def _class_of(plan: Plan) -> type[World]:
         from tests.simulation.reverted import RevertedWorld
 
         return RevertedWorld
+    if plan.new_key is not None:
+        from tests.simulation.unique import UniqueWorld
+
+        return UniqueWorld
     if plan.moves:
         return MoveWorld
     return KeptWorld if plan.keeps else World
@@ -326,6 +343,8 @@ class World:
     asking: Operator | None = None
     #: The command is not run again.
     ended: bool = False
+    #: The share of a client's turns that are transactions of two statements.
+    _transactions: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         server = self.server = Server(self.scheduler)
@@ -423,6 +442,7 @@ class World:
             scheduler.join(task)
             if task.failure is not None:
                 raise task.failure
+            self._hear(run)
             if run.done or calm >= _PATIENCE:
                 return
             up = all(one.up for one in self.servers)
@@ -433,6 +453,9 @@ class World:
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
+
+    def _hear(self, run: program.Run | WholeRun) -> None:
+        """Note what a run that has ended says, where that is judged."""
 
     def _run_no_more(self) -> bool:
         """Whether somebody else carries on what a killed process has begun."""
@@ -524,14 +547,16 @@ class World:
         for turn in range(self.plan.writes):
             self.scheduler.sleep(self.random.choice((0.0, 0.001, 0.02, 0.2, 1.0)))
             session = self._followed(session)
-            several = self.random.random() < 0.3
+            several = self.random.random() < self._transactions
             with contextlib.suppress(program.CLIENT_ERRORS):
                 if several:
                     execute(session, "BEGIN", ())
-                for _ in range(2 if several else 1):
+                for place in range(2 if several else 1):
                     key = self._key(number, self.random.randrange(1, keys))
                     kind = self.random.choice(self.kinds)
-                    values = f"{key}" if kind == "delete" else f"{key},{100 * number + turn + 1}"
+                    values = f"{key}"
+                    if kind != "delete":
+                        values += f",{self._value(number, turn, place)}"
                     if kind in _OF_TWO:
                         values = f"{key},{self.random.randrange(1, keys)}"
                     elif kind == "null":
@@ -555,6 +580,10 @@ class World:
     def kinds(self) -> Sequence[str]:
         """What clients do to a row."""
         return (*_KINDS, "move") if self.plan.unique else _KINDS
+
+    def _value(self, number: int, turn: int, _place: int) -> int:
+        """Return what a client writes into a row, in its turn and place of a transaction."""
+        return 100 * number + turn + 1
 
     def _key(self, _client: int, key: int) -> int:
         """Return the key of a row that a client may write, for one that was drawn."""
