@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import __version__, points
 from spirit_py.archiving.columns import HASH_DIGITS
-from spirit_py.archiving.folder import ArchiveFailure, File, Folder
+from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.notes import (
     MANIFEST,
     NO_VALUE,
     WRITING,
+    Archived,
     ArchiveFolder,
     folder_of,
-    is_read,
     piece_of,
 )
 from spirit_py.archiving.session import SparkTables
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 _FILE_BYTES: Final = 256 << 20
 _FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
 _UNREAD_SHOWN: Final = 3
+#: Rows in which so many values of folders are many.
+_SAMPLE_ROWS, _MANY_VALUES = 1_000, 32
 #: Files, between two looks whether another run writes to the folder.
 _MOVED_AT_ONCE: Final = 50
 #: Between two looks whether the run is to stop, and how far a job of Spark is.
@@ -77,40 +79,6 @@ class Partitioning:
     def text(self) -> str:
         """The value as a text, in SQL."""
         return f"CAST({self.value} AS CHAR)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Archived:
-    """What is proved of one table; ``hashes`` are of the rows in the files and of the others."""
-
-    folder: str
-    rows: int
-    kept: int
-    files: int
-    bytes: int
-    hashes: tuple[str, str]
-    #: Each file of rows as it was before it was read back, and the manifest's text.
-    listing: tuple[File, ...] = ()
-    manifest: str = ""
-
-
-def require_there(context: Any, made: Archived) -> None:
-    """Raise an ArchiveFailure where a file of a proved archive is gone, or was changed, or added.
-
-    Nothing is read but the manifest: size and time of a file are believed.
-    """
-    folder = Folder(context, made.folder)
-    there = {one for one in folder.files() if is_read(one.name)}
-    gone = sorted({one.name for one in there.symmetric_difference(made.listing)})
-    if folder.read(MANIFEST) != made.manifest:
-        gone.append(MANIFEST)
-    if gone:
-        raise ArchiveFailure(
-            f"{counted(len(gone), 'file')} of the archive in {made.folder} went away after the"
-            f" proof, came, or changed: {gone[0]}",
-            hint="name another folder with --archive-to and run the same command again; where the"
-            " archive is kept elsewhere by now, spirit-py cleanup --drop-old drops the old table",
-        )
 
 
 @dataclass(frozen=True)
@@ -259,11 +227,14 @@ class Archive:
         more = () if self.by is None else (self.by.text,)
         names = () if self.by is None else (self.by.name,)
         statements = [self.what.rows_of(one, more) for one in ranges]
+        gathered = self.by is not None and self.step(partial(self._has_many_values, piece=piece))
         with (
             contextlib.closing(_Sent(self.connection, most)) as sent,
             self._spark_job("write rows", lambda: self.progress(sent.more(), "")),
         ):
             frame = self._spark.rows(self.connection, statements, self.what.stored, names)
+            if gathered:
+                frame = self._spark.gathered(frame, names, _FILE_BYTES)
             writer = frame.write.mode("overwrite")
             if self.what.stored.wide:
                 # Otherwise a group of rows is at least a hundred, however long they are.
@@ -286,6 +257,15 @@ class Archive:
         self.folder.delete(WRITING)
         points.reach("archive.piece")
         return sent.shown
+
+    def _has_many_values(self, session: Session, *, piece: KeyRange) -> bool:
+        """Return whether each task would have a file for each of many values: those take longer.
+
+        The rows that are read first show it, where they have not one day each, such as their own.
+        """
+        part = "" if self.by is None else self.by.text
+        asked = self.what.values_of(piece, part, _SAMPLE_ROWS)
+        return int(session.query(asked)[0][0]) >= _MANY_VALUES
 
     # -- the proof
 

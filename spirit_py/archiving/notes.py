@@ -6,6 +6,7 @@ Anybody who can write there could have left anything: what is not of this archiv
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import secrets
@@ -17,8 +18,11 @@ from spirit_py.chunk.chunk import KeyRange, same_bound
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spirit_py.archiving.ranges import ReadTable
 
 MANIFEST: Final = "_manifest.json"
@@ -201,3 +205,63 @@ def folder_of(name: str) -> str:
 
 def _note(number: int) -> str:
     return f"{_NOTES}/{number:06d}.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archived:
+    """What is proved of one table; ``hashes`` are of the rows in the files and of the others."""
+
+    folder: str
+    rows: int
+    kept: int
+    files: int
+    bytes: int
+    hashes: tuple[str, str]
+    #: Each file of rows as it was before it was read back, and the manifest's text.
+    listing: tuple[File, ...] = ()
+    manifest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """A digest of the listing and the manifest, for a later run."""
+        return _digest_of(self.listing, self.manifest)
+
+
+def require_there(context: Any, made: Archived) -> None:
+    """Raise an ArchiveFailure where a file of a proved archive is gone, or was changed, or added.
+
+    Nothing is read but the manifest: size and time of a file are believed.
+    """
+    folder, there = _rows_in(context, made.folder)
+    gone = sorted({one.name for one in set(there).symmetric_difference(made.listing)})
+    if folder.read(MANIFEST) != made.manifest:
+        gone.append(MANIFEST)
+    if gone:
+        raise ArchiveFailure(
+            f"{counted(len(gone), 'file')} of the archive in {made.folder} went away after the"
+            f" proof, came, or changed: {gone[0]}",
+            hint="name another folder with --archive-to and run the same command again; where the"
+            " archive is kept elsewhere by now, spirit-py cleanup --drop-old drops the old table",
+        )
+
+
+def require_noted(context: Any, path: str, digest: str) -> None:
+    """Raise an ArchiveFailure where a folder is not as an earlier run had it before its drop."""
+    folder, there = _rows_in(context, path)
+    if _digest_of(there, folder.read(MANIFEST) or "") != digest:
+        raise ArchiveFailure(
+            f"the archive in {folder.path} is not as it was when the drop began: a file went away,"
+            " came, or changed",
+            hint="name the folder of that archive with --archive-to; where it is kept elsewhere by"
+            " now, spirit-py cleanup --drop-old drops what is left",
+        )
+
+
+def _rows_in(context: Any, path: str) -> tuple[Folder, list[File]]:
+    folder = Folder(context, path)
+    return folder, [one for one in folder.files() if is_read(one.name)]
+
+
+def _digest_of(listing: Iterable[File], manifest: str) -> str:
+    files = sorted((one.name, one.size, one.changed) for one in listing)
+    return hashlib.sha256(repr((files, manifest)).encode(errors="replace")).hexdigest()

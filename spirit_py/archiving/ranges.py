@@ -67,6 +67,11 @@ class ReadTable:
         where = f"{self._within(within)} AND {self.wanted}"
         return self._select((*self.stored.selected, *more), where)
 
+    def values_of(self, within: KeyRange, part: str, rows: int) -> str:
+        """Render the count of the values of ``part`` in the first so many rows of a range."""
+        first = f"{self._select((f'{part} AS part',), self._within(within))} LIMIT {rows}"
+        return f"SELECT COUNT(DISTINCT part) FROM ({first}) AS first_rows"
+
     def hashes_of(self, within: KeyRange, part: str = "") -> str:
         """Render count and sum of hashes of a range's rows: of those wanted (1), and the others.
 

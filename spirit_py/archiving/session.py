@@ -35,6 +35,8 @@ _SETTINGS: Final = {
     "parquet.page.verify-checksum.enabled": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # Otherwise each file of an archive is a task's, to learn its size.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
 
 
@@ -62,6 +64,11 @@ class SparkTables:
         source = _source(connection, tuple(statements), table, tuple(more))
         self._session.dataSource.register(source)
         return self._session.read.format(source.name()).load()
+
+    def gathered(self, rows: Any, names: Sequence[str], most: int) -> Any:
+        """Bring rows with the same values of columns together, but no more than so many bytes."""
+        self._session.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", str(most))
+        return rows.hint("rebalance", *names)
 
     def sums(self, paths: Sequence[str], number: str, *, wide: bool) -> list[Any]:
         """Read Parquet files; return path, rows and the sum of ``number`` of each with rows.

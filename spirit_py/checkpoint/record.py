@@ -253,6 +253,7 @@ def digest_of(shape: str, name: str) -> str:
 
 #: Rows and the sum of their hashes.
 _KEPT: Final = re.compile(r"\d{1,20} [0-9A-F]{16}")
+_FILES: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +264,8 @@ class OldTableRecord:
     rows are archived; ``finished``: the run has left it to the operator.
     ``followed``: reverse replication has ended. ``undone``: a revert swapped the table out.
     ``kept``: rows and hash of its kept rows, as of the swap, where its archive was proved;
-    ``looked_at``: the opaque position up to which nobody had written to it before its drop began.
+    ``looked_at``: the opaque position up to which nobody had written to it before its drop began;
+    ``files``: a digest of its archive's files then, by which a drop that was stopped is carried on.
     """
 
     swapped_at: float
@@ -273,8 +275,11 @@ class OldTableRecord:
     undone: bool = False
     kept: str = ""
     looked_at: str = ""
+    files: str = ""
 
     def __post_init__(self) -> None:
+        if self.files and not _FILES.fullmatch(self.files):
+            raise ValueError("it has no digest of files")
         if self.kept and not _KEPT.fullmatch(self.kept):
             raise ValueError("it does not count rows and their hash")
 

@@ -12,10 +12,10 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.archiving.archive import Archive, Archived, Partitioning, require_there
+from spirit_py.archiving.archive import Archive, Partitioning
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure, Folder
-from spirit_py.archiving.notes import NO_VALUE
+from spirit_py.archiving.notes import NO_VALUE, Archived, require_noted, require_there
 from spirit_py.archiving.ranges import ReadTable
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.examination import old_table_of
@@ -268,6 +268,11 @@ def require_archived(run: Run, archives: Archives) -> LastLook | None:
             watching.append(run.step("cleanup", partial(_watched_since, run=run, names=begun)))
         for name in there:
             require_there(run.engines.context(run.show), made[name][1])
+        for name in begun:
+            noted = run.step("cleanup", partial(old_table_of, name=name))
+            if noted is not None and noted.files:
+                folder = archive_folder(run.config.archive_to, name)
+                require_noted(run.engines.context(run.show), folder, noted.files)
     except SpiritError as error:
         raise _left(run, error) from error
     finally:
@@ -286,14 +291,15 @@ def require_archived(run: Run, archives: Archives) -> LastLook | None:
     last_look(None)
     if there:
         # A drop that stops half-way is carried on from here.
-        noted = partial(_note_looked_at, names=there, position=watching[0].position)
-        run.step("cleanup", noted, passing=takes_no_writes)
+        files = {name: made[name][1].digest for name in there}
+        note = partial(_note_looked_at, files=files, position=watching[0].position)
+        run.step("cleanup", note, passing=takes_no_writes)
     return last_look
 
 
-def _note_looked_at(session: Session, *, names: Sequence[Name], position: str) -> None:
-    for name in names:
-        note_of_old(session, name, looked_at=position)
+def _note_looked_at(session: Session, *, files: Mapping[Name, str], position: str) -> None:
+    for name, digest in files.items():
+        note_of_old(session, name, looked_at=position, files=digest)
 
 
 def _watched_since(session: Session, *, run: Run, names: Sequence[Name]) -> OldTableWrites:

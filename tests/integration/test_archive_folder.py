@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.clientserver import JavaClient
 
-from spirit_py.archiving.folder import ArchiveFailure, Folder
+from spirit_py.archiving.folder import ArchiveFailure, _Here
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.migration.archive import archive
@@ -20,6 +22,8 @@ from tests.integration.test_archive import (
     archiving,
     left_out,
     make_days,
+    proved,
+    read_back,
     stop_at,
 )
 from tests.kits.command import run_here
@@ -61,11 +65,11 @@ def test_a_run_that_was_stopped_in_its_first_note_is_carried_on(
     make_days(db, 50)
     wanted = len(left_out(db))
 
-    def full(_self: Folder, _one: object, _other: object) -> None:
+    def full(*_: object) -> None:
         raise ArchiveFailure("no space left on the device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Folder, "_move", full)
+        patched.setattr(_Here, "move", full)
         with pytest.raises(ArchiveFailure, match="the old table is kept: no space left"):
             migrate_here(spark_engine, purging(db, tmp_path))
     assert "swap       done; what was left out is to be archived" in run_here(db, "status").stdout
@@ -93,7 +97,6 @@ def test_of_two_runs_in_one_folder_only_the_last_has_a_proof(
 
     def another() -> None:
         seen.append(rows())
-        (run_note.parent / ".run.json.crc").unlink(missing_ok=True)
         run_note.write_text("of another run")
 
     once_at(monkeypatch, point, another)
@@ -209,3 +212,60 @@ def test_a_path_that_spark_cannot_open_is_refused_before_the_swap(path, db, spar
     with pytest.raises(Refusal, match="is no whole path behind file:"):
         migrate_here(spark_engine, config)
     assert tables(db) == ["t"]
+
+
+@pytest.mark.slow
+def test_an_archive_of_many_values_asks_java_little_for_each_file(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """One call for each file's path; they were forty, and an archive of 5 000 values had no end.
+
+    Two tasks that have rows of each value bring them together, into one file.
+    """
+    monkeypatch.setattr("spirit_py.archiving.archive._FEWEST_ROWS", 100)
+    make_days(db, 20)
+    asked, real = [0], JavaClient.send_command
+
+    def counted(*given: Any) -> Any:
+        # Another thread looks how far a job is, now and then.
+        asked[0] += threading.current_thread().name == "spirit-py-work"
+        return real(*given)
+
+    monkeypatch.setattr(JavaClient, "send_command", counted)
+    calls = {}
+    for values in (10, 50):
+        db.execute("DELETE FROM t")
+        numbers = ", ".join(f"({number}, {number % values})" for number in range(1, 201))
+        db.execute(f"INSERT INTO t (id, v) VALUES {numbers}")
+        before = asked[0]
+        report = archive_here(archiving(db, tmp_path / str(values), archive_by="v"), spark_engine)
+        calls[values] = asked[0] - before
+        assert report.archived[0]["rows"] == len(read_back(tmp_path / str(values), db)) == 200
+    (said,) = report.archived
+    assert said["files"] == 50
+    assert 0 < calls[50] - calls[10] < 3 * 40
+
+
+@pytest.mark.slow
+def test_a_folder_of_another_file_system_is_reached_through_spark(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """One that only Hadoop knows: written, stopped, carried on, proved, and dropped after that."""
+    monkeypatch.setattr("spirit_py.archiving.archive._FEWEST_ROWS", 100)
+    make_days(db)
+    wanted = left_out(db)
+    settings = spark_engine.context()._jsc.hadoopConfiguration()
+    settings.set(f"fs.viewfs.mounttable.{db.name}.link./a", f"file://{tmp_path}")
+    config = replace(
+        purging(db, tmp_path, archive_by="MONTH(at)"), archive_to=f"viewfs://{db.name}/a"
+    )
+    once_at(monkeypatch, "archive.moved", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        migrate_here(spark_engine, config)
+    assert left_out(db, "_t_old") == wanted
+    monkeypatch.undo()
+    report, _ = migrate_here(spark_engine, config)
+    assert report.archived[0]["rows"] == len(wanted)
+    assert [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)] == wanted
+    assert len(proved(tmp_path, db)["files"]) == report.archived[0]["files"]
+    assert_nothing_left(db)
