@@ -241,15 +241,13 @@ class Scene:
         """Let a fault last."""
         threading.Event().wait(seconds)
 
-    def strike(self, hold: Hold) -> None:
-        """Wait until the command is held, or has ended; then let the fault happen."""
+    def strike(self, hold: Hold, passed: Callable[[], bool]) -> None:
+        """Wait until the command is held, or has passed the point; then let the fault happen."""
         process = self.process
         assert process is not None
         try:
             # Few points are reached as often as is drawn.
-            until(
-                lambda: hold.held.is_set() or self.two.follows(process), "the point", self.seconds
-            )
+            until(lambda: hold.held.is_set() or passed(), "the point", self.seconds)
             if hold.held.is_set():
                 self.struck = True
                 FAULTS[self.drawn.fault](self, hold, process)
@@ -358,7 +356,8 @@ def _through(scene: Scene, verdict: Verdict) -> None:
         hold = None if drawn.strikes_back else listener.hold(drawn.point, drawn.nth)
         scene.start(listener)
         if hold is not None:
-            scene.strike(hold)
+            assert scene.process is not None
+            scene.strike(hold, partial(two.follows, scene.process))
         if drawn.reverts:
             _until_reverted(scene, listener if drawn.strikes_back else None, clients)
         else:
@@ -381,6 +380,11 @@ def _through(scene: Scene, verdict: Verdict) -> None:
     assert scene.differences == 0, "the comparison has found differences"
 
 
+def _answered(asked: subprocess.Popen[str]) -> bool:
+    """Whether a command has ended."""
+    return asked.poll() is not None
+
+
 def _until_reverted(scene: Scene, listener: PointListener | None, clients: Application) -> None:
     """Ask for the revert until it is made; the fault strikes in the first one with a listener."""
     while True:
@@ -394,7 +398,8 @@ def _until_reverted(scene: Scene, listener: PointListener | None, clients: Appli
                 hold = listener.hold_after(scene.drawn.point, scene.drawn.nth)
             asked = scene.two.ask_revert()
             if hold is not None:
-                scene.strike(hold)
+                # It follows all the time: only the answer says that the point was not reached.
+                scene.strike(hold, partial(_answered, asked))
                 listener = None
             said = asked.communicate(timeout=scene.seconds)
             scene.outcomes.append(f"revert {asked.returncode}")
