@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_old_table, take_from_others
 from spirit_py.checkpoint.earlier_run import ReverseState, cannot_be_read
-from spirit_py.checkpoint.examination import find_record, members, runs_seen
+from spirit_py.checkpoint.examination import brought_from, find_record, members, runs_seen
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
@@ -58,6 +58,10 @@ _NOT_ARCHIVED: Final = (
     "The migrate command was to archive what it left out before: unless that is done, run it again."
 )
 _ENDS_REVERSE: Final = "ends the way back: spirit-py revert will not be possible any more"
+_NEEDED_THERE: Final = (
+    "The same spirit-py move could not go on, or lead back: without the checkpoint nothing proves"
+    " what is here."
+)
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
@@ -70,6 +74,8 @@ class Leftovers:
     they are dropped last. Those in ``old`` may hold the only copy of rows, and the checkpoints in
     ``proving`` stay as long as they do; nothing proves that those in ``others`` are ours. The
     tables in ``swapped`` are changed; ``revertible``: ``spirit-py revert`` could swap them back.
+    ``brought`` has the tables that a move, which has not ended, has put in their places here, each
+    with its servers.
     """
 
     tables: Sequence[Name]
@@ -79,6 +85,7 @@ class Leftovers:
     proving: set[Name] = field(default_factory=set)
     swapped: list[Name] = field(default_factory=list)
     revertible: bool = False
+    brought: dict[Name, tuple[str, ...]] = field(default_factory=dict)
     proofs: dict[Name, Identity] = field(default_factory=dict)
     emptied: dict[Name, str] = field(default_factory=dict)
 
@@ -143,14 +150,25 @@ def clean_up(
         ends = f" That {_ENDS_REVERSE}." if left.revertible else ""
         archives = bool(left.swapped) and record is not None and bool(record.choices.archive_to)
         ends += f" {_NOT_ARCHIVED}" if archives else ""
-        drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}{ends}")
+        asked = [f"Drop {_names(left.old)} too? {_MAY_HOLD}"] if left.old else []
+        if left.brought:
+            asked.append(f"Give up what brought {_names([*left.brought])} here? {_NEEDED_THERE}")
+        drop_old = bool(asked) and ask_old(f"{' '.join(asked)}{ends}")
         if not drop_old and not left.revertible and not archives:
             leave_to_operator(session, left.swapped)
         _drop(options, session, left, old_too=drop_old, say=say)
-        if left.old and not drop_old:
-            _keep(left.old, _what_next(left, archives=archives), say)
+        if not drop_old:
+            _say_kept(left, say, archives=archives)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
+
+
+def _say_kept(left: Leftovers, say: Say, *, archives: bool) -> None:
+    if left.old:
+        _keep(left.old, _what_next(left, archives=archives), say)
+    for name in left.brought:
+        kept = CheckpointTable(*name)
+        say(f"kept {kept}: spirit-py cleanup --drop-old drops it, and ends that move")
 
 
 def _what_next(left: Leftovers, *, archives: bool) -> str:
@@ -252,6 +270,9 @@ def _leftovers(
                     left.emptied[schema, name] = said if done else ""
             elif name.lower() in there:
                 left.others.append((schema, name))
+        if table in ours and (sources := brought_from(session, (schema, table))):
+            left.brought[schema, table] = sources
+            left.proving.add((schema, names.checkpoint))
         if ours & {names.old, names.undone, names.moved}:
             left.swapped.append((schema, table))
         if is_building_name(table, proofs.building) and proofs.building.lower() in there:
@@ -273,7 +294,7 @@ def _existing(session: SqlSession, schema: str) -> set[str]:
 
 
 def _list(left: Leftovers, say: Say) -> None:
-    state = "a finished" if left.swapped else "an abandoned"
+    state = "a finished" if left.swapped else "an unfinished" if left.brought else "an abandoned"
     say(f"{state} migration of {_names(left.tables)} has left:")
     for schema, name in left.own:
         proves = (schema, name) in left.proving
@@ -281,6 +302,11 @@ def _list(left: Leftovers, say: Say) -> None:
     for schema, name in left.old:
         emptied = left.emptied.get((schema, name), "")
         say(f"  {schema}.{name} ({emptied}asked for separately: it may hold the only copy of rows)")
+    for (schema, name), sources in left.brought.items():
+        say(
+            f"  {schema}.{name} (stays: a move has put it here from {', '.join(sources)}, where"
+            " spirit-py status says whether it is in use)"
+        )
     for schema, name in left.others:
         say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
     if left.revertible:

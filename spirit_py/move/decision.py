@@ -180,7 +180,11 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
         reason = f"reverse replication of {found.reverse.names}"
         return Resume(record=record, reason=reason, cleanup=True)
     standings = {_standing(table, switched=found.switched) for table in found.tables}
-    if all(one.away and one.old_table and one.old_table.finished for one in found.tables):
+    # Not where a switch was being taken back, and the old tables were left to the operator then.
+    arrived = not any(one.new and not one.held for one in found.tables)
+    if arrived and all(
+        one.away and one.old_table and one.old_table.finished for one in found.tables
+    ):
         names = ", ".join(f"{table.schema}.{table.names.moved}" for table in found.tables)
         return Refuse(
             reason=f"the tables are moved already; {names} is kept on the source",

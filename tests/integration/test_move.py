@@ -120,6 +120,45 @@ def test_a_table_in_use_on_the_target_is_not_dropped(two, listener):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("point", ["switch.arrived", "switch.commanded"])
+def test_a_cleanup_on_the_target_does_not_end_a_move_that_can_go_on(two, listener, point):
+    """It keeps what proves the table there, which may be in use, and says what it left."""
+    two.kill_at(listener, point)
+    said = two.cleanup(two.there)
+    assert f"a move has put it here from {two.ways[0]}" in said
+    assert two.tables(two.there) == ["_t_chkpnt", "t"]
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert_moved(two)
+
+
+@pytest.mark.slow
+def test_a_move_is_given_up_on_the_target_by_consent(two, listener):
+    """The table that it has put there stays for the operator."""
+    two.kill_at(listener, "switch.arrived")
+    two.cleanup(two.there, "t", "--drop-old")
+    two.cleanup(two.here)
+    assert (two.tables(two.here), two.tables(two.there)) == (["t"], ["t"])
+
+
+@pytest.mark.slow
+def test_a_cleanup_on_the_source_does_not_end_a_switch_that_was_being_taken_back(two, listener):
+    """The old table was left to the operator, but the target's has its auxiliary name still."""
+    hold = listener.hold("switch.undoing")
+    process = two.start("--on-switch", "exit 1", listener=listener)
+    await_held(process, hold)
+    process.kill()
+    process.communicate()
+    hold.release()
+    assert (two.tables(two.here)[-1], two.tables(two.there)[-1]) == ("_t_moved", "_t_new")
+    two.cleanup(two.here)
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert two.times_switched() == 1
+    assert_moved(two)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["cleanup.old_table", "cleanup.checkpoint"])
 def test_killed_while_it_drops_the_old_table_at_once_it_goes_on(two, listener, point):
     """What was moved is noted, also where the source's table does not stay."""
