@@ -85,7 +85,9 @@ def _shown(
 
 
 @contextlib.contextmanager
-def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
+def stop_on_signals(
+    stop: StopSwitch, *, hint: str = "the source table is intact; run the same command again"
+) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into a stop request while the context is open; main thread only.
 
     SIGHUP is ignored: a closed terminal does not end a migration. A second SIGINT raises
@@ -96,7 +98,6 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
         return
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        hint = "the source table is intact; run the same command again"
         first = stop.request(Interrupted(number, hint=hint))
         if not first and number == signal.SIGINT:
             raise KeyboardInterrupt

@@ -36,14 +36,17 @@ class SectionedOption(click.Option):
         self.section, self.common = section, common
 
 
-#: What decides what is changed or compared: the last of several would silently win.
+#: What decides what is changed or compared, or what is run: the last of several would silently win.
 _GIVEN_ONCE: Final = frozenset({
-    "alter", "database", "keep", "statement", "table", "target_database", "target_table",
+    "alter", "database", "keep", "on_event", "on_switch", "shard_by", "statement", "table",
+    "target_database", "target_table",
 })  # fmt: skip
 
 
 _INSTEAD: Final = {
     "alter": "write the clauses into one, with commas",
+    "on_event": "write the commands into one, with &&",
+    "on_switch": "write the commands into one, with &&",
     "statement": "write the statements into one, with semicolons",
     "table": "a command works on one; migrate takes several with --tables or --statement",
 }

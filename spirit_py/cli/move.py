@@ -65,6 +65,11 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             "--tables is missing: nothing says what is moved",
             hint="write for instance --tables shop.orders",
         )
+    if options["on_switch"] is not None and not options["on_switch"].strip():
+        raise UsageFault(
+            "--on-switch is empty: nothing would send the application to the target",
+            hint="write a command; or leave it out, and send the application there yourself",
+        )
     given = settings({**options, **_NOT_ASKED})
     shards = _shards("target", options, given.connection)
     sources = _shards("source", options, given.connection)

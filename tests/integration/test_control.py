@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -23,7 +24,7 @@ from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
-from tests.kits.command import command_line, environment, run_here
+from tests.kits.command import MINUTE, command_line, environment, run_here
 from tests.kits.command import run as run_command
 from tests.kits.connection import account, connection_options
 from tests.kits.cutover import lock_request
@@ -528,6 +529,28 @@ def test_a_process_that_hangs_is_seen(table, tmp_path):
         finally:
             command.process.send_signal(18)
         until(lambda: live(table)["state"] == "running", "figures again")
+        hold.release()
+        command.finish()
+
+
+def test_an_interrupted_request_says_nothing_of_the_table(table, tmp_path):
+    """It is withdrawn; what the process does now, another request shows."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        command.process.send_signal(signal.SIGSTOP)
+        words = command_line(table, "ctl", "--table", "t", "abort")
+        asking = subprocess.Popen(
+            words, env=environment(table), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            until(lambda: table.query("SELECT 1 FROM _t_ctl"), "the request")
+            asking.terminate()
+            _, said = asking.communicate(timeout=MINUTE)
+        finally:
+            command.process.send_signal(signal.SIGCONT)
+        assert asking.returncode == 143, said
+        assert "hint: spirit-py ctl status shows what the process does now" in said
+        assert table.query("SELECT 1 FROM _t_ctl") == []
         hold.release()
         command.finish()
 

@@ -1194,6 +1194,9 @@ def test_the_target_says_where_a_move_is_asked(two, listener):
     refused = run_here(two.there, "ctl", "pause")
     assert refused.returncode == 2, refused
     assert f"is asked on {two.ways[0]}, not on this server" in refused.stderr
+    refused = run_here(two.there, "revert")
+    assert refused.returncode == 2, refused
+    assert f"its revert is asked on {two.ways[0]}" in refused.stderr
     process.kill()
     process.communicate()
     hold.release()

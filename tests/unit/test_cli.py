@@ -287,6 +287,9 @@ def test_the_cores_of_this_machine_limit_a_comparison():
         (["revert", "--table", "t"], "error: --database is missing\n"),
         (["cleanup", "--database", "d"], "error: --table is missing\n"),
         (["cleanup"], "error: --database and --table are missing\n"),
+        (["move", "--tables", "s.t", "--on-switch", " "], "--on-switch is empty: "),
+        (["move", "--on-switch", "a", "--on-switch", "b"], "write the commands into one, with &&"),
+        (["move", "--shard-by", "a", "--shard-by", "b"], "--shard-by is given more than once"),
         (["migrate", "--table", "t", "--alter", "FORCE"], "hint: add --database"),
         (
             ["migrate", "--table", "s.t", "--alter", "FORCE"],

@@ -108,7 +108,7 @@ def control(
     """
     stop = StopSwitch()
     with (
-        stop_on_signals(stop),
+        stop_on_signals(stop, hint="spirit-py ctl status shows what the process does now"),
         connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session,
     ):
         database, table = stored_name(session, database, table)
@@ -184,7 +184,7 @@ class Asking:
         if CheckpointTable(self.database, self.table).is_ours(self.session):
             raise Refusal(
                 f"no process works on {self._name} now: its migration was stopped",
-                hint="the same spirit-py migrate command resumes; spirit-py cleanup drops what"
+                hint="the command that it was begun with resumes; spirit-py cleanup drops what"
                 " is left; spirit-py status shows it",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
