@@ -258,7 +258,8 @@ class Scene:
         """End what is left, and drop the schemas."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.communicate()
+            _, said = self.process.communicate()
+            (self.folder / "unended.log").write_text(said)
         for side, database in zip(self.sides, self.databases, strict=True):
             side.recover()
             database.reconnect()
