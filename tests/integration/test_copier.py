@@ -55,12 +55,10 @@ def copied(db) -> int:
     return rows
 
 
-@pytest.mark.parametrize("executors", ["driver", "spark"])
-def test_every_row_is_copied(db, spark_engine, executors):
+def test_every_row_is_copied(db, engine):
     """All rows, every chunk dispatched before it ran and committed after, and no session left."""
     fill(db)
     mapping = map_table(db)
-    engine = spark_engine if executors == "spark" else DriverEngine(2)
     with copying(db, mapping, engine, first_rows=1000) as run:
         run.copier.run()
         seen = run.copier.statistics()

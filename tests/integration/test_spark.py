@@ -135,14 +135,9 @@ def run(engine, function, *, size: int = SLOTS, group: str = "test", description
     return [outcome.result for outcome in outcomes]
 
 
-def test_slots_are_what_was_asked_for(spark_engine):
-    """A local master has as many slots as it says."""
-    assert spark_engine.slots == SLOTS
-
-
-@pytest.mark.slow
-def test_every_slot_is_busy(spark_engine, tmp_path):
+def test_every_slot_that_was_asked_for_is_busy(spark_engine, tmp_path):
     """Each task waits until the other one runs beside it: a gang on one slot would hang."""
+    assert spark_engine.slots == SLOTS
     folder = str(tmp_path)
 
     def task(rank: int) -> int:
@@ -159,60 +154,46 @@ def test_every_slot_is_busy(spark_engine, tmp_path):
     assert sorted(run(spark_engine, task)) == list(range(SLOTS))
 
 
-def test_workers_are_reused_and_run_our_interpreter(spark_engine):
-    """One Python process a slot for all gangs, of the driver's interpreter."""
+def test_workers_are_reused_and_run_what_the_driver_runs(spark_engine):
+    """One Python process a slot for all gangs, of the driver's interpreter and its package."""
 
-    def task(_rank: int) -> tuple[int, str]:
+    def task(_rank: int) -> tuple[int, str, str]:
         import os
         import sys
 
-        return os.getpid(), sys.executable
-
-    got = [each for _ in range(5) for each in run(spark_engine, task)]
-    assert len({pid for pid, _ in got}) <= SLOTS
-    assert {program for _, program in got} == {sys.executable}
-
-
-@pytest.mark.slow
-def test_workers_run_the_drivers_package(spark_engine):
-    """Local workers import the driver's own package, wherever it was imported from."""
-
-    def task(_rank: int) -> str:
         import spirit_py.copier.task
 
-        return spirit_py.copier.task.__file__ or ""
+        return os.getpid(), sys.executable, spirit_py.copier.task.__file__ or ""
 
-    (path,) = run(spark_engine, task, size=1)
+    got = [each for _ in range(5) for each in run(spark_engine, task)]
+    assert len({pid for pid, _, _ in got}) <= SLOTS
+    assert {program for _, program, _ in got} == {sys.executable}
+    (path,) = {path for _, _, path in got}
     assert Path(path).parts[-4:] == ("code", "spirit_py", "copier", "task.py")
     assert Path(path).resolve().is_relative_to(ROOT)
 
 
-def test_an_error_of_a_task_comes_back_as_itself(spark_engine):
-    """The task's own error, with its hint, instead of Spark's stack trace."""
+def test_what_ends_a_task_comes_back_as_an_error_of_ours(spark_engine):
+    """Its own error with its hint, or one line if it kills its worker; Spark runs the next job."""
 
-    def task(rank: int) -> int:
+    def broken(rank: int) -> int:
         if rank == 1:
             raise CopyFailure("chunk 3 is broken", hint="mend it", details=("a", "b"))
         return rank
 
-    with pytest.raises(CopyFailure, match=r"^chunk 3 is broken$") as failed:
-        run(spark_engine, task)
-    assert (failed.value.hint, failed.value.details) == ("mend it", ("a", "b"))
-
-
-def test_a_task_that_kills_its_worker_ends_the_job(spark_engine):
-    """The error is one line of ours, and Spark runs the next job."""
-
-    def task(rank: int) -> int:
+    def killed(rank: int) -> int:
         import os
         import signal
 
         os.kill(os.getpid(), signal.SIGKILL)
         return rank
 
-    with pytest.raises(MigrationFailure, match="Spark could not run a job") as failed:
-        run(spark_engine, task)
-    assert "\n" not in failed.value.message
+    with pytest.raises(CopyFailure, match=r"^chunk 3 is broken$") as failed:
+        run(spark_engine, broken)
+    assert (failed.value.hint, failed.value.details) == ("mend it", ("a", "b"))
+    with pytest.raises(MigrationFailure, match="Spark could not run a job") as lost:
+        run(spark_engine, killed)
+    assert "\n" not in lost.value.message
     assert run(spark_engine, lambda rank: rank) == list(range(SLOTS))
 
 

@@ -270,9 +270,7 @@ def test_executors_verify_without_the_files(db, tls, tmp_path, mysql, spark_engi
 @pytest.mark.slow
 @pytest.mark.gtid
 @pytest.mark.parametrize("mode", ["VERIFY_CA", "VERIFY_IDENTITY"])
-def test_a_whole_migration_is_encrypted(
-    db, tls, authority, right, elsewhere, mysql, spark_engine, mode
-):
+def test_a_whole_migration_is_encrypted(db, tls, authority, right, elsewhere, mysql, engine, mode):
     """Every session of the driver and of the feed: the account may not log in otherwise."""
     tls.show(right if mode == "VERIFY_IDENTITY" else elsewhere, authority)
     make_table(db)
@@ -287,9 +285,8 @@ def test_a_whole_migration_is_encrypted(
             table="t",
             alter=ALTER,
             no_shortcut=True,
-            spark_master="local[2]",
         )
-        migrating = Migrating(spark_engine, config)
+        migrating = Migrating(engine, config)
         ciphers: set[str] = set()
         while migrating.running:
             ciphers |= {used for (used,) in db.query(DUMP_CIPHERS, (options.user,))}
