@@ -20,9 +20,9 @@ class ManualPages(BuildHookInterface[Any]):
             return
         sys.path.insert(0, self.root)
         try:
+            from manual_pages import manual_pages
             from spirit_py import __version__
             from spirit_py.cli import main
-            from spirit_py.cli.manual import manual_pages
         finally:
             sys.path.remove(self.root)
         folder = Path(self.root, _MADE)

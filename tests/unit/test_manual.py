@@ -10,9 +10,9 @@ import subprocess
 import click
 import pytest
 
+from manual_pages import manual_pages
 from spirit_py import __version__
 from spirit_py.cli import main
-from spirit_py.cli.manual import manual_pages
 
 PAGES = manual_pages(main, __version__)
 

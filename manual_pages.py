@@ -1,4 +1,4 @@
-"""Manual pages, made from the commands by the wheel's build (``hatch_build.py``)."""
+"""Manual pages, made from the commands when a wheel is built (``hatch_build.py``)."""
 
 from __future__ import annotations
 
