@@ -7,12 +7,11 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Literal, Self
 
-from spirit_py.classes import dataclass, field, replace
-from spirit_py.errors import UsageFault
+from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.units import Window
 
@@ -25,7 +24,6 @@ KillMode = Literal["never", "idle", "all"]
 OnFailure = Literal["stop", "continue"]
 
 DEFAULT_PORT = 3306
-MAX_PORT = 65535
 DEFAULT_MAX_LAG = 1.5
 """Seconds that a replica may be behind where the operator names no limit."""
 DEFAULT_MIN_FREE = 256 << 20
@@ -285,13 +283,7 @@ class MigrationConfig(RunConfig):
     @property
     def swap_choices(self) -> SwapChoices:
         """What another run that resumes this one is to be asked for, too."""
-        return SwapChoices(
-            defer_cutover=self.defer_cutover,
-            keep_old_current=self.keep_old_current,
-            drop_old_after=self.drop_old_after,
-            archive_to=self.archive_to,
-            archive_by=self.archive_by,
-        )
+        return SwapChoices(**{one.name: getattr(self, one.name) for one in fields(SwapChoices)})
 
     @property
     def keep_given(self) -> tuple[str, str]:
@@ -375,93 +367,6 @@ class MoveConfig(MigrationConfig):
         return ("--shard-by", self.shard_by) if self.shard_by else super().keep_given
 
 
-_LAST_ORDER = 1 << 50
-MOST_SERVERS = 10_000
-"""The most servers at a time that can be ordered."""
-_MEMBER = re.compile(r"[\w.:\[\]/@-]{1,100}", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetOrders:
-    """What operators have ordered for a fleet, on each server that has begun.
-
-    ``number``: milliseconds since 1970, of the last order. ``at_once``: the most servers at a time,
-    0 as the command says. ``members``: the names of all servers that commands for this fleet had in
-    their lists. ``finished``: the names of those that were done when records began to be dropped.
-    """
-
-    number: int = 0
-    paused: bool = False
-    aborted: bool = False
-    at_once: int = 0
-    members: tuple[str, ...] = ()
-    finished: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse orders that cannot be."""
-        if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= MOST_SERVERS):
-            raise ValueError("the orders of a fleet have small numbers")
-        if not all(_MEMBER.fullmatch(one) for one in (*self.members, *self.finished)):
-            raise ValueError("a member of a fleet is a name")
-
-    @property
-    def order(self) -> tuple[int, bool, bool, int]:
-        """What was ordered, and when."""
-        return self.number, self.paused, self.aborted, self.at_once
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchConfig:
-    """Everything that ``migrate`` was asked for with ``--tables`` or ``--statements``.
-
-    ``each`` holds for every table; its ``threads`` are those of all tables together. ``statements``
-    is the content of ``file``. ``records`` is about all tables together. ``fleet``: this batch is
-    the part of one server in a change for many, known by a digest; its record outlives it.
-    ``orders`` are of that change.
-    """
-
-    each: MigrationConfig
-    patterns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    statements: str = ""
-    file: str = ""
-    parallel: int = 1
-    on_failure: OnFailure = "stop"
-    records: RecordOptions = field(default_factory=RecordOptions)
-    fleet: str = ""
-    orders: FleetOrders = FleetOrders()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetServer:
-    """One server of a fleet: what it is called, its labels, and its part of the change."""
-
-    name: str
-    batch: BatchConfig
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetConfig:
-    """Everything that ``migrate`` was asked for with ``--servers``.
-
-    ``canary``: so many servers go first, alone; ``waves_by``: the label by which the others go in
-    waves. ``at_once``: the most servers at a time, ``at_once_of`` of each value of a label.
-    ``stop_after``: so many failures after which no server is begun. ``spark``: where the processes
-    of the servers run, on this machine without a master.
-    """
-
-    servers: tuple[FleetServer, ...]
-    asked: str
-    canary: int = 0
-    waves_by: str = ""
-    at_once: int = 4
-    at_once_of: tuple[tuple[str, int], ...] = ()
-    stop_after: int = 1
-    spark: SparkConfig = field(default_factory=SparkConfig)
-    records: RecordOptions = field(default_factory=RecordOptions)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RevertConfig(RunConfig):
     """Everything that one ``spirit-py revert`` was asked for.
@@ -470,57 +375,3 @@ class RevertConfig(RunConfig):
     """
 
     skip_drop: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareConfig(SparkConfig):
-    """Everything that ``spirit-py checksum`` was asked for; no ``target``: the source's server."""
-
-    source: ConnectionOptions
-    target: ConnectionOptions | None = None
-    database: str
-    table: str
-    target_database: str
-    target_table: str
-    renames: tuple[tuple[str, str], ...] = ()
-    ignored: tuple[str, ...] = ()
-    repair: bool = False
-    lock: bool = True
-    lock_wait_timeout: float = 2.5
-    lock_timeout: float = 3600.0
-    checksum_yield_timeout: float = 3600.0
-    recheck_pauses: tuple[float, ...] = (1.0, 3.0)
-
-    @property
-    def target_server(self) -> ConnectionOptions:
-        """The server of the target."""
-        return self.target or self.source
-
-
-@dataclass(frozen=True, kw_only=True)
-class WatchConfig:
-    """Everything that one ``spirit-py watch`` was asked for; ``heartbeat`` 0 for never."""
-
-    connection: ConnectionOptions
-    database: str = ""
-    table: str = ""
-    position: str = ""
-    until_now: bool = False
-    format: LineFormat = "json"
-    passable: tuple[tuple[str, str], ...] = ()
-    heartbeat: float = 0.0
-
-
-def host_and_port(text: str) -> tuple[str, int | None]:
-    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address, or raise UsageFault."""
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        colon, port = rest[:1], rest[1:]
-    elif text.count(":") == 1:
-        host, colon, port = text.partition(":")
-    else:
-        return text, None
-    valid = port.isdecimal() and 0 < int(port) <= MAX_PORT
-    if not host or colon not in {"", ":"} or bool(colon) is not valid:
-        raise UsageFault(f"{text!r} is not a host and port", hint="write host or host:port")
-    return host, int(port) if port else None

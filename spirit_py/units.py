@@ -1,4 +1,4 @@
-"""Counts, bytes, durations, fractions, times of the day and diffs as people read them (pure)."""
+"""Counts, bytes, durations, fractions, times, addresses and diffs as people read them (pure)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
 
+MAX_PORT: Final = 65535
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhd]?)\s*")
 _LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
@@ -236,3 +237,18 @@ def finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def host_and_port(text: str) -> tuple[str, int | None]:
+    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address, or raise UsageFault."""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        colon, port = rest[:1], rest[1:]
+    elif text.count(":") == 1:
+        host, colon, port = text.partition(":")
+    else:
+        return text, None
+    valid = port.isdecimal() and 0 < int(port) <= MAX_PORT
+    if not host or colon not in {"", ":"} or bool(colon) is not valid:
+        raise UsageFault(f"{text!r} is not a host and port", hint="write host or host:port")
+    return host, int(port) if port else None

@@ -19,13 +19,8 @@ from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
 from benchmarks.whole import say
-from spirit_py.config import (
-    BatchConfig,
-    ConnectionOptions,
-    FleetConfig,
-    FleetServer,
-    MigrationConfig,
-)
+from spirit_py.command_config import BatchConfig, FleetConfig, FleetServer
+from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.fleet.waves import seconds_of
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.listing import BatchShown
     from spirit_py.batch.report import BatchReport
+    from spirit_py.command_config import BatchConfig
     from spirit_py.compare.report import CompareReport
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter, SwappedAlong
     from spirit_py.fleet.report import FleetReport
     from spirit_py.migration.migration_status import MigrationShown

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.batch.store import BatchTable
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.command_config import BatchConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter, SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session

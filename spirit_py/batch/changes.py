@@ -25,7 +25,8 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.command_config import BatchConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
     from spirit_py.statement.parse import ScriptStatement

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from spirit_py.batch.plan import BatchPlan, PlannedTable
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.command_config import BatchConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
     from spirit_py.mysql.session import Session

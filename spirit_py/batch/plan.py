@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.batch.store import TableState
 from spirit_py.batch.trial import Step
 from spirit_py.classes import dataclass, field
-from spirit_py.config import FleetOrders
+from spirit_py.command_config import FleetOrders
 from spirit_py.events.run import BatchPlanned, Summary, TablePlanned
 from spirit_py.units import counted, human_bytes, human_count
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.store import TableRecord
     from spirit_py.codes import ErrorCode
-    from spirit_py.config import BatchConfig
+    from spirit_py.command_config import BatchConfig
     from spirit_py.events.event import Tell
     from spirit_py.table.names import Name
 

@@ -14,7 +14,7 @@ from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.config import FleetOrders
+from spirit_py.command_config import FleetOrders
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.estimates import index_bytes, likely_sizes
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.store import TableRecord
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.command_config import BatchConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session

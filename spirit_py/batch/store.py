@@ -14,16 +14,15 @@ import hashlib
 import json
 import logging
 import re
-import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text
 from spirit_py.checkpoint.table import RecordTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.config import FleetOrders
+from spirit_py.command_config import FleetOrders
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
 from spirit_py.mysql.tables.identity import doubtful, looked_at, marked
@@ -37,9 +36,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
+_Row = TypeVar("_Row")
 _DIGITS = 12
-#: Milliseconds by which the clocks of two machines may differ.
-_CLOCKS_DIFFER = 86_400_000
 _DIGEST = re.compile(r"(?:[0-9a-f]{32})?")
 _PREFIX = "_spirit_py_batch_"
 
@@ -76,29 +74,6 @@ class BatchRecord:
         """Refuse the row of a fleet that cannot be."""
         if not _DIGEST.fullmatch(self.fleet):
             raise ValueError("a fleet is noted as a digest")
-
-
-def agreed(
-    found: Collection[FleetOrders], known: FleetOrders, new: Collection[FleetOrders] = ()
-) -> FleetOrders:
-    """Return the orders that count, of those that servers have: ``known`` ones, or later ones.
-
-    Whoever may write the schema of one server may forge its row (R26). So where several have begun
-    the latest counts that two of them have; one from the future is none. ``new`` are the rows of
-    servers that have begun since the last look: they began with what was known then, while others
-    may have been given a later order, so that they speak against none.
-    """
-    soon = time.time_ns() // 1_000_000 + _CLOCKS_DIFFER
-    rows = [one for one in (*found, *new) if 0 < one.number < soon]
-    rows.sort(key=lambda one: -one.number)
-    wanted = [one.order for one in rows]
-    asked = found or [one for one in new if one.number > known.number]
-    for row, order in zip(rows, wanted, strict=True):
-        if row.number <= known.number:
-            break
-        if (len(asked) == 1 and row in asked) or wanted.count(order) > 1:
-            return row
-    return known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,20 +283,13 @@ class BatchTable(RecordTable):
 
     def read(self, session: SqlSession) -> BatchRecord | None:
         """Return the row of the batch; None before it is written; Refusal if it is unreadable."""
-        # The hint keeps a view from being read: see CheckpointTable.
-        sql = f"SELECT record FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {_RECORD_ID}"
         try:
-            self._require_size(session)
-            rows = session.query(sql)
+            return self._row(session, _RECORD_ID, BatchRecord)
         except ServerFault as fault:
             # A view, or a table without this key: not made by a batch.
             if fault.code != NO_SUCH_KEY:
                 raise
             return None
-        try:
-            return from_text(str(rows[0][0]), BatchRecord) if rows else None
-        except UnreadableCheckpoint as error:
-            raise self._unreadable(error) from error
 
     def order(self, session: SqlSession, orders: FleetOrders) -> None:
         """Replace the orders of a fleet."""
@@ -329,11 +297,18 @@ class BatchTable(RecordTable):
 
     def orders(self, session: SqlSession) -> FleetOrders:
         """Return the orders of a fleet; Refusal where they cannot be read."""
-        sql = f"SELECT record FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {_ORDERS_ID}"
+        return self._row(session, _ORDERS_ID, FleetOrders) or FleetOrders()
+
+    def _row(self, session: SqlSession, number: int, kind: type[_Row]) -> _Row | None:
+        # The hint keeps a view from being read: see CheckpointTable.
+        sql = f"SELECT record FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {number}"
         self._require_size(session)
         rows = session.query(sql)
+        return self._understood(rows[0][0], kind) if rows else None
+
+    def _understood(self, text: object, kind: type[_Row]) -> _Row:
         try:
-            return from_text(str(rows[0][0]), FleetOrders) if rows else FleetOrders()
+            return from_text(str(text), kind)
         except UnreadableCheckpoint as error:
             raise self._unreadable(error) from error
 
@@ -365,10 +340,7 @@ class BatchTable(RecordTable):
         )
         found: dict[Name, TableRecord] = {}
         for number, text in rows:
-            try:
-                record = from_text(str(text), TableRecord)
-            except UnreadableCheckpoint as error:
-                raise self._unreadable(error) from error
+            record = self._understood(text, TableRecord)
             found[record.name] = record
             self._ids[record.name] = int(number)
         return found

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.cli.display import records_of
 from spirit_py.cli.values import complete, connection_of, named_alike, require_archive
-from spirit_py.config import BatchConfig, FeedOptions, MigrationConfig, SessionModes, host_and_port
+from spirit_py.command_config import BatchConfig
+from spirit_py.config import FeedOptions, MigrationConfig, SessionModes
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
+from spirit_py.units import host_and_port
 
 if TYPE_CHECKING:
     from pathlib import Path

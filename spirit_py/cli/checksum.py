@@ -10,7 +10,7 @@ from spirit_py.cli.display import records_of, reporters_of, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.outcome import say, show
 from spirit_py.cli.values import complete, connection_of, given_server, named_alike
-from spirit_py.config import CompareConfig, WatchConfig
+from spirit_py.command_config import CompareConfig, WatchConfig
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
 from spirit_py.options.commands import ChecksumCommand, WatchCommand

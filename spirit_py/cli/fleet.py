@@ -16,7 +16,8 @@ from spirit_py.cli.changes import batch_config, read_statements, settings
 from spirit_py.cli.display import records_of, reporters_of, tell_end
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.codes import ErrorCode
-from spirit_py.config import FleetConfig, FleetServer, SparkConfig
+from spirit_py.command_config import FleetConfig, FleetServer
+from spirit_py.config import SparkConfig
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.events.event import teller
 from spirit_py.fleet.servers import of_command, of_file
@@ -238,15 +239,15 @@ def control(
 ) -> int:
     """Carry out ``spirit-py ctl --fleet``; return the exit code."""
     _refuse_one_server(options)
-    from spirit_py.fleet import orders
+    from spirit_py.fleet import orders, report
 
     members = tuple(_member(one, options) for one in of_file(options["fleet"]))
     if options["verb"] == "status":
-        found = orders.status_of(members, options["table"] or "")
+        found = report.status_of(members, options["table"] or "")
         if options["as_json"]:
             outcome.show_document(found)
         else:
-            outcome.show_lines(orders.lines_of(found))
+            outcome.show_lines(report.lines_of(found))
         return 0 if any(one["begun"] for one in found) else 1
     said: list[str] = []
     as_json = options["as_json"]

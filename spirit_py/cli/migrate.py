@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.cli.outcome import ErrorsShown
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.command_config import BatchConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.plan import Plan, PlanLine
     from spirit_py.records import LogFormat
     from spirit_py.status.report import MigrationReport

@@ -12,10 +12,17 @@ from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.config import MAX_PORT, MigrationConfig, host_and_port
+from spirit_py.config import MigrationConfig
 from spirit_py.errors import UsageFault
 from spirit_py.table.names import LOCAL, is_local
-from spirit_py.units import parse_windows, read_duration, read_limits, read_size
+from spirit_py.units import (
+    MAX_PORT,
+    host_and_port,
+    parse_windows,
+    read_duration,
+    read_limits,
+    read_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

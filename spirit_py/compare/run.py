@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from spirit_py.checksum.result import ChecksumProgress
     from spirit_py.checksum.worker import Follower
+    from spirit_py.command_config import CompareConfig
     from spirit_py.compare.column_matching import Matching
-    from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter
     from spirit_py.spark.gang import GangEngine
 

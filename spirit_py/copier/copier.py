@@ -16,8 +16,8 @@ from spirit_py.chunk.chunk import chunk_predicate, walk_directions
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, OpenEnd
 from spirit_py.classes import KW_ONLY, dataclass, field
-from spirit_py.copier.crew import CopyOrder, Crew
-from spirit_py.copier.fence import end_earlier_chunks
+from spirit_py.copier.crew import Crew
+from spirit_py.copier.fence import CopyOrder, end_earlier_chunks
 from spirit_py.copier.meter import ChunkCopied, CopyMeter, CopyStatistics, LostValue
 from spirit_py.copier.task import ChunkOrder, JoinCopy
 from spirit_py.mysql.connect import connect

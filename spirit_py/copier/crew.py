@@ -21,9 +21,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.classes import dataclass, field, replace
-from spirit_py.copier.chunk_sql import chunk_lock
-from spirit_py.copier.fence import end_chunks
+from spirit_py.classes import dataclass, replace
+from spirit_py.copier.fence import CopyOrder, Team, end_teams
 from spirit_py.copier.meter import ChunkCopied
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.locks.named import take_named_lock
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from spirit_py.contracts import SqlSession
-    from spirit_py.copier.task import ChunkOrder, JoinCopy
+    from spirit_py.copier.task import JoinCopy
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
 
@@ -69,48 +67,6 @@ _SHORTEST_LOOK: Final = 0.002
 _LONGEST_LOOK: Final = 0.02
 
 
-@dataclass(frozen=True, kw_only=True)
-class CopyOrder:
-    """A chunk to copy, its probable seconds, and how often it was handed out before."""
-
-    order: ChunkOrder
-    seconds: float = 0.0
-    tries: int = 0
-
-    @property
-    def number(self) -> int:
-        """The chunk's number."""
-        return self.order.chunk.number
-
-
-@dataclass
-class _Team:
-    """A gang, the driver's session for it, its orders by chunk number, and when each rank began."""
-
-    engine: GangEngine
-    licence: str
-    control: SqlSession
-    gang: Gang[None]
-    closing: contextlib.ExitStack
-    opened: float = field(default_factory=time.monotonic)
-    asked: dict[int, tuple[int, CopyOrder]] = field(default_factory=dict)
-    began: dict[int, float] = field(default_factory=dict)
-    #: The crew's rank of its first task.
-    first: int = 0
-    #: The crew's tasks that its engine can have.
-    slots: int = 1
-
-    @property
-    def end(self) -> int:
-        """The crew's rank behind its last task."""
-        return self.first + self.gang.size
-
-    def give_up(self) -> None:
-        self.gang.dismiss()
-        with contextlib.suppress(ServerFault):
-            self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
-
-
 @dataclass(kw_only=True, eq=False)
 class Crew:
     """Hands chunks to the gang that copies now; used as a context, by one thread.
@@ -127,11 +83,11 @@ class Crew:
     def __post_init__(self) -> None:
         self._table = self.join.mapping.source.full_name
         #: Those that get orders, by rank.
-        self._current: list[_Team] = []
+        self._current: list[Team] = []
         #: Those that end their last orders.
-        self._retiring: list[_Team] = []
+        self._retiring: list[Team] = []
         #: A team until all its tasks run.
-        self._coming: _Team | None = None
+        self._coming: Team | None = None
         #: No further tasks can be had, until a time: their number.
         self._all: int | None = None
         self._all_until = 0.0
@@ -158,7 +114,7 @@ class Crew:
             team.give_up()
         if left := [team for team in teams if team.asked]:
             try:
-                self._fence(left)
+                end_teams(self.join, left)
             except SpiritError as fault:
                 _log.warning("running chunks could not be ended on the server: %s", fault)
         for team in teams:
@@ -194,7 +150,7 @@ class Crew:
         self._at_work.count(busy, time.monotonic())
         self._advance(wanted, lasting)
 
-    def _fill(self, team: _Team, rank: int, next_order: Callable[[int], CopyOrder | None]) -> None:
+    def _fill(self, team: Team, rank: int, next_order: Callable[[int], CopyOrder | None]) -> None:
         while team in self._current and self._wants(team, rank):
             order = self._again.pop(0) if self._again else next_order(rank)
             if order is None:
@@ -215,11 +171,11 @@ class Crew:
             self._look = min(_LONGEST_LOOK, self._look * 1.5)
         return found
 
-    def _teams(self) -> list[_Team]:
+    def _teams(self) -> list[Team]:
         coming = [] if self._coming is None else [self._coming]
         return [*self._retiring, *self._current, *coming]
 
-    def _gathered(self, team: _Team) -> bool:
+    def _gathered(self, team: Team) -> bool:
         try:
             return self._come(team)
         except (WorkersLost, ServerFault) as error:
@@ -227,7 +183,7 @@ class Crew:
             return False
 
     @staticmethod
-    def _come(team: _Team) -> bool:
+    def _come(team: Team) -> bool:
         """Return whether all tasks have come; raise `WorkersLost` when one will not."""
         limit = _START_SECONDS if team.engine.in_process else _ASSEMBLE_SECONDS
         if team.gang.gathered():
@@ -236,7 +192,7 @@ class Crew:
             return False
         raise WorkersLost(f"its tasks did not all start within {limit:.0f} s")
 
-    def _wants(self, team: _Team, rank: int) -> bool:
+    def _wants(self, team: Team, rank: int) -> bool:
         formers = (one for one in self._retiring if one.first <= rank < one.end)
         if any(former.gang.outstanding(rank - former.first) for former in formers):
             return False
@@ -247,7 +203,7 @@ class Crew:
         running = next(order for its, order in team.asked.values() if its == seat)
         return team.began[seat] + running.seconds - time.monotonic() < _AHEAD_SECONDS
 
-    def _post(self, team: _Team, seat: int, order: CopyOrder) -> None:
+    def _post(self, team: Team, seat: int, order: CopyOrder) -> None:
         # Before it is posted: after a fault of the driver's session the task may have the order.
         team.asked[order.number] = (seat, order)
         if not team.gang.outstanding(seat):
@@ -257,7 +213,7 @@ class Crew:
         except (WorkersLost, ServerFault) as error:
             self._lost(team, error)
 
-    def _collected(self, team: _Team) -> list[ChunkCopied]:
+    def _collected(self, team: Team) -> list[ChunkCopied]:
         try:
             answers = team.gang.received()
         except (WorkersLost, ServerFault) as error:
@@ -322,7 +278,7 @@ class Crew:
         self._all, self._all_until = first, time.monotonic() + _FULL_SECONDS
         _log.warning("the copy of %s goes on with %d tasks: %s", self._table, first, why)
 
-    def _look_for_tasks(self, coming: _Team) -> None:
+    def _look_for_tasks(self, coming: Team) -> None:
         try:
             if not self._come(coming):
                 return
@@ -340,7 +296,7 @@ class Crew:
                 self._current = [coming]
         self._coming = None
 
-    def _open(self, engine: GangEngine, first: int, size: int) -> _Team:
+    def _open(self, engine: GangEngine, first: int, size: int) -> Team:
         slots = engine.slots
         if slots <= first:
             raise WorkersLost(f"there are {slots} slots")
@@ -361,11 +317,11 @@ class Crew:
                 description=f"copy of {self._table}",
             )
             enter(gang)
-            return _Team(engine, licence, control, gang, stack.pop_all(), first=first, slots=slots)
+            return Team(engine, licence, control, gang, stack.pop_all(), first=first, slots=slots)
 
     # -- losses
 
-    def _lost(self, team: _Team, error: SpiritError) -> None:
+    def _lost(self, team: Team, error: SpiritError) -> None:
         """End a gang for good, and keep its chunks for another one.
 
         Raises `WorkersLost` when gang after gang was lost for a minute, or `CopyFailure` when a
@@ -385,7 +341,7 @@ class Crew:
                     self._do_without(0, error.message)
         team.give_up()
         team.closing.close()
-        retrying(self.stop)(self._fence, [team])
+        retrying(self.stop)(end_teams, self.join, [team])
         self._lost_at, self._all = time.monotonic(), None
         orders = [replace(order, tries=order.tries + 1) for _, order in team.asked.values()]
         self._again = sorted([*self._again, *orders], key=lambda order: order.number)
@@ -396,16 +352,3 @@ class Crew:
         if self._losses > 1:
             # The cause may pass, as with a full server.
             self.stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))
-
-    def _fence(self, teams: list[_Team]) -> None:
-        """Wait until nothing of these gangs can write (R18)."""
-        join = self.join
-        sessions = [number for team in teams for _, number in team.gang.sessions]
-        end_sessions(join.connection, sessions)
-        chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
-        # Licences first, then the locks of chunks.
-        locks = [
-            *(team.licence for team in teams),
-            *(chunk_lock(join.mapping, chunk, join.connection.origin) for chunk in chunks),
-        ]
-        end_chunks(join.connection, locks, of=self._table)

@@ -1,32 +1,79 @@
-"""End chunk sessions on the server: an abandoned chunk must not write later (R18)."""
+"""A team of the copy, and how its sessions are ended: an abandoned chunk must not write (R18)."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
-from spirit_py.copier.chunk_sql import copying_slots
-from spirit_py.errors import CopyFailure
+from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
+from spirit_py.errors import CopyFailure, ServerFault
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.kill import end_sessions, kill_session
 from spirit_py.mysql.own_sessions import slot_holders
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.copier.task import ChunkOrder, JoinCopy
+    from spirit_py.spark.gang import Gang, GangEngine
     from spirit_py.table.mapping import TableMapping
 
 _log = logging.getLogger(__name__)
 
 _END_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyOrder:
+    """A chunk to copy, its probable seconds, and how often it was handed out before."""
+
+    order: ChunkOrder
+    seconds: float = 0.0
+    tries: int = 0
+
+    @property
+    def number(self) -> int:
+        """The chunk's number."""
+        return self.order.chunk.number
+
+
+@dataclass
+class Team:
+    """A gang, the driver's session for it, its orders by chunk number, and when each rank began."""
+
+    engine: GangEngine
+    licence: str
+    control: SqlSession
+    gang: Gang[None]
+    closing: contextlib.ExitStack
+    opened: float = field(default_factory=time.monotonic)
+    asked: dict[int, tuple[int, CopyOrder]] = field(default_factory=dict)
+    began: dict[int, float] = field(default_factory=dict)
+    #: The crew's rank of its first task.
+    first: int = 0
+    #: The crew's tasks that its engine can have.
+    slots: int = 1
+
+    @property
+    def end(self) -> int:
+        """The crew's rank behind its last task."""
+        return self.first + self.gang.size
+
+    def give_up(self) -> None:
+        """Let none of its tasks begin a further chunk."""
+        self.gang.dismiss()
+        with contextlib.suppress(ServerFault):
+            self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
 
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
@@ -39,7 +86,20 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
         _log.info("ended %s that still copied", counted(len(ended), "session"))
 
 
-def end_chunks(connection: ConnectionOptions, locks: Sequence[str], *, of: str) -> None:
+def end_teams(join: JoinCopy, teams: Iterable[Team]) -> None:
+    """Wait until nothing of these gangs can write (R18)."""
+    sessions = [number for team in teams for _, number in team.gang.sessions]
+    end_sessions(join.connection, sessions)
+    chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
+    # Licences first, then the locks of chunks.
+    locks = [
+        *(team.licence for team in teams),
+        *(chunk_lock(join.mapping, chunk, join.connection.origin) for chunk in chunks),
+    ]
+    _end_chunks(join.connection, locks, of=join.mapping.source.full_name)
+
+
+def _end_chunks(connection: ConnectionOptions, locks: Sequence[str], *, of: str) -> None:
     """Kill the sessions that hold these locks, in order, and wait until they have ended.
 
     A killed session rolls back first and releases its named lock last, so a free lock proves that

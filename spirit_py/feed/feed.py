@@ -233,27 +233,16 @@ class ChangeFeed:
 
     def flush(self) -> None:
         """Apply until the backlog is trivial; see the contract."""
-        most = self._options.under_lock_changes
-        trivial = min(reception.TRIVIAL_BACKLOG, most)
+        trivial = min(reception.TRIVIAL_BACKLOG, self._options.under_lock_changes)
         reception.flush_backlog(self._flush_once, self.pending, trivial=trivial)
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive and apply until the backlog is trivial; see the contract."""
-
-        def once() -> None:
-            self.block_wait()
-            self.flush()
-
-        reception.patiently_with(self, self._stop, tell=tell, once=once)
+        reception.patiently_with(self, self._stop, tell=tell, apply=self.flush)
 
     def apply_executed(self, stop: StopSwitch, tell: Callable[[str], None]) -> None:
         """Receive and apply what is executed now; see the contract."""
-
-        def once() -> None:
-            self.block_wait()
-            self._flush_once()
-
-        reception.patiently_with(self, stop, tell=tell, once=once)
+        reception.patiently_with(self, stop, tell=tell, apply=self._flush_once)
 
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything through the session that holds the lock; see the contract."""
@@ -325,13 +314,11 @@ class ChangeFeed:
 
     def statistics(self) -> FeedStatistics:
         """Return the counters."""
-        lag = self._dispatcher.lag if self._dispatcher else None
-        paused = self._flusher is not None and self._flusher.holding
         return reception.statistics(
             self._backpressure,
             ledger=self._ledger,
-            lag=lag,
-            paused=paused,
+            lag=self._dispatcher.lag if self._dispatcher else None,
+            paused=self._flusher is not None and self._flusher.holding,
             apply_sessions=self._appliers.tasks,
         )
 

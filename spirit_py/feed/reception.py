@@ -122,9 +122,13 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
 
 
 def patiently_with(
-    source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None], once: Callable[[], None]
+    source: ChangeSource,
+    stop: StopSwitch,
+    *,
+    tell: Callable[[str], None],
+    apply: Callable[[], object],
 ) -> None:
-    """Do it until it succeeds; fails after :data:`PATIENCE` s in which the feed does not move."""
+    """Receive and apply until that succeeds; fails after a standstill of :data:`PATIENCE` s."""
 
     def moved() -> object:
         seen = source.statistics()
@@ -132,7 +136,8 @@ def patiently_with(
 
     def attempt() -> None:
         stop.check()
-        once()
+        source.block_wait()
+        apply()
 
     waited = False
 

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.batch.store import agreed
 from spirit_py.classes import dataclass, replace
+from spirit_py.command_config import agreed
 from spirit_py.errors import Aborted, MigrationFailure, SpiritError
 from spirit_py.events.event import Event, Gate, teller
 from spirit_py.events.run import (
@@ -42,7 +42,7 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.config import FleetConfig, FleetOrders, FleetServer
+    from spirit_py.command_config import FleetConfig, FleetOrders, FleetServer
     from spirit_py.contracts import Reporter
     from spirit_py.fleet.places import Runner
     from spirit_py.fleet.planning import FleetPlan

@@ -8,10 +8,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from spirit_py.batch.store import agreed
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.config import FleetOrders
+from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, Warned
 from spirit_py.fleet.coordinator import Fleet
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.config import ConnectionOptions, FleetConfig
+    from spirit_py.command_config import FleetConfig
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
     from spirit_py.fleet.places import Runner

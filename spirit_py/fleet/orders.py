@@ -1,4 +1,4 @@
-"""``spirit-py ctl --fleet``: order something for all servers of a fleet, and show its state.
+"""``spirit-py ctl --fleet``: order something for all servers of a fleet.
 
 An order is a row of each server's record, which the coordinator and the processes of the servers
 read; migrations at work are asked one by one, as without a fleet. So it works from any machine,
@@ -12,16 +12,14 @@ import threading
 import time
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.listing import batches
-from spirit_py.batch.store import TableState, agreed
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.config import MOST_SERVERS, FleetOrders
+from spirit_py.command_config import MOST_SERVERS, FleetOrders, agreed
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError, UsageFault
 from spirit_py.fleet.planning import LOOKING, allowed_files
-from spirit_py.fleet.records import FleetMember, ServerRecords, look_at
+from spirit_py.fleet.records import FleetMember, ServerRecords, look_at, looked_at
 from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.control.command import control
 from spirit_py.migration.control.subject import CLEANUP, Verb
@@ -33,8 +31,6 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spirit_py.batch.listing import BatchShown
-    from spirit_py.config import ConnectionOptions
     from spirit_py.fleet.records import FleetRecord
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
@@ -97,7 +93,7 @@ def _in_turn(
 ) -> tuple[list[ServerRecords], list[ServerRecords]]:
     """Keep other commands from ordering something meanwhile; return all parts, and those meant."""
     allowed_files()
-    parts = _look_at(members, table)
+    parts = looked_at(members, table)
     lock = lock_name("fleet-order", _chosen(parts, say)[0].records[0].fleet)
     until = time.monotonic() + _TURN_SECONDS
     for identity, session in _sessions(stack, parts):
@@ -193,8 +189,8 @@ class _Asking:
             self._look_again(begun)
 
     def _look_again(self, begun: Sequence[ServerRecords]) -> None:
-        looked_at = _look_at([one.member for one in begun], self.table)
-        for part, now in zip(begun, looked_at, strict=True):
+        there = looked_at([one.member for one in begun], self.table)
+        for part, now in zip(begun, there, strict=True):
             fleets = {one.fleet for one in part.records}
             if now.error is None:
                 part.records = [one for one in now.records if one.fleet in fleets]
@@ -271,7 +267,7 @@ def _written(
     for _ in range(_WRITES) if orders.number else ():
         _write(left, orders, verb)
         left = []
-        for seen in _look_at([one.member for one in parts], table):
+        for seen in looked_at([one.member for one in parts], table):
             part = known[seen.member.name]
             found = [one for one in seen.records if one.fleet == fleet]
             part.records = part.records or found
@@ -362,81 +358,3 @@ def _raise_failures(parts: Sequence[ServerRecords], say: Say) -> None:
     for one in failed:
         if one.error is not None:
             raise one.error
-
-
-def _look_at(members: Sequence[FleetMember], table: str) -> list[ServerRecords]:
-    parts = [ServerRecords(member=one, table=table) for one in members]
-    look_at(parts)
-    return parts
-
-
-def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]]:
-    """Return what each server keeps of a fleet, and what works there, as JSON values."""
-    parts = _look_at(members, table)
-    orders = agreed([one.orders for part in parts for one in part.records], FleetOrders())
-    listed: dict[ConnectionOptions, list[BatchShown] | SpiritError] = {}
-
-    def look(options: ConnectionOptions) -> None:
-        try:
-            listed[options] = batches(options, database="", table="")
-        except SpiritError as error:
-            listed[options] = error
-
-    servers = dict.fromkeys(one.member.connection for one in parts if one.records)
-    side_by_side("look", [partial(look, options) for options in servers], LOOKING)
-    return [_shown(one, orders, listed.get(one.member.connection, [])) for one in parts]
-
-
-def _shown(
-    part: ServerRecords, orders: FleetOrders, found: list[BatchShown] | SpiritError
-) -> dict[str, Any]:
-    listed: list[dict[str, Any]] = []
-    error = part.error
-    if isinstance(found, SpiritError):
-        error = error or found
-    elif part.records and error is None:
-        names = {str(one.store) for one in part.records}
-        listed = [each.to_dict() for each in found if each.batch in names]
-    return {
-        "server": part.member.name,
-        "begun": bool(part.records),
-        "coordinated": any(one.coordinated for one in part.records),
-        "paused": bool(part.records) and orders.paused,
-        "aborted": bool(part.records) and orders.aborted,
-        "servers_at_once": orders.at_once or None,
-        "at_work": [".".join(name) for one in part.records for name in one.at_work],
-        "left": [".".join(name) for one in part.records for name in one.left],
-        "batches": listed,
-        "error": error.message if error is not None else "",
-    }
-
-
-def lines_of(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the state of a fleet for people, a line each."""
-    lines = []
-    for one in found:
-        if one["error"]:
-            state = f"cannot be looked at: {one['error']}"
-        elif not one["begun"]:
-            state = "not begun"
-        else:
-            tables = [table for each in one["batches"] for table in each["tables"]]
-            done = sum(table["state"] == TableState.DONE for table in tables)
-            state = f"{done} of {len(tables)} tables done"
-            if one["at_work"]:
-                state += f", at work: {', '.join(one['at_work'])}"
-            elif one["left"]:
-                state += ", no process works on it"
-            errors = [f"{table['table']}: {table['error']}" for table in tables if table["error"]]
-            state += "".join(f"; {text}" for text in errors[:1])
-        lines.append(f"{one['server']}: {state}")
-    begun = [one for one in found if one["begun"]]
-    coordinated = any(one["coordinated"] for one in begun)
-    if begun:
-        now = "a process coordinates them" if coordinated else "no process coordinates them"
-        if any(one["paused"] for one in begun):
-            now += "; paused by an operator"
-        most = max((one["servers_at_once"] or 0 for one in begun), default=0)
-        now += f"; at most {most} servers at a time, by order" if most else ""
-        lines.append(f"{len(begun)} of {len(found)} servers have begun; {now}")
-    return lines

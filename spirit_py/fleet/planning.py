@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.plan import UsualDefinitions
 from spirit_py.batch.planning import plan_batch, plan_of_batch
-from spirit_py.batch.store import agreed
 from spirit_py.batch.trial import Trace, trace_of
 from spirit_py.classes import dataclass, field, replace
-from spirit_py.config import FleetOrders
+from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.run import ServerPlanned, Summary
 from spirit_py.fleet.waves import seconds_of, waves_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spirit_py.batch.plan import BatchPlan
-    from spirit_py.config import FleetConfig, FleetServer
+    from spirit_py.command_config import FleetConfig, FleetServer
     from spirit_py.events.event import Tell
     from spirit_py.plan import Plan
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.batch.plan import BatchPlan
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.command_config import BatchConfig
+    from spirit_py.config import MigrationConfig
     from spirit_py.events.event import Event
     from spirit_py.progress import MigrationStatus
     from spirit_py.spark.gang import GangEngine

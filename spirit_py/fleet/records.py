@@ -28,7 +28,8 @@ from spirit_py.threads import side_by_side
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spirit_py.config import ConnectionOptions, FleetOrders
+    from spirit_py.command_config import FleetOrders
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.fleet.planning import ServerPlan
     from spirit_py.mysql.session import Session
@@ -238,6 +239,13 @@ def look_at(parts: Iterable[ServerRecords]) -> None:
         one.records, one.error = [], None
         together.setdefault(one.member.connection, []).append(one)
     side_by_side("look", [partial(_look_at, group) for group in together.values()], LOOKING)
+
+
+def looked_at(members: Iterable[FleetMember], table: str) -> list[ServerRecords]:
+    """Return what servers keep of a table's fleets, or of all with an empty name."""
+    parts = [ServerRecords(member=one, table=table) for one in members]
+    look_at(parts)
+    return parts
 
 
 def _look_at(parts: Sequence[ServerRecords]) -> None:

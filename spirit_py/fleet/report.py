@@ -1,29 +1,41 @@
-"""What becomes of each server of a fleet: how far it is, changed here alone, and the report."""
+"""What becomes of each server of a fleet: how far it is, changed here alone, and the report.
+
+Whoever coordinates none, as ``spirit-py ctl --fleet LIST status``, asks the servers.
+"""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.batch.listing import batches
 from spirit_py.batch.report import BatchReport, exit_code
 from spirit_py.batch.store import TableState
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
+from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.events.run import ServerEnded
+from spirit_py.fleet.planning import LOOKING
+from spirit_py.fleet.records import looked_at
 from spirit_py.progress import BatchStatus
 from spirit_py.status.report import OutcomeReport, failure_of
+from spirit_py.threads import side_by_side
 from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
-    from spirit_py.config import FleetServer
+    from spirit_py.batch.listing import BatchShown
+    from spirit_py.command_config import FleetServer
+    from spirit_py.config import ConnectionOptions
     from spirit_py.fleet.planning import ServerPlan
     from spirit_py.fleet.process import Told
+    from spirit_py.fleet.records import FleetMember, ServerRecords
     from spirit_py.progress import MigrationStatus
 
 
@@ -280,3 +292,75 @@ def _shown(run: ServerRun) -> dict[str, Any]:
         "hint": run.hint,
         "report": asdict(run.report) if run.report is not None else None,
     }
+
+
+def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]]:
+    """Return what each server keeps of a fleet, and what works there, as JSON values."""
+    parts = looked_at(members, table)
+    orders = agreed([one.orders for part in parts for one in part.records], FleetOrders())
+    listed: dict[ConnectionOptions, list[BatchShown] | SpiritError] = {}
+
+    def look(options: ConnectionOptions) -> None:
+        try:
+            listed[options] = batches(options, database="", table="")
+        except SpiritError as error:
+            listed[options] = error
+
+    servers = dict.fromkeys(one.member.connection for one in parts if one.records)
+    side_by_side("look", [partial(look, options) for options in servers], LOOKING)
+    return [_shown_there(one, orders, listed.get(one.member.connection, [])) for one in parts]
+
+
+def _shown_there(
+    part: ServerRecords, orders: FleetOrders, found: list[BatchShown] | SpiritError
+) -> dict[str, Any]:
+    listed: list[dict[str, Any]] = []
+    error = part.error
+    if isinstance(found, SpiritError):
+        error = error or found
+    elif part.records and error is None:
+        names = {str(one.store) for one in part.records}
+        listed = [each.to_dict() for each in found if each.batch in names]
+    return {
+        "server": part.member.name,
+        "begun": bool(part.records),
+        "coordinated": any(one.coordinated for one in part.records),
+        "paused": bool(part.records) and orders.paused,
+        "aborted": bool(part.records) and orders.aborted,
+        "servers_at_once": orders.at_once or None,
+        "at_work": [".".join(name) for one in part.records for name in one.at_work],
+        "left": [".".join(name) for one in part.records for name in one.left],
+        "batches": listed,
+        "error": error.message if error is not None else "",
+    }
+
+
+def lines_of(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the state of a fleet for people, a line each."""
+    lines = []
+    for one in found:
+        if one["error"]:
+            state = f"cannot be looked at: {one['error']}"
+        elif not one["begun"]:
+            state = "not begun"
+        else:
+            tables = [table for each in one["batches"] for table in each["tables"]]
+            done = sum(table["state"] == TableState.DONE for table in tables)
+            state = f"{done} of {len(tables)} tables done"
+            if one["at_work"]:
+                state += f", at work: {', '.join(one['at_work'])}"
+            elif one["left"]:
+                state += ", no process works on it"
+            errors = [f"{table['table']}: {table['error']}" for table in tables if table["error"]]
+            state += "".join(f"; {text}" for text in errors[:1])
+        lines.append(f"{one['server']}: {state}")
+    begun = [one for one in found if one["begun"]]
+    coordinated = any(one["coordinated"] for one in begun)
+    if begun:
+        now = "a process coordinates them" if coordinated else "no process coordinates them"
+        if any(one["paused"] for one in begun):
+            now += "; paused by an operator"
+        most = max((one["servers_at_once"] or 0 for one in begun), default=0)
+        now += f"; at most {most} servers at a time, by order" if most else ""
+        lines.append(f"{len(begun)} of {len(found)} servers have begun; {now}")
+    return lines

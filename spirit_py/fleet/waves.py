@@ -10,7 +10,7 @@ from spirit_py.classes import dataclass
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from spirit_py.config import FleetConfig, FleetServer
+    from spirit_py.command_config import FleetConfig, FleetServer
 
 CANARY: Final = "canary"
 _UNLABELLED: Final = "without the label"

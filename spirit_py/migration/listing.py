@@ -7,7 +7,7 @@ import shlex
 from dataclasses import astuple, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
@@ -32,7 +32,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
-from spirit_py.mysql.tables.definition import existing_tables, near_name, stored_name
+from spirit_py.mysql.tables.definition import existing_tables, require_name, stored_name
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
-
+_Row = TypeVar("_Row", MoveNote, StandingOrders)
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-_SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 HIDDEN: Final = "tables that are left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
@@ -107,31 +106,22 @@ def require_table(options: ConnectionOptions, *, database: str, table: str) -> N
         require_name(session, database, table)
 
 
-def require_name(session: SqlSession, database: str, table: str = "") -> None:
-    """Refuse as :func:`require_table`, in this session."""
-    if not session.query(_SCHEMA, (database,)):
-        raise Refusal(
-            f"there is no schema {database}",
-            hint="check the name; the account sees only schemas on which it has privileges",
-            error_code=ErrorCode.NO_SUCH_TABLE,
-        )
-    if table and not session.query(f"{_NAMES} AND TABLE_NAME = %s", (database, table)):
-        raise Refusal(
-            f"there is no table {database}.{table}, and no migration of it has left anything",
-            hint=near_name(session, database, table)
-            + "check the name; the account sees only tables on which it has privileges",
-            error_code=ErrorCode.NO_SUCH_TABLE,
-        )
-
-
 def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
     """Return the migration whose process has created no checkpoint table yet, if there is one."""
     worker = _worker(session, [table])
     if worker is None:
         return []
-    home, begins = str(CheckpointTable(*table)), user_of(session, worker)
-    names = (".".join(table),)
-    return [MigrationShown(checkpoint=home, tables=names, worked_on_by=worker, begins=begins)]
+    return [_of_table(session, table, begins=user_of(session, worker))]
+
+
+def _of_table(session: SqlSession, table: Name, **more: Any) -> MigrationShown:
+    """Return what is known of the migration of one table whose record is not read."""
+    return MigrationShown(
+        checkpoint=str(CheckpointTable(*table)),
+        tables=(".".join(table),),
+        worked_on_by=_worker(session, [table]),
+        **more,
+    )
 
 
 class _Listing:
@@ -177,36 +167,24 @@ class _Listing:
         except UnreadableCheckpoint as error:
             return self._shown(owner, [owner], unreadable=str(error))
         if at.orphaned:
-            return MigrationShown(
-                checkpoint=str(CheckpointTable(*owner)),
-                tables=(".".join(owner),),
-                orphaned=at.orphaned,
-                worked_on_by=_worker(self._session, [owner]),
-                again="start afresh",
-                reason=at.orphaned,
-            )
+            why = at.orphaned
+            return _of_table(self._session, owner, orphaned=why, again="start afresh", reason=why)
         if at.record is None or str(CheckpointTable(*at.home)) in known:
             return None
         if claimed := _claimed(self._session, at.home, at.record):
             why = f"it names {claimed}, whose checkpoint does not name it: see who created it"
             return self._shown(at.home, [at.home], unreadable=why)
         shown = self._shown(at.home, [one.name for one in at.record.tables], at.record)
-        note = _note(self._session, at.home)
-        return replace(shown, asked=note.asked if note is not None else "")
+        note = _noted(self._session, at.home, MoveNote)
+        return shown if note is None else replace(shown, asked=note.asked)
 
     def _arriving(self, owner: Name, note: MoveNote) -> MigrationShown:
         """Return the move whose new table is here, as far as this server shows it."""
         new = AuxiliaryNames.of(owner[1]).new
         there = existing_tables(self._session, owner[0], (new, owner[1]))
         phase = "before its switch" if new in there else "switched" if there else "it begins"
-        return MigrationShown(
-            checkpoint=str(CheckpointTable(*owner)),
-            tables=(".".join(owner),),
-            phase=phase,
-            moved_from=note.sources,
-            asked=note.asked,
-            worked_on_by=_worker(self._session, [owner]),
-        )
+        told = {"moved_from": note.sources, "asked": note.asked}
+        return _of_table(self._session, owner, phase=phase, **told)
 
     def _shown(
         self,
@@ -252,10 +230,10 @@ class _Listing:
         if any(table.undone and table.keeps_one for table in found.tables):
             back = ReverseState.REVERTED
         worker, resumes = _worker(session, tables), isinstance(decision, Resume)
-        stopped = resumes and worker is None
-        live, live_age = live_of(session, CheckpointTable(*home), worker)
+        stopped, checkpoint = resumes and worker is None, CheckpointTable(*home)
+        live, live_age = live_of(session, checkpoint, worker)
         seen = MigrationShown(
-            checkpoint=str(CheckpointTable(*home)),
+            checkpoint=str(checkpoint),
             unreadable=found.unreadable,
             tables=tuple(".".join(table) for table in tables),
             worked_on_by=worker,
@@ -265,7 +243,7 @@ class _Listing:
             again="fail" if resumes and back is ReverseState.LOST else again,
             reason=reason,
             binlog=unseen or found.unreachable,
-            reverse=_reverse(session, CheckpointTable(*home), reach),
+            reverse=_reverse(session, checkpoint, reach),
         )
         if seen.state == HANGING:
             seen = replace(seen, held_up_by=global_read_lock(session))
@@ -278,9 +256,12 @@ class _Listing:
         if worker is None:
             if stopped and swapped and back is None and record.choices.archive_to:
                 after_swap = _ARCHIVING
-            after_swap = _HALF_WAY if _is_half_way(session, tables) else after_swap
+            # An account that may only read the checkpoint table sees the rest of the list.
+            with contextlib.suppress(SpiritError):
+                after_swap = _HALF_WAY if is_half_way(session, tables) else after_swap
         elif live is not None and live.phase == REVERT and back is not ReverseState.REVERTED:
             after_swap = _REVERTING
+        standing = _noted(session, home, StandingOrders)
         return replace(
             seen,
             age=found.age,
@@ -288,7 +269,7 @@ class _Listing:
             after_swap=after_swap,
             old_table=found.old_tables,
             deferred=not swapped and _is_deferred(session, tables),
-            paused=_paused(session, CheckpointTable(*home)) if worker is None else "",
+            paused=standing.paused if standing is not None and worker is None else "",
             modes=record.modes.options,
             indexes=() if swapped else tuple(_indexes(session, record, live.run if live else "")),
             command=self._command(record) if stopped and not record.moves else "",
@@ -311,22 +292,11 @@ class _Listing:
         return round(max(0.0, until), 1)
 
 
-def _paused(session: SqlSession, checkpoint: CheckpointTable) -> str:
-    with contextlib.suppress(UnreadableCheckpoint):
-        return (checkpoint.read(session, StandingOrders) or StandingOrders()).paused
-    return ""
-
-
 def _is_deferred(session: SqlSession, tables: Iterable[Name]) -> bool:
-    sentinels = ((schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables)
-    return any(session.query(f"{_NAMES} AND TABLE_NAME = %s", name) for name in sentinels)
-
-
-def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
-    # An account that may only read the checkpoint table sees the rest of the list.
-    with contextlib.suppress(SpiritError):
-        return is_half_way(session, tables)
-    return False
+    return any(
+        existing_tables(session, schema, (AuxiliaryNames.of(table).sentinel,))
+        for schema, table in tables
+    )
 
 
 def _unread(name: Name, error: SpiritError) -> MigrationShown | None:
@@ -349,10 +319,10 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
     return ", ".join(".".join(name) for name in foreign if not leads_here(name))
 
 
-def _note(session: SqlSession, home: Name) -> MoveNote | None:
-    """Return what is noted of a move; one that cannot be read hides nothing else."""
+def _noted(session: SqlSession, home: Name, kind: type[_Row]) -> _Row | None:
+    """Return what else a checkpoint table has; one that cannot be read hides nothing else."""
     with contextlib.suppress(UnreadableCheckpoint):
-        return CheckpointTable(*home).read(session, MoveNote)
+        return CheckpointTable(*home).read(session, kind)
     return None
 
 

@@ -9,8 +9,6 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
-from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
-from spirit_py.attached.foreign_keys.model import drops
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.table.names import Name
 
 
 _MARKED: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD_FOREIGN_KEY})
@@ -169,17 +166,14 @@ def _seen_since(session: SqlSession, context: PreflightContext, record: Checkpoi
 def _probed(
     run: Run, native: Session, session: Session, context: PreflightContext
 ) -> shortcut.ShortcutResult:
-    building = read_proofs(session, context.schema, context.table).building
-    source, statement = context.source, context.statement
-    by_server = clauses.made_by_server([context])
     try:
         return shortcut.probe_shortcut(
             native,
             session,
-            source,
-            statement,
-            building=building,
-            by_server=by_server,
+            context.source,
+            context.statement,
+            building=read_proofs(session, context.schema, context.table).building,
+            by_server=clauses.made_by_server([context]),
             whole=clauses.made_natively([context]),
         )
     except Refusal as refusal:
@@ -317,44 +311,26 @@ def _sending(run: Run) -> Iterator[in_place.Sending]:
         run.note(AlterAnswered(sending.made))
 
 
+def _reopen(run: Run, lost: Session, *, native: bool) -> None:
+    lost.take_over(run.session(lost.role, native=native))
+
+
 def _renew(run: Run, native: Session, session: Session) -> bool:
     """Open lost sessions again, on the same server (R14); return whether the second was lost."""
-
-    def renew(lost: Session, *, native: bool) -> None:
-        lost.take_over(run.session(lost.role, native=native))
-
     lost = False
     # A server that goes away ends sessions one by one: the second one is checked after the first.
     for one, is_native in ((native, True), (session, False)):
         lost = not one.alive()
         if lost:
-            again = partial(renew, one, native=is_native)
+            again = partial(_reopen, run, one, native=is_native)
             patiently(again, run.config.connection, run.stop, tell=run.show)
     return lost
-
-
-def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
-    """Return the tables whose metadata lock the ALTER takes exclusively.
-
-    Measured on 9.7: also those of all children, whatever is changed, and those of the parents
-    where a foreign key is dropped. INNODB_FOREIGN shows them to an account with PROCESS.
-    """
-    table = (context.schema, context.table)
-    found = {table: None}
-    if (clause := clauses.made_by_server([context])) and clause.other[1]:
-        found[clause.other] = None
-    found.update((key.child, None) for key in keys_to(session, *table))
-    if context.statement.of_kind(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT):
-        keys = keys_of(session, *table)
-        if any(drops(context.statement, key) for key in keys):
-            found.update((key.parent, None) for key in keys)
-    return list(found)
 
 
 def _turns(
     run: Run, session: SqlSession, context: PreflightContext, attend: Callable[[], None]
 ) -> LockTurns:
-    policy, tables = LockPolicy.of(run.config), _locked(session, context)
+    policy, tables = LockPolicy.of(run.config), in_place.locked_tables(session, context)
     instead = (
         "; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and the same"
         " command with --no-shortcut"

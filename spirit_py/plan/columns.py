@@ -9,7 +9,7 @@ from spirit_py.feed.subscription import may_be_weighed
 from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.tables.guard_column import row_versions
-from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
+from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method, Note
 from spirit_py.preflight import clauses
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
@@ -19,7 +19,7 @@ from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.table.keys import comparable, comparable_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
@@ -33,6 +33,19 @@ if TYPE_CHECKING:
 def columns_of(mapping: TableMapping) -> tuple[ColumnPlan, ...]:
     """Return the columns of the new table in its order, then those that are dropped."""
     return (*_new(mapping), *_dropped(mapping))
+
+
+def values_gone(columns: Iterable[ColumnPlan], source: TableSchema) -> list[Note]:
+    """Return a warning of each column whose values no old table keeps."""
+    return [
+        Note(
+            cause=f"the values of column {one.old} are gone when it is done",
+            remedy="--keep-old-current copies the table, and keeps them in the old one",
+            table=source.full_name,
+        )
+        for one in columns
+        if one.change == "dropped" and not source.column(one.old).generated
+    ]
 
 
 def key_of(mapping: TableMapping) -> KeyPlan:

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.foreign_keys.rules import KeyedTables, objections
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes, server_refusal
+from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import (
+    accepting_modes,
+    as_stored,
+    choose_modes,
+    copying_modes,
+    server_refusal,
+)
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.definition import TEMPORARY, shape_of
+from spirit_py.plan.columns import method_of
 from spirit_py.plan.model import Note
+from spirit_py.preflight.check import refuse
+from spirit_py.preflight.checks.source_table import usable_key
+from spirit_py.preflight.preflight import mapping_of
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
 from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
+LOCK_WAIT: Final = 1
+"""Seconds for which a plan waits for one lock."""
 _LENIENT: Final = "ALLOW_INVALID_DATES"
 _SHOWN: Final = 0xFFFF
 _OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
@@ -196,3 +211,27 @@ def refused_keys(
         )
         for cause, remedy in objections(around, KeyedTables(old=old, new=new, altered=altered))
     ]
+
+
+def keys_lost(config: MigrationConfig, contexts: Sequence[PreflightContext]) -> list[Finding]:
+    """Return why an ALTER leaves a copied table without a key, which no check of the source sees.
+
+    What cannot be tried is left out: something else is refused already, and is to be told.
+    """
+    found: list[Finding] = []
+    connected = partial(connect, config.connection, role="plan", lock_wait_timeout=LOCK_WAIT)
+    with contextlib.suppress(SpiritError), connected() as session, connected(native=True) as native:
+        choose_modes(native, contexts[0].facts)
+        for context in contexts:
+            if context.found is None or any(usable_key(context)):
+                continue
+            with tried_definition(session, native, context.source, context.statement) as tried:
+                method = method_of(context, tried.target, len(contexts))
+                if tried.target is None or method.algorithm != "copy":
+                    continue
+                try:
+                    mapping_of(context, tried.target)
+                except Refusal as lost:
+                    code = lost.error_code
+                    found.append(refuse(lost.message, lost.hint, lost.details, code=code))
+    return found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault, SpiritError, ValueLost
+from spirit_py.errors import Refusal, ServerFault, ValueLost
 from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.duplicates import search_room
@@ -18,15 +17,20 @@ from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.pace import FIRST_TASKS
 from spirit_py.plan import earlier_run
-from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
-from spirit_py.plan.definition import Tried, refused_keys, tried_definition
+from spirit_py.plan.columns import (
+    clauses_of,
+    columns_of,
+    indexes_of,
+    key_of,
+    method_of,
+    values_gone,
+)
+from spirit_py.plan.definition import LOCK_WAIT, Tried, refused_keys, tried_definition
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import native_time, take_sample, time_of
-from spirit_py.preflight.check import refuse
 from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
-from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.clauses import as_begun, made_by_server
 from spirit_py.preflight.preflight import mapping_of, prepare
@@ -48,12 +52,11 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
     from spirit_py.plan.sample import Carried
-    from spirit_py.preflight.check import Finding, PreflightContext
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
 Contexts = tuple["PreflightContext", ...]
-_LOCK_WAIT: Final = 1
 _UNREAD: Final = "the new definition: the server cannot read the statement"
 
 
@@ -62,7 +65,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a migration; write nothing; raise Refusal without a usable server."""
     stop = stop or StopSwitch()
-    with connect_first(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
+    with connect_first(config.connection, role="plan", lock_wait_timeout=LOCK_WAIT) as session:
         require_one_server(session, config.connection)
         noted = Remarks()
         try:
@@ -94,32 +97,8 @@ def brief_plan(
     It has its own session: a temporary table of the migration's would hide a real one.
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
-    with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
+    with connect(config.connection, role="plan", lock_wait_timeout=LOCK_WAIT) as session:
         return PlanMaker(session, config, contexts, decision, noted, brief=True).plan()
-
-
-def keys_lost(config: MigrationConfig, contexts: Contexts) -> list[Finding]:
-    """Return why an ALTER leaves a copied table without a key, which no check of the source sees.
-
-    What cannot be tried is left out: something else is refused already, and is to be told.
-    """
-    found: list[Finding] = []
-    connected = partial(connect, config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT)
-    with contextlib.suppress(SpiritError), connected() as session, connected(native=True) as native:
-        choose_modes(native, contexts[0].facts)
-        for context in contexts:
-            if context.found is None or any(usable_key(context)):
-                continue
-            with tried_definition(session, native, context.source, context.statement) as tried:
-                method = method_of(context, tried.target, len(contexts))
-                if tried.target is None or method.algorithm != "copy":
-                    continue
-                try:
-                    mapping_of(context, tried.target)
-                except Refusal as lost:
-                    code = lost.error_code
-                    found.append(refuse(lost.message, lost.hint, lost.details, code=code))
-    return found
 
 
 @dataclass
@@ -208,7 +187,7 @@ class PlanMaker:
         if not self.contexts:
             return
         options = self.config.connection
-        with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
+        with connect(options, role="plan", native=True, lock_wait_timeout=LOCK_WAIT) as native:
             choose_modes(native, self._facts)
             for context in self.contexts:
                 yield self._table(context, native)
@@ -272,23 +251,14 @@ class PlanMaker:
                 search = search_room(self.session, mapping)
         columns = columns_of(mapping) if mapping is not None else ()
         if plain.method.algorithm in {"instant", "inplace", "native"} and not self.brief:
-            self.noted.warnings += [
-                Note(
-                    cause=f"the values of column {one.old} are gone when it is done",
-                    remedy="--keep-old-current copies the table, and keeps them in the old one",
-                    table=context.source.full_name,
-                )
-                for one in columns
-                if one.change == "dropped" and not context.source.column(one.old).generated
-            ]
+            self.noted.warnings += values_gone(columns, context.source)
         if self.sampling is not None and plain.method.algorithm == "native":
             time = native_time(self.session, context.source)
         else:
             time = self._time(plain, mapping, indexes, tried.create)
         if mapping is not None and mapping.keep is not None:
-            share = kept_share(context)
-            plain = replace(plain, keeps=self.config.modes.keep, kept_share=share)
-            plain = replace(plain, archive_to=self.config.archive_to)
+            kept, folder = self.config.modes.keep, self.config.archive_to
+            plain = replace(plain, keeps=kept, kept_share=kept_share(context), archive_to=folder)
         plain = replace(plain, columns=columns, key=key, indexes=indexes, time=time)
         return self.surrounded(context, plain, mapping, search)
 
@@ -328,20 +298,17 @@ class PlanMaker:
         self, context: PreflightContext, plain: TablePlan, target: TableSchema, definition: str
     ) -> TableMapping | None:
         mapping: TableMapping | None = None
-        copied = plain.method.algorithm == "copy"
-        if copied and not self.brief:
-            with self.noted.refusing(plain.name):
-                mapping = mapping_of(context, target)
-        else:
-            # In place the server needs no mapping, and the migration says what it refuses itself.
-            with contextlib.suppress(Refusal):
-                mapping = mapping_of(context, target)
-        if copied and isinstance(self.decision, Afresh):
+        copied, afresh = plain.method.algorithm == "copy", isinstance(self.decision, Afresh)
+        told = copied and not self.brief
+        # In place the server needs no mapping, and the migration says what it refuses itself.
+        with self.noted.refusing(plain.name) if told else contextlib.suppress(Refusal):
+            mapping = mapping_of(context, target)
+        if copied and afresh:
             self._targets[context.schema, context.table] = target
-            if mapping is not None and not self.brief:
+        if told and mapping is not None:
+            if afresh:
                 with self.noted.refusing(plain.name):
                     self.check(context, mapping, definition)
-        if copied and mapping is not None and not self.brief:
             with self.noted.refusing(plain.name):
                 self.note_way_back(context, mapping, plain.name)
         return mapping
@@ -356,9 +323,8 @@ class PlanMaker:
         except Refusal as refusal:
             if asked:
                 raise
-            self.noted.warnings.append(
-                Note(cause=f"{NO_REVERT}: {no_way_back(refusal)}", table=name)
-            )
+            cause = f"{NO_REVERT}: {no_way_back(refusal)}"
+            self.noted.warnings.append(Note(cause=cause, table=name))
             return
         losses = losses_of(back, name) if asked else ()
         self.noted.warnings += [Note(cause=line, table=name) for line in losses]
@@ -380,9 +346,8 @@ class PlanMaker:
         create: str,
     ) -> TimePlan:
         if plain.method.algorithm in {"instant", "inplace"}:
-            return TimePlan(
-                seconds=1.0, least=0.0, most=3.0, how="the server changes only metadata"
-            )
+            how = "the server changes only metadata"
+            return TimePlan(seconds=1.0, least=0.0, most=3.0, how=how)
         if self.sampling is None or mapping is None:
             return TimePlan(how="no sample was taken")
         if self.noted.refused():

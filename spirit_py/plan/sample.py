@@ -24,6 +24,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.facts import RowsRead, read_status
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
+from spirit_py.plan.definition import LOCK_WAIT
 from spirit_py.plan.model import PhaseTime, TimePlan
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.table.mapping import ColumnPair
@@ -47,7 +48,6 @@ SECONDS: Final = 1.5
 COMPARED_SECONDS: Final = 0.5
 _MOST_BYTES: Final = 128 << 20
 _JOIN_SECONDS: Final = 60.0
-_LOCK_WAIT: Final = 1
 _FILES: Final = """
 SELECT EVENT_NAME, SUM_TIMER_WRITE + SUM_TIMER_MISC, SUM_NUMBER_OF_BYTES_WRITE
 FROM performance_schema.file_summary_by_event_name
@@ -103,7 +103,7 @@ def take_sample(
     """
     began = time.monotonic()
     load = dict(limits)
-    with connect(connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as reader:
+    with connect(connection, role="plan", lock_wait_timeout=LOCK_WAIT) as reader:
         if trouble := _above_load(reader, load):
             return Sample(trouble=trouble)
         sampler = _Sampler(
@@ -249,7 +249,7 @@ class _Sampler:
     def _run(self, number: int) -> None:
         with contextlib.ExitStack() as stack:
             session = own = stack.enter_context(
-                connect(self.connection, role="plan", lock_wait_timeout=_LOCK_WAIT)
+                connect(self.connection, role="plan", lock_wait_timeout=LOCK_WAIT)
             )
             if self.carried is not None:
                 own = stack.enter_context(connect(self.carried.there, role="plan"))
@@ -324,16 +324,13 @@ class _Sampler:
 
 
 def _with_itself(mapping: TableMapping) -> TableMapping:
-    def same(pairs: Iterable[ColumnPair]) -> tuple[ColumnPair, ...]:
-        return tuple(ColumnPair(old=pair.old, new=pair.old) for pair in pairs)
-
-    return replace(
-        mapping,
-        target=mapping.source,
-        new_key_columns=mapping.key.columns,
-        pairs=same(mapping.pairs),
-        computed=same(mapping.computed),
+    pairs, computed = (
+        tuple(ColumnPair(old=pair.old, new=pair.old) for pair in each)
+        for each in (mapping.pairs, mapping.computed)
     )
+    keys = mapping.key.columns
+    same = replace(mapping, target=mapping.source, new_key_columns=keys)
+    return replace(same, pairs=pairs, computed=computed)
 
 
 def time_of(

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import KW_ONLY, dataclass, field, replace
-from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import known_replicas
@@ -16,7 +15,7 @@ from spirit_py.pace import Work
 from spirit_py.throttle import replica
 from spirit_py.throttle.throttler import WRITES
 from spirit_py.throttle.unapplied import part_bytes, pressure, why_behind
-from spirit_py.units import human_seconds
+from spirit_py.units import host_and_port, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

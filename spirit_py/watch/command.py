@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.binlog.events import Event
-    from spirit_py.config import WatchConfig
+    from spirit_py.command_config import WatchConfig
     from spirit_py.events.event import Tell
     from spirit_py.watch.records import Line, Record, Scope
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from mysql_words import version_number
 from spirit_py.checksum import recheck
 from spirit_py.cli import main
-from spirit_py.config import CompareConfig
+from spirit_py.command_config import CompareConfig
 from spirit_py.migration.control import listener
 from spirit_py.migration.reverse import keeper
 from spirit_py.migration.swap import deferral

@@ -20,9 +20,9 @@ import pytest
 from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.checker import Checker
+from spirit_py.command_config import CompareConfig
 from spirit_py.compare import checks, run
 from spirit_py.compare.run import compare
-from spirit_py.config import CompareConfig
 from spirit_py.errors import (
     ChecksumFailure,
     DifferencesFound,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from spirit_py.command_config import CompareConfig
 from spirit_py.compare.run import compare
-from spirit_py.config import CompareConfig, MigrationConfig, RevertConfig
+from spirit_py.config import MigrationConfig, RevertConfig
 from spirit_py.errors import Refusal
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.reverse.revert import Revert

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
+from spirit_py.command_config import CompareConfig
 from spirit_py.compare.run import compare
-from spirit_py.config import CompareConfig, SessionModes
+from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
 from spirit_py.migration.entry import migrate
 from spirit_py.spark import choice, launch, runtime

@@ -29,7 +29,8 @@ from spirit_py.batch.store import (
 from spirit_py.classes import replace
 from spirit_py.cli.fleet import fleet_config
 from spirit_py.cli.migrate import migrate
-from spirit_py.config import ConnectionOptions, FleetOrders
+from spirit_py.command_config import FleetOrders
+from spirit_py.config import ConnectionOptions
 from spirit_py.fleet.entry import Holds
 from spirit_py.fleet.orders import order_fleet
 from spirit_py.fleet.planning import plan_fleet

@@ -12,7 +12,7 @@ import pytest
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.migration import shortcuts
+from spirit_py.migration import in_place
 from spirit_py.phases import Phase
 from spirit_py.statement import alter_of
 from tests.integration.test_foreign_key_feed import FAMILIES, WRITERS, logged, write
@@ -60,7 +60,7 @@ def test_who_is_on_a_parent_is_waited_for_where_its_key_is_dropped(db, alter, lo
         schema=db.name, table="t", statement=alter_of(db.name, "t", alter)
     )
     with open_session(db) as session:
-        found = shortcuts._locked(session, context)
+        found = in_place.locked_tables(session, context)
     assert set(found) == {(db.name, name) for name in locked}
 
 

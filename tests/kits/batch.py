@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spirit_py.batch.entry import run_batch
 from spirit_py.batch.planning import plan_batch
-from spirit_py.config import BatchConfig
+from spirit_py.command_config import BatchConfig
 from spirit_py.threads import StopSwitch
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for

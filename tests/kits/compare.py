@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.command_config import CompareConfig
 from spirit_py.compare.run import compare
-from spirit_py.config import CompareConfig
 from spirit_py.errors import DifferencesFound
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine

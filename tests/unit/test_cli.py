@@ -26,13 +26,13 @@ from spirit_py.config import (
     SessionModes,
     SparkConfig,
     SwapChoices,
-    host_and_port,
 )
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.events.run import Warned, WatchEmpty
 from spirit_py.events.swap import CutoverVetoed
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.records import RecordOptions
+from spirit_py.units import host_and_port
 
 BASE = [
     "migrate",

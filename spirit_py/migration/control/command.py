@@ -17,11 +17,10 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.migration.control.subject import Verb
-from spirit_py.migration.listing import require_name
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
-from spirit_py.mysql.tables.definition import stored_name
+from spirit_py.mysql.tables.definition import require_name, stored_name
 from spirit_py.signals import stop_on_signals
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch

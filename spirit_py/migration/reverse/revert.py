@@ -29,7 +29,7 @@ from spirit_py.migration.control.listener import ControlListener, listen, live_f
 from spirit_py.migration.control.subject import CLEANUP, NOT_KNOWN, Carrier, Effect, Verb, refused
 from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
-from spirit_py.migration.listing import HIDDEN, require_name
+from spirit_py.migration.listing import HIDDEN
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.state import Wait
 from spirit_py.migration.swap.attachments import settle_left
@@ -39,7 +39,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
-from spirit_py.mysql.tables.definition import stored_name
+from spirit_py.mysql.tables.definition import require_name, stored_name
 from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
@@ -95,9 +95,7 @@ class RevertVerbs(Carrier):
     """What operators can ask of a revert."""
 
     def __init__(self, job: Job, keeper: Keeper, pace: RevertPace) -> None:
-        self._job = job
-        self._keeper = keeper
-        self._pace = pace
+        self._job, self._keeper, self._pace = job, keeper, pace
         super().__init__(
             {Verb.PAUSE: self._pause, Verb.RESUME: self._resume, Verb.ABORT: self._abort}
         )

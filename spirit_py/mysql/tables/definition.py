@@ -12,6 +12,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.guard_column import without_guard_column
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
@@ -44,6 +46,7 @@ FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 
 _NAMES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+_SCHEMA = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
@@ -97,6 +100,23 @@ def stored_name(session: SqlSession, schema: str, table: str) -> Name:
     if session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] == 1:
         return schema.lower(), table.lower()
     return schema, table
+
+
+def require_name(session: SqlSession, database: str, table: str = "") -> None:
+    """Refuse the name of a schema or a table that is not there; an empty table stands for all."""
+    if not session.query(_SCHEMA, (database,)):
+        raise Refusal(
+            f"there is no schema {database}",
+            hint="check the name; the account sees only schemas on which it has privileges",
+            error_code=ErrorCode.NO_SUCH_TABLE,
+        )
+    if table and not session.query(f"{_NAMES} AND TABLE_NAME = %s", (database, table)):
+        raise Refusal(
+            f"there is no table {database}.{table}, and no migration of it has left anything",
+            hint=near_name(session, database, table)
+            + "check the name; the account sees only tables on which it has privileges",
+            error_code=ErrorCode.NO_SUCH_TABLE,
+        )
 
 
 def near_name(session: SqlSession, schema: str, table: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from spirit_py.batch import planning as room
 from spirit_py.batch.planning import room_for
-from spirit_py.config import BatchConfig, ConnectionOptions, MigrationConfig
+from spirit_py.command_config import BatchConfig
+from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import Refusal
 
 GIB = 1 << 30

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.batch.store import BatchTable, agreed
+from spirit_py.batch.store import BatchTable
 from spirit_py.classes import replace
-from spirit_py.config import ConnectionOptions, FleetOrders
+from spirit_py.command_config import FleetOrders, agreed
+from spirit_py.config import ConnectionOptions
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.fleet import orders
 from spirit_py.fleet import records as fleet_records
@@ -161,7 +162,8 @@ def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatc
 
     monkeypatch.setattr(orders, "connect_first", session)
     monkeypatch.setattr(orders, "take_named_lock", take)
-    monkeypatch.setattr(orders, "look_at", look_at)
+    for module in (orders, fleet_records):
+        monkeypatch.setattr(module, "look_at", look_at)
     monkeypatch.setattr(ServerRecords, "order", lambda *_, **__: pytest.fail("ordered"))
     members = [part_of(name).member for name in ("s3", "s1", "s2")]
     with pytest.raises(Refusal, match="another spirit-py ctl --fleet"):
@@ -192,7 +194,8 @@ def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(m
 
     monkeypatch.setattr(orders, "connect_first", session)
     monkeypatch.setattr(orders, "take_named_lock", take)
-    monkeypatch.setattr(orders, "look_at", look_at)
+    for module in (orders, fleet_records):
+        monkeypatch.setattr(module, "look_at", look_at)
     monkeypatch.setattr(ServerRecords, "order", order)
     members = [part_of(name).member for name in ("s1", "s2", "s3")]
     with pytest.raises(ServerFault, match="Lost connection"):

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.config import (
-    BatchConfig,
-    ConnectionOptions,
-    FleetConfig,
-    FleetServer,
-    MigrationConfig,
-)
+from spirit_py.command_config import BatchConfig, FleetConfig, FleetServer
+from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.fleet.waves import next_server, seconds_of, waves_of
 
 
