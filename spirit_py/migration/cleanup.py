@@ -26,7 +26,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.mysql.tables.definition import require_name, stored_name
+from spirit_py.mysql.tables.definition import require_name, stored_name, table_names
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
 from spirit_py.mysql.tables.new_table import is_own_sentinel
 from spirit_py.sql import quote_table
@@ -62,8 +62,6 @@ _NEEDED_THERE: Final = (
     "The same spirit-py move could not go on, or lead back: without the checkpoint nothing proves"
     " what is here."
 )
-_EXISTING: Final = """
-SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
 
 @dataclass
@@ -233,7 +231,7 @@ def _migration(
 
 def _refuse_others(session: SqlSession, database: str, table: str) -> None:
     names = AuxiliaryNames.of(table)
-    there = _existing(session, database)
+    there = set(map(str.lower, table_names(session, database)))
     taken = [name for name in (names.new, names.old, names.checkpoint) if name.lower() in there]
     if taken:
         raise Refusal(
@@ -252,7 +250,8 @@ def _leftovers(
         if why := CheckpointTable(schema, table).unreadable(session):
             message, hint = cannot_be_read(schema, table, why)
             raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
-        there, names = _existing(session, schema), AuxiliaryNames.of(table)
+        there = set(map(str.lower, table_names(session, schema)))
+        names = AuxiliaryNames.of(table)
         progress = record.find((schema, table)) if record is not None else None
         proofs = proofs_here(session, schema, table, progress)
         ours = proven(session, schema, table, proofs)
@@ -287,10 +286,6 @@ def _leftovers(
     kept = (ReverseState.KEPT, ReverseState.NOTED)
     left.revertible = reverse is not None and reverse.state in kept and not reverse.reason
     return left
-
-
-def _existing(session: SqlSession, schema: str) -> set[str]:
-    return {str(row[0]).lower() for row in session.query(_EXISTING, (schema,))}
 
 
 def _list(left: Leftovers, say: Say) -> None:

@@ -31,8 +31,8 @@ from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
+from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.deferred_indexes import build_stage
-from spirit_py.mysql.tables.definition import existing_tables, require_name, stored_name
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _Row = TypeVar("_Row", MoveNote, StandingOrders)
-_NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 HIDDEN: Final = "tables that are left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
@@ -82,7 +81,7 @@ def migrations(
     # A table whose definition is being changed is waited for a second.
     with connect_first(options, role="status", read_timeout=60, lock_wait_timeout=1) as session:
         listing = _Listing(session, options, max_age)
-        database, table = stored_name(session, database, table)
+        database, table = definition.stored_name(session, database, table)
         names = AuxiliaryNames.of(table)
         if table:
             listing.grants.require(("SELECT",), database, HIDDEN, astuple(names))
@@ -103,7 +102,7 @@ def require_table(options: ConnectionOptions, *, database: str, table: str) -> N
     if not database:
         return
     with connect_first(options, role="status", read_timeout=60) as session:
-        require_name(session, database, table)
+        definition.require_name(session, database, table)
 
 
 def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
@@ -181,7 +180,7 @@ class _Listing:
     def _arriving(self, owner: Name, note: MoveNote) -> MigrationShown:
         """Return the move whose new table is here, as far as this server shows it."""
         new = AuxiliaryNames.of(owner[1]).new
-        there = existing_tables(self._session, owner[0], (new, owner[1]))
+        there = definition.existing_tables(self._session, owner[0], (new, owner[1]))
         phase = "before its switch" if new in there else "switched" if there else "it begins"
         told = {"moved_from": note.sources, "asked": note.asked}
         return _of_table(self._session, owner, phase=phase, **told)
@@ -294,7 +293,7 @@ class _Listing:
 
 def _is_deferred(session: SqlSession, tables: Iterable[Name]) -> bool:
     return any(
-        existing_tables(session, schema, (AuxiliaryNames.of(table).sentinel,))
+        definition.existing_tables(session, schema, (AuxiliaryNames.of(table).sentinel,))
         for schema, table in tables
     )
 
@@ -327,9 +326,9 @@ def _noted(session: SqlSession, home: Name, kind: type[_Row]) -> _Row | None:
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
-    for (name,) in session.query(_NAMES, (schema,)):
-        if AuxiliaryNames.of(str(name)).checkpoint == checkpoint:
-            return schema, str(name)
+    for name in definition.table_names(session, schema):
+        if AuxiliaryNames.of(name).checkpoint == checkpoint:
+            return schema, name
     return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
 
 

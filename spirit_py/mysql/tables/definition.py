@@ -95,6 +95,11 @@ def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> s
     return {str(name) for (name,) in rows}
 
 
+def table_names(session: SqlSession, schema: str) -> list[str]:
+    """Return the names of all tables and views of a schema that the account sees."""
+    return [str(name) for (name,) in session.query(_NAMES, (schema,))]
+
+
 def stored_name(session: SqlSession, schema: str, table: str) -> Name:
     """Return a name as the server has it: in lower case where it stores all names so."""
     if session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] == 1:
@@ -121,7 +126,7 @@ def require_name(session: SqlSession, database: str, table: str = "") -> None:
 
 def near_name(session: SqlSession, schema: str, table: str) -> str:
     """Return the question whether the table is meant whose name is nearest, or nothing."""
-    names = {str(name).lower(): str(name) for (name,) in session.query(_NAMES, (schema,))}
+    names = {name.lower(): name for name in table_names(session, schema)}
     near = difflib.get_close_matches(table.lower(), names, n=1)
     return f"did you mean {names[near[0]]}? " if near else ""
 
