@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.migration_status import MigrationShown
     from spirit_py.plan import Plan
     from spirit_py.progress import BatchStatus, MigrationStatus
-    from spirit_py.status.report import MigrationReport
+    from spirit_py.status.report import MigrationReport, OutcomeReport
     from spirit_py.threads import StopSwitch
 
 
@@ -242,20 +242,29 @@ def _what_ended(stop: StopSwitch, failed: MigrationFailure) -> SpiritError:
     return stop.reason if in_order and isinstance(stop.reason, Interrupted) else failed
 
 
-class BatchFailed(MigrationFailure):
+class _PartsFailed(MigrationFailure):
+    def __init__(
+        self, report: OutcomeReport, message: str, hint: str, details: Iterable[str]
+    ) -> None:
+        super().__init__(
+            report.error or message,
+            hint=report.hint or hint,
+            details=tuple(details),
+            error_code=ErrorCode(report.error_code) if report.error_code else None,
+        )
+        self.exit_code = report.exit_code
+
+
+class BatchFailed(_PartsFailed):
     """Tables of a batch have failed, or were refused; ``report`` has what became of each table."""
 
     def __init__(self, report: BatchReport) -> None:
         self.report = report
         failed = [one for one in report.tables if one["failed"] or one["stopped"]]
-        names = ", ".join(f"{one['schema']}.{one['table']}" for one in failed)
-        super().__init__(
-            report.error or f"{len(failed)} of {len(report.tables)} tables failed: {names}",
-            hint=report.hint or "the same call resumes with what is left",
-            details=tuple(f"{one['schema']}.{one['table']}: {one['error']}" for one in failed),
-            error_code=ErrorCode(report.error_code) if report.error_code else None,
-        )
-        self.exit_code = report.exit_code
+        names = [f"{one['schema']}.{one['table']}" for one in failed]
+        said = f"{len(failed)} of {len(report.tables)} tables failed: {', '.join(names)}"
+        details = (f"{name}: {one['error']}" for name, one in zip(names, failed, strict=True))
+        super().__init__(report, said, "the same call resumes with what is left", details)
 
 
 def migrate_batch(
@@ -297,19 +306,16 @@ def start_batch(
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
-class FleetFailed(MigrationFailure):
+class FleetFailed(_PartsFailed):
     """Servers of a fleet have failed, or were refused; ``report`` has what became of each."""
 
     def __init__(self, report: FleetReport) -> None:
         self.report = report
         failed = [one for one in report.servers if one["state"] != "done"]
-        super().__init__(
-            report.error or f"{len(failed)} of {len(report.servers)} servers are not done",
-            hint=report.hint or "the same call carries on with the servers that are not done",
-            details=tuple(f"{one['name']}: {one['state']} {one['error']}" for one in failed),
-            error_code=ErrorCode(report.error_code) if report.error_code else None,
-        )
-        self.exit_code = report.exit_code
+        said = f"{len(failed)} of {len(report.servers)} servers are not done"
+        hint = "the same call carries on with the servers that are not done"
+        details = (f"{one['name']}: {one['state']} {one['error']}" for one in failed)
+        super().__init__(report, said, hint, details)
 
 
 def migrate_fleet(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from spirit_py.status.report import OutcomeReport
 
 _FILES = ("report_json", "report_html", "metrics_file")
+OF_A_RUN = (*_FILES, "metrics_listen", "on_event", "hook_veto")
+"""Options that record one run, or have a say in it."""
 
 
 def records_of(options: dict[str, Any]) -> RecordOptions:

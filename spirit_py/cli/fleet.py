@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections import Counter
@@ -13,12 +14,11 @@ from click.core import ParameterSource
 from spirit_py.classes import replace
 from spirit_py.cli import outcome
 from spirit_py.cli.changes import batch_config, read_statements, settings
-from spirit_py.cli.display import records_of, reporters_of, tell_end
+from spirit_py.cli.display import OF_A_RUN, records_of, reporters_of, tell_end
 from spirit_py.cli.values import complete, connection_of
-from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetConfig, FleetServer
 from spirit_py.config import SparkConfig
-from spirit_py.errors import Refusal, UsageFault
+from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
 from spirit_py.fleet.servers import of_command, of_file
 from spirit_py.statement.lexer import SqlMode
@@ -26,10 +26,9 @@ from spirit_py.statement.parse import read_script
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spirit_py.cli.outcome import ErrorsShown
-    from spirit_py.fleet.planning import FleetPlan
     from spirit_py.fleet.records import FleetMember
     from spirit_py.fleet.servers import Server
 
@@ -40,9 +39,6 @@ _OF_ONE: Final = {
     "on_replica": "rehearse on one replica with spirit-py migrate --host",
 }
 _MOST_TASKS: Final = 256
-_RECORDS: Final = (
-    "report_json", "report_html", "metrics_listen", "metrics_file", "on_event", "hook_veto",
-)  # fmt: skip
 
 
 def fleet_config(options: dict[str, Any]) -> FleetConfig:
@@ -63,7 +59,7 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     change = " ".join((options["alter"] or "").split())
     tables = options["tables"] or (options["table"],)
     identity = _digest((change, options["keep"], *tables, " ".join(statements.split())))
-    alone = asked | dict.fromkeys(_RECORDS)
+    alone = asked | dict.fromkeys(OF_A_RUN)
     _require_folders(options, servers)
     parts = tuple(_part(one, alone, statements, identity) for one in servers)
     master = options["spark_master"] or ""
@@ -168,13 +164,11 @@ def _part(server: Server, options: dict[str, Any], statements: str, identity: st
     own = _reached(server, options)
     if own["archive_to"]:
         own["archive_to"] = f"{own['archive_to'].rstrip('/')}/{_folder(server)}"
-    try:
+    with _naming(server):
         complete(own)
         if own["table"] and not own["tables"] and not statements:
             own = _as_pattern(own)
         config = batch_config(own, settings(own), listed=statements)
-    except UsageFault as fault:
-        raise UsageFault(f"{server.name}: {fault.message}", hint=fault.hint) from fault
     return FleetServer(
         name=server.name, batch=replace(config, fleet=identity), labels=server.labels
     )
@@ -250,28 +244,20 @@ def control(
             outcome.show_lines(report.lines_of(found))
         return 0 if any(one["begun"] for one in found) else 1
     said: list[str] = []
-    as_json = options["as_json"]
-    say = said.append if as_json else outcome.tell_out
-    if options["verb"] == "forget":
-        orders.forget_fleet(members, table=options["table"] or "", say=say)
-        return _told("forget", {}, said, as_json=as_json)
-    kept = [text for text in options["values"] if text.startswith(f"{orders.AT_ONCE}=")]
-    others = tuple(text for text in options["values"] if text not in kept)
-    only_own = options["verb"] == "set" and kept and not others
-    verb, arguments = ("set", {}) if only_own else request_of(options | {"values": others})
-    arguments |= dict(text.split("=", 1) for text in kept) if verb == "set" else {}
-    orders.order_fleet(
-        members, table=options["table"] or "", verb=verb, arguments=arguments, say=say
-    )
-    return _told(verb, arguments, said, as_json=as_json)
-
-
-def _told(verb: str, arguments: dict[str, str], said: list[str], *, as_json: bool) -> int:
-    if as_json:
-        from spirit_py.status.report import OutcomeReport
-
-        done = OutcomeReport(outcome="done").end_fields()
-        outcome.tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
+    say, table = said.append if options["as_json"] else outcome.tell_out, options["table"] or ""
+    verb: str = options["verb"]
+    arguments: dict[str, str] = {}
+    if verb == "forget":
+        orders.forget_fleet(members, table=table, say=say)
+    else:
+        kept = [text for text in options["values"] if text.startswith(f"{orders.AT_ONCE}=")]
+        others = tuple(text for text in options["values"] if text not in kept)
+        if not (verb == "set" and kept and not others):
+            verb, arguments = request_of(options | {"values": others})
+        arguments |= dict(text.split("=", 1) for text in kept) if verb == "set" else {}
+        orders.order_fleet(members, table=table, verb=verb, arguments=arguments, say=say)
+    if options["as_json"]:
+        outcome.tell_request(verb, arguments, said)
     return 0
 
 
@@ -279,12 +265,19 @@ def _member(server: Server, options: dict[str, Any]) -> FleetMember:
     from spirit_py.fleet.records import FleetMember
 
     own = _reached(server, options)
-    try:
+    with _naming(server):
         complete(own)
         connection = connection_of(own)
+    return FleetMember(name=server.name, connection=connection, database=own["database"])
+
+
+@contextlib.contextmanager
+def _naming(server: Server) -> Iterator[None]:
+    """Name the server whose options are wrong."""
+    try:
+        yield
     except UsageFault as fault:
         raise UsageFault(f"{server.name}: {fault.message}", hint=fault.hint) from fault
-    return FleetMember(name=server.name, connection=connection, database=own["database"])
 
 
 def run(options: dict[str, Any], shown: ErrorsShown) -> int:
@@ -299,25 +292,12 @@ def run(options: dict[str, Any], shown: ErrorsShown) -> int:
         tell_fleet_plan(plan, config, teller(reporter.event))
         refuse(config, plan)
         if plan.left and not (options["yes"] or options["dry_run"]):
-            _require_agreed(plan, config)
+            servers = counted(len(plan.left), "server")
+            hint = "take servers from the list, or see spirit-py plan with the same options"
+            log_format = config.records.log_format
+            outcome.require_agreed(f"{servers} would be changed", servers, hint, log_format)
         report = run_fleet(config, plan, reporter=reporter, gate=reporter.gate)
     return tell_end(report, report.summary(), reporter, config.records.log_format)
-
-
-def _require_agreed(plan: FleetPlan, config: FleetConfig) -> None:
-    servers = counted(len(plan.left), "server")
-    if not outcome.can_ask(config.records.log_format):
-        raise Refusal(
-            f"{servers} would be changed, and there is no terminal where that can be confirmed",
-            hint="see the list above; to change what it has, add --yes",
-            error_code=ErrorCode.NOT_CONFIRMED,
-        )
-    if not outcome.confirmed(f"Change {servers}?"):
-        raise Refusal(
-            "nothing was changed",
-            hint="take servers from the list, or see spirit-py plan with the same options",
-            error_code=ErrorCode.NOT_CONFIRMED,
-        )
 
 
 def show_plan(options: dict[str, Any]) -> int:

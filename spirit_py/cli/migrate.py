@@ -11,11 +11,10 @@ from click.core import ParameterSource
 
 from spirit_py.cli import outcome
 from spirit_py.cli.changes import BATCH, batch_config, migration_config, settings
-from spirit_py.cli.display import reporters_of, tell_end, tell_summary
+from spirit_py.cli.display import OF_A_RUN, reporters_of, tell_end, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.wrong_lines import warn
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, UnfinishedWork
+from spirit_py.errors import UnfinishedWork
 from spirit_py.events.event import teller
 from spirit_py.options.commands import MigrateCommand, PlanCommand
 from spirit_py.units import counted, one_line
@@ -23,12 +22,10 @@ from spirit_py.units import counted, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spirit_py.batch.plan import BatchPlan
     from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.command_config import BatchConfig
     from spirit_py.config import MigrationConfig
     from spirit_py.plan import Plan, PlanLine
-    from spirit_py.records import LogFormat
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.reporters import Reporters
 
@@ -44,28 +41,12 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
         plan = plan_batch(config)
         refused = plan.is_refused(config)
         tell_plan(plan, teller(reporter.event), causes=not refused)
-        if not (yes or config.each.dry_run or refused):
-            _require_agreed(plan, config.records.log_format)
+        if plan.asks and not (yes or config.each.dry_run or refused):
+            tables, log_format = counted(len(plan.left), "table"), config.records.log_format
+            hint = "--exclude leaves tables out"
+            outcome.require_agreed(f"the patterns match {tables}", tables, hint, log_format)
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     return tell_end(report, report.summary(), reporter, config.records.log_format)
-
-
-def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
-    if not plan.asks:
-        return
-    tables = counted(len(plan.left), "table")
-    if not outcome.can_ask(log_format):
-        raise Refusal(
-            f"the patterns match {tables}, and there is no terminal where that can be confirmed",
-            hint="see the list above; to change what it has, add --yes",
-            error_code=ErrorCode.NOT_CONFIRMED,
-        )
-    if not outcome.confirmed(f"Change {tables}?"):
-        raise Refusal(
-            "nothing was changed",
-            hint="--exclude leaves tables out",
-            error_code=ErrorCode.NOT_CONFIRMED,
-        )
 
 
 @command(MigrateCommand, outcome.EXIT_CODES)
@@ -111,9 +92,6 @@ Exit codes:
   1  the server stopped answering
   2  refused: the change could not be made as it is; the plan says why"""
 
-_OF_A_RUN: Final = frozenset(
-    {"report_json", "report_html", "metrics_listen", "metrics_file", "on_event", "hook_veto"}
-)
 _HANGING: Final = " " * 14
 _NARROWEST: Final = 40
 
@@ -148,7 +126,7 @@ def show_plan(made: Plan, form: str) -> int:
 
 for _one in plan.params:
     # Taken, so that a command line of migrate is one of plan, but of no use to its readers.
-    if isinstance(_one, click.Option) and _one.name in _OF_A_RUN:
+    if isinstance(_one, click.Option) and _one.name in OF_A_RUN:
         _one.hidden = True
 
 
@@ -159,7 +137,7 @@ def warn_of_unused(options: dict[str, Any]) -> None:
     unused = [
         one.opts[0]
         for one in context.command.params
-        if one.name in _OF_A_RUN
+        if one.name in OF_A_RUN
         and options[one.name]
         and context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT_MAP
     ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 import click
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, SpiritError
+from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.system_packages import broken_library
 from spirit_py.units import finite, in_json, one_line
 
@@ -183,6 +183,18 @@ def confirmed(question: str) -> bool:
         return False
 
 
+def require_agreed(what: str, count: str, hint: str, log_format: LogFormat) -> None:
+    """Ask whether so many are to be changed; Refusal without a yes. ``what`` has come to them."""
+    if not can_ask(log_format):
+        raise Refusal(
+            f"{what}, and there is no terminal where that can be confirmed",
+            hint="see the list above; to change what it has, add --yes",
+            error_code=ErrorCode.NOT_CONFIRMED,
+        )
+    if not confirmed(f"Change {count}?"):
+        raise Refusal("nothing was changed", hint=hint, error_code=ErrorCode.NOT_CONFIRMED)
+
+
 def say_error(text: str) -> None:
     """Write what has failed to standard error: on a terminal red, and wrapped at words."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -234,6 +246,14 @@ def tell_document(document: object) -> None:
         return
     except OutputFailed as failed:
         say(failed.message)
+
+
+def tell_request(verb: str, arguments: dict[str, str], said: list[str]) -> None:
+    """Write the JSON document about what ``spirit-py ctl`` has done."""
+    from spirit_py.status.report import OutcomeReport
+
+    done = OutcomeReport(outcome="done").end_fields()
+    tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
 
 
 @contextlib.contextmanager

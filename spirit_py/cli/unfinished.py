@@ -8,7 +8,7 @@ import click
 
 from spirit_py.cli.display import records_of, reporters_of
 from spirit_py.cli.groups import command
-from spirit_py.cli.outcome import confirmed, show_document, show_lines, tell_document, tell_out
+from spirit_py.cli.outcome import confirmed, show_document, show_lines, tell_out, tell_request
 from spirit_py.cli.values import complete, connection_of, missing, named_alike
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.errors import UsageFault
@@ -190,10 +190,7 @@ def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
     say = said.append if as_json else tell_out
     control(connection_of(options), **named, verb=verb, arguments=arguments, say=say)
     if as_json:
-        from spirit_py.status.report import OutcomeReport
-
-        done = OutcomeReport(outcome="done").end_fields()
-        tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
+        tell_request(verb, arguments, said)
     return 0
 
 

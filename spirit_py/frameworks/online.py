@@ -56,6 +56,9 @@ _NAMING_CHECKS: Final = (
     *(ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT),
 )
 
+PLAIN_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
+"""What is printed before a statement that is only shown."""
+
 
 class FrameworkSession:
     """The framework's own session (a DB-API connection), used past its bookkeeping."""

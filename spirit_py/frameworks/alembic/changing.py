@@ -33,7 +33,6 @@ _log: Final = logging.getLogger("alembic.spirit_py")
 _SECTION: Final = "spirit_py"
 _revisions: WeakKeyDictionary[Connection, Revision] = WeakKeyDictionary()
 _QUOTED: Final = re.compile(r"'([^']*)'")
-_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 
 
 def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any]) -> None:
@@ -43,7 +42,7 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
     ``alembic upgrade`` again resumes; so it does after one of :func:`execute`.
     """
     if impl.as_sql:
-        impl.static_output(f"{_NOTE}\n{statement}{impl.command_terminator}")
+        impl.static_output(f"{online.PLAIN_NOTE}\n{statement}{impl.command_terminator}")
         return
     session = session_of(impl)
     around = online.look_around(session)
@@ -100,15 +99,14 @@ def revision_of(impl: DefaultImpl) -> Revision:
     connection = _connection(impl)
     found = _revisions.get(connection)
     if found is None:
-        versions = str(impl.context_opts.get("version_table") or "alembic_version")
-        schema = impl.context_opts.get("version_table_schema")
+        versions = str(impl.context_opts.get("version_table_schema") or ""), _versions(impl)
         found = Revision(
             session=partial(session_of, impl),
             history=lambda: online.rows_of(
-                session_of(impl), str(schema or ""), versions, "version_num", "ORDER BY 1"
+                session_of(impl), *versions, "version_num", "ORDER BY 1"
             ),
             log=_log,
-            versions=(str(schema or ""), versions),
+            versions=versions,
             finish="alembic stamp REVISION",
             settle=online.settle_by(lambda: _told(impl, {}), _log),
         )
@@ -131,8 +129,7 @@ def _rolled_back(revision: Revision) -> None:
 def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
     """Take what Alembic notes of a whole migration, or False; only revisions are quoted in it."""
     table = getattr(construct, "table", None)
-    versions = str(impl.context_opts.get("version_table") or "alembic_version")
-    if table is None or table.name != versions:
+    if table is None or table.name != _versions(impl):
         return False
     sql = {
         "insert": "INSERT INTO {table} (version_num) VALUES (%s)",
@@ -141,6 +138,10 @@ def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
     }[construct.__visit_name__]
     revision = revision_of(impl)
     return revision.version(VersionChange(sql=sql, parameters=tuple(_QUOTED.findall(text))))
+
+
+def _versions(impl: DefaultImpl) -> str:
+    return str(impl.context_opts.get("version_table") or "alembic_version")
 
 
 def _connection(impl: DefaultImpl) -> Connection:

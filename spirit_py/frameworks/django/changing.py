@@ -32,7 +32,6 @@ _log: Final = logging.getLogger(__name__)
 _VERSIONS: Final = "django_migrations"
 _INSERTS: Final = re.compile(rf"INSERT INTO `{_VERSIONS}` ", re.IGNORECASE)
 _revisions: WeakKeyDictionary[Any, Revision] = WeakKeyDictionary()
-_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 
 
 def execute_online(
@@ -55,7 +54,7 @@ def execute_online(
     table = _goes_online(editor, str(sql), asked=asked is not None)
     if editor.collect_sql:
         if table is not None:
-            editor.collected_sql.append(_NOTE)
+            editor.collected_sql.append(online.PLAIN_NOTE)
         plainly(sql, params)
         return
     if table is None:
@@ -74,7 +73,7 @@ def _gather(
     editor: BaseDatabaseSchemaEditor, sql: str, params: _Params, asked: Mapping[str, Any]
 ) -> None:
     connection: Any = editor.connection
-    around = online.look_around(online.FrameworkSession(connection.connection))
+    around = online.look_around(_session_of(connection))
     table = changed_table(sql, around.schema, sql_mode=around.sql_mode)
     change = None
     if table is not None:
@@ -93,8 +92,8 @@ def revision_of(connection: Any) -> Revision:
     found = _revisions.get(connection)
     if found is None:
         found = Revision(
-            session=lambda: online.FrameworkSession(connection.connection),
-            history=lambda: _applied(online.FrameworkSession(connection.connection)),
+            session=partial(_session_of, connection),
+            history=partial(_applied, connection),
             log=_log,
             versions=("", _VERSIONS),
             finish="manage.py migrate --fake APP MIGRATION",
@@ -127,13 +126,17 @@ def noting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChan
 
 def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChange]:
     """Return what Django deletes when it has undone migrations: the rows that there are."""
-    there = _applied(online.FrameworkSession(connection.connection))
+    there = _applied(connection)
     sql = "DELETE FROM {table} WHERE app = %s AND name = %s"
     return [VersionChange(sql=sql, parameters=row) for row in rows if row in there]
 
 
-def _applied(session: online.FrameworkSession) -> list[tuple[Any, ...]]:
-    return online.rows_of(session, "", _VERSIONS, "app, name", "ORDER BY id")
+def _applied(connection: Any) -> list[tuple[Any, ...]]:
+    return online.rows_of(_session_of(connection), "", _VERSIONS, "app, name", "ORDER BY id")
+
+
+def _session_of(connection: Any) -> online.FrameworkSession:
+    return online.FrameworkSession(connection.connection)
 
 
 def _plainly(
@@ -141,7 +144,7 @@ def _plainly(
 ) -> None:
     connection: Any = editor.connection
     connection.ensure_connection()
-    around = online.look_around(online.FrameworkSession(connection.connection))
+    around = online.look_around(_session_of(connection))
     table = defined_table(str(sql), around.schema, sql_mode=around.sql_mode)
     if table is None or connection.in_atomic_block:
         plainly(sql, params)
@@ -157,7 +160,7 @@ def _goes_online(
         return None
     connection: Any = editor.connection
     connection.ensure_connection()
-    session = online.FrameworkSession(connection.connection)
+    session = _session_of(connection)
     around = online.look_around(session)
     if not asked:
         return online.chosen(session, around, statement, policy)
