@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Place, RowsChanged, StatementSeen
     from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.statements import Statement
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -214,9 +215,13 @@ class OldTableWrites:
     def _statement(self, event: StatementSeen) -> None:
         """Note a write without row images, unless it is certain that another table is its target.
 
-        DDL does not matter here: the table's number and its definition are compared.
+        Of DDL, a new name and an exchanged partition: rows come under that name, and it may come
+        back. For others the table's number and its definition are compared.
         """
-        if not any(one.writes for one in readings(event)):
+        read = readings(event)
+        if any(self._moves(one) for one in read):
+            self._read.add(f"perhaps rows, under another name: {event.excerpt}")
+        if not any(one.writes for one in read):
             return
         found = [target_of(sql, event.schema) for sql in event.texts] if event.certain else []
         if all(found) and found:
@@ -224,6 +229,13 @@ class OldTableWrites:
             if not targets & self._names:
                 return
         self._read.add(f"perhaps rows, in STATEMENT format: {event.excerpt}")
+
+    def _moves(self, statement: Statement) -> bool:
+        """Return whether a statement has one of the tables renamed, but not the swap itself."""
+        names = [(one.schema.lower(), (one.table or "").lower()) for one in statement.names]
+        if statement.verb == "RENAME":
+            return bool(self._names.intersection(names[::2]))
+        return statement.verb == "ALTER" and len(names) > 1 and names[0] in self._names
 
     def _refuse(self, found: _Rows) -> None:
         more = f" and {counted(found.more, 'other')}" if found.more else ""
