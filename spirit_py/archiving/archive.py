@@ -326,6 +326,8 @@ class Archive:
             manifest = same
         else:
             self.folder.write(MANIFEST, manifest)
+        # The table may be dropped now, and is gone for good on the server's disk.
+        self.folder.settle()
         points.reach("archive.proved")
         return replace(result, listing=before, manifest=manifest)
 

@@ -92,6 +92,11 @@ class Folder:
         with self._said(f"have {name} deleted"):
             self._of.delete(name)
 
+    def settle(self) -> None:
+        """Wait until all that was written outlives a loss of power, on a disk of this machine."""
+        with self._said("be written to its disk"):
+            self._of.settle()
+
     @contextlib.contextmanager
     def _said(self, what: str) -> Iterator[None]:
         try:
@@ -160,6 +165,10 @@ class _Here:
         else:
             one.unlink(missing_ok=True)
             _checksums(one).unlink(missing_ok=True)
+
+    def settle(self) -> None:
+        # At once: of thousands of files and folders each has a journal's commit to wait for.
+        os.sync()
 
 
 def _require_short(name: str, length: int) -> None:
@@ -231,3 +240,6 @@ class _Jvm:
 
     def delete(self, name: str) -> None:
         self._files.delete(self._at(name), True)
+
+    def settle(self) -> None:
+        """Do nothing: what is closed is the file system's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from dataclasses import replace
@@ -268,4 +269,20 @@ def test_a_folder_of_another_file_system_is_reached_through_spark(
     assert report.archived[0]["rows"] == len(wanted)
     assert [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)] == wanted
     assert len(proved(tmp_path, db)["files"]) == report.archived[0]["files"]
+    assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_what_was_archived_is_on_the_disk_before_the_old_table_is_dropped(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """Otherwise a loss of power behind the drop takes the only copy of the rows."""
+    make_days(db, 50)
+    seen: list[bool] = []
+    manifest = tmp_path / f"{db.name}.t" / "_manifest.json"
+    monkeypatch.setattr(
+        os, "sync", lambda: seen.append(manifest.exists() and "_t_old" in tables(db))
+    )
+    migrate_here(spark_engine, purging(db, tmp_path))
+    assert seen == [True]
     assert_nothing_left(db)
