@@ -106,7 +106,7 @@ class Folder:
         except Exception as error:
             raise ArchiveFailure(
                 f"{self.path} could not {what}: {said_by_java(error)}",
-                hint="see that Spark can write there, then run the same command again",
+                hint="see that it can be written there, then run the same command again",
             ) from error
 
 
@@ -123,7 +123,7 @@ class _Here:
         except FileNotFoundError:
             return None
         _require_short(name, len(text))
-        return text.decode()
+        return text.decode(errors="replace")
 
     def write(self, name: str, text: str) -> None:
         file = self._root / name
@@ -161,7 +161,8 @@ class _Here:
     def delete(self, name: str) -> None:
         one = self._root / name
         if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one)
+            # What stays of it is written over; a disk of the network may keep an open file.
+            shutil.rmtree(one, ignore_errors=True)
         else:
             one.unlink(missing_ok=True)
             _checksums(one).unlink(missing_ok=True)

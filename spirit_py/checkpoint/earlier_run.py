@@ -146,7 +146,8 @@ def is_being_brought(schema: str, table: str, sources: Iterable[str]) -> tuple[s
     """Return the message and the hint where a move that brings a table here has not ended."""
     return f"a move brings {schema}.{table} here from {', '.join(sources)}, and has not ended", (
         "run the spirit-py move command that it was begun with, which ends it; or give it up:"
-        f" spirit-py cleanup --database {quote(schema)} --table {quote(table)}, on all its servers"
+        f" spirit-py cleanup --database {quote(schema)} --table {quote(table)}, on all its"
+        " servers, with --drop-old where the table has arrived"
     )
 
 

@@ -60,7 +60,7 @@ _IDS: Final[dict[type[Row], int]] = {
 #: Rows that processes of other versions look at, and carry nothing on from.
 _SHOWN: Final[frozenset[type[Row]]] = frozenset({LiveFigures})
 #: Rows that say what may be dropped: without them nothing beside the table is.
-_PROVING: Final = (Proofs, OldTableRecord, ReverseRecord)
+_PROVING: Final = (Proofs, OldTableRecord, ReverseRecord, MoveNote)
 _RECORD: Final = f"IF(LENGTH(record) > {codec.LONGEST}, '', record)"
 HEARTBEAT_ID: Final = 3
 """Its ``written_at`` shows on a replica how far that has come."""

@@ -45,8 +45,8 @@ _GIVEN_ONCE: Final = frozenset({
 
 _INSTEAD: Final = {
     "alter": "write the clauses into one, with commas",
-    "on_event": "write the commands into one, with &&",
-    "on_switch": "write the commands into one, with &&",
+    "on_event": "write one script that does both: each reads the event from its standard input",
+    "on_switch": "write one script that does both: each reads the event from its standard input",
     "statement": "write the statements into one, with semicolons",
     "table": "a command works on one; migrate takes several with --tables or --statement",
 }

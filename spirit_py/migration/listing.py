@@ -110,15 +110,15 @@ def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
     worker = _worker(session, [table])
     if worker is None:
         return []
-    return [_of_table(session, table, begins=user_of(session, worker))]
+    return [_of_table(table, worker, begins=user_of(session, worker))]
 
 
-def _of_table(session: SqlSession, table: Name, **more: Any) -> MigrationShown:
+def _of_table(table: Name, worker: int | None, **more: Any) -> MigrationShown:
     """Return what is known of the migration of one table whose record is not read."""
     return MigrationShown(
         checkpoint=str(CheckpointTable(*table)),
         tables=(".".join(table),),
-        worked_on_by=_worker(session, [table]),
+        worked_on_by=worker,
         **more,
     )
 
@@ -166,8 +166,8 @@ class _Listing:
         except UnreadableCheckpoint as error:
             return self._shown(owner, [owner], unreadable=str(error))
         if at.orphaned:
-            why = at.orphaned
-            return _of_table(self._session, owner, orphaned=why, again="start afresh", reason=why)
+            why, worker = at.orphaned, _worker(self._session, [owner])
+            return _of_table(owner, worker, orphaned=why, again="start afresh", reason=why)
         if at.record is None or str(CheckpointTable(*at.home)) in known:
             return None
         if claimed := _claimed(self._session, at.home, at.record):
@@ -183,7 +183,7 @@ class _Listing:
         there = definition.existing_tables(self._session, owner[0], (new, owner[1]))
         phase = "before its switch" if new in there else "switched" if there else "it begins"
         told = {"moved_from": note.sources, "asked": note.asked}
-        return _of_table(self._session, owner, phase=phase, **told)
+        return _of_table(owner, _worker(self._session, [owner]), phase=phase, **told)
 
     def _shown(
         self,

@@ -467,7 +467,11 @@ class CleanupArguments(ConnectionArguments, _Schema, total=False):
         MANY(metavar="SCHEMA.TABLE"),
         "Instead of a table: forget an abandoned batch; its record, as spirit-py status shows it.",
     ]
-    drop_old: Annotated[bool, OLD_TABLE(), "With --yes: drop the old table of a finished swap too."]
+    drop_old: Annotated[
+        bool,
+        OLD_TABLE(),
+        "With --yes: drop the old table of a finished swap too, or what proves an unfinished move.",
+    ]
 
 
 class CleanupCommand(CleanupArguments, DocsOption, TracebackOption, total=False):

@@ -205,7 +205,7 @@ def test_a_folder_that_depends_on_the_directory_is_refused(command, db):
     assert tables(db) == ["t"]
 
 
-@pytest.mark.parametrize("path", ["file:a", "FILE:/a"])
+@pytest.mark.parametrize("path", ["file:a", "FILE:/a", "file://tmp/a", "//tmp/a"])
 def test_a_path_that_spark_cannot_open_is_refused_before_the_swap(path, db, spark_engine):
     """Nothing is copied for it."""
     make_days(db, 10)

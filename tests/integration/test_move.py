@@ -1224,4 +1224,7 @@ def test_what_another_wrote_on_the_target_is_no_address(two, listener):
     shown = status_there(two)
     assert "names servers by their addresses" in shown["unreadable"]
     assert shown["asked"] == ""
+    refused = run_here(two.there, "cleanup", "--table", "t", "--yes")
+    assert refused.returncode == 2, refused
+    assert "names servers by their addresses" in refused.stderr
     assert two.move()[0]["outcome"] == "done"

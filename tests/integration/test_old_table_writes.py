@@ -46,6 +46,7 @@ RENAMED = AWAY.format("RENAME TABLE x TO _t_old")
 ALTERED = AWAY.replace("RENAME TABLE _t_old", "ALTER TABLE _t_old RENAME").format(
     "ALTER TABLE x RENAME TO _t_old"
 )
+EXCHANGED = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE _t_old"
 PREPARED = f"XA START 'a'; {KEPT}; XA END 'a'; XA PREPARE 'a'; XA COMMIT 'a'"
 WAITS = (
     "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_INFO LIKE 'INSERT INTO _t_old%'"
@@ -104,6 +105,7 @@ PREPARE_TEXT = f"SET SESSION binlog_format = STATEMENT; {PREPARE}"
         ((f"BEGIN; {KEPT}; {ARCHIVED}; COMMIT",), r"\(100000\) of"),
         ((PREPARE.replace(KEPT, "INSERT INTO other VALUES (2)"),), None),
         ((RENAMED,), "another name: RENAME"),
+        ((f"{EXCHANGED}; INSERT INTO p VALUES (5, NULL, 'late'); {EXCHANGED}",), "name: ALTER"),
         ((ALTERED,), "another name: ALTER"),
         # As the swap does.
         (("DROP TABLE _t_old; RENAME TABLE other TO _t_old",), None),
@@ -116,6 +118,7 @@ def test_only_what_is_committed_counts_as_written(writes, said, db):
     """
     db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY AUTO_INCREMENT, at DATE, v VARCHAR(20))")
     db.execute("CREATE TABLE other (id INT PRIMARY KEY); INSERT INTO _t_old (id) VALUES (3)")
+    db.execute("CREATE TABLE p LIKE _t_old; ALTER TABLE p PARTITION BY HASH (id) PARTITIONS 1")
     config, table = config_for(db, table="t"), read_table(db, db.name, "_t_old")
     assert table is not None
     followed = OldTableWrites(

@@ -288,7 +288,7 @@ def test_the_cores_of_this_machine_limit_a_comparison():
         (["cleanup", "--database", "d"], "error: --table is missing\n"),
         (["cleanup"], "error: --database and --table are missing\n"),
         (["move", "--tables", "s.t", "--on-switch", " "], "--on-switch is empty: "),
-        (["move", "--on-switch", "a", "--on-switch", "b"], "write the commands into one, with &&"),
+        (["move", "--on-switch", "a", "--on-switch", "b"], "write one script that does both"),
         (["move", "--shard-by", "a", "--shard-by", "b"], "--shard-by is given more than once"),
         (["migrate", "--table", "t", "--alter", "FORCE"], "hint: add --database"),
         (

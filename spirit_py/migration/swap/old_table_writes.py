@@ -231,11 +231,13 @@ class OldTableWrites:
         self._read.add(f"perhaps rows, in STATEMENT format: {event.excerpt}")
 
     def _moves(self, statement: Statement) -> bool:
-        """Return whether a statement has one of the tables renamed, but not the swap itself."""
+        """Return whether one of the tables is renamed or exchanged, but not by the swap itself."""
         names = [(one.schema.lower(), (one.table or "").lower()) for one in statement.names]
         if statement.verb == "RENAME":
             return bool(self._names.intersection(names[::2]))
-        return statement.verb == "ALTER" and len(names) > 1 and names[0] in self._names
+        # Of EXCHANGE PARTITION either table may be the second one.
+        moved = statement.verb == "ALTER" and len(names) > 1
+        return moved and not self._names.isdisjoint(names)
 
     def _refuse(self, found: _Rows) -> None:
         more = f" and {counted(found.more, 'other')}" if found.more else ""

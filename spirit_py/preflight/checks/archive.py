@@ -55,7 +55,9 @@ def require_archivable(config: MigrationConfig) -> None:
             f"{path} has {' '.join(sorted(globs))}, with which Spark names many folders",
             "name another folder",
         )
-    if path.lower().startswith(LOCAL) and not path.startswith(f"{LOCAL}/"):
+    behind = path.removeprefix(LOCAL)
+    whole = behind.startswith("///") or not behind.startswith("//")
+    if not whole or (path.lower().startswith(LOCAL) and not path.startswith(f"{LOCAL}/")):
         raise _refusal(f"{path} is no whole path behind file:", "write the path without file:")
     if not is_local(path):
         return
