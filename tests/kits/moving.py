@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import MySQLdb
 
@@ -19,7 +19,7 @@ from tests.kits.command import MINUTE, environment, run_words_here
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tests.kits.point_listener import Hold, PointListener
@@ -52,6 +52,9 @@ def part(db: Database, names: Sequence[str]) -> None:
 
 class TwoServers:
     """A schema of one name on two servers, and commands that move tables between them."""
+
+    #: Options of every move, if it is not given others.
+    given: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, here: Database, there: Database, folder: Path) -> None:
         self.here, self.there, self.folder = here, there, folder
@@ -90,13 +93,14 @@ class TwoServers:
 
     def words(self, *more: str, hooks: str = "small-chunks") -> list[str]:
         """Return the words of a move of the table ``t``."""
-        tables = () if "--tables" in more else ("--tables", f"{self.here.name}.t")
+        options = {"--tables": f"{self.here.name}.t", **self.given}
+        own = [word for one in options.items() if one[0] not in more for word in one]
         program = ("tests.faults.hooks", hooks) if hooks else ("spirit_py",)
         return [
             *(sys.executable, "-m", *program, "move", "--log-format", "json"),
             *self.reached,
             *self.targets,
-            *("--report-json", str(self.report), "--threads", "2", "--no-repair", *tables, *more),
+            *("--report-json", str(self.report), "--threads", "2", "--no-repair", *own, *more),
         ]
 
     def start(self, *more: str, listener: PointListener | None = None) -> subprocess.Popen[str]:
@@ -124,7 +128,8 @@ class TwoServers:
     def move(self, *more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Run ``spirit-py move`` with the operator's command."""
         self.report.unlink(missing_ok=True)
-        return self.end(self.start("--on-switch", self.switch, *more))
+        own = () if "--on-switch" in more else ("--on-switch", self.switch)
+        return self.end(self.start(*own, *more))
 
     def move_here(self, *more: str, target_password: str = "") -> subprocess.CompletedProcess[str]:
         """Run ``spirit-py move`` in this process, for what it refuses."""
@@ -228,6 +233,8 @@ def await_held(process: subprocess.Popen[str], hold: Hold) -> None:
 class Shards(TwoServers):
     """A source, and several targets, each for the rows whose ``region`` is its name."""
 
+    given: ClassVar[Mapping[str, str]] = {"--shard-by": "region"}
+
     def __init__(self, here: Database, theirs: dict[str, Database], folder: Path) -> None:
         super().__init__(here, next(iter(theirs.values())), folder)
         self.theirs = theirs
@@ -240,11 +247,13 @@ class Shards(TwoServers):
             f"{name}=mysql://{db.server.user}:{db.server.password}@{way}"
             for (name, db), way in zip(self.theirs.items(), self.ways[1:], strict=True)
         )
-        return ["--shard-by", "region", *(word for one in named for word in ("--target", one))]
+        return [word for one in named for word in ("--target", one)]
 
 
 class Sources(TwoServers):
     """Several sources, each with the rows whose ``region`` is its name, and a target."""
+
+    given: ClassVar[Mapping[str, str]] = {"--shard-by": "region"}
 
     def __init__(self, ours: dict[str, Database], there: Database, folder: Path) -> None:
         super().__init__(next(iter(ours.values())), there, folder)
@@ -262,7 +271,7 @@ class Sources(TwoServers):
             f"{name}=mysql://{db.server.user}:{db.server.password}@{way}"
             for (name, db), way in zip(self.ours.items(), self.ways, strict=False)
         )
-        return ["--shard-by", "region", *(word for one in named for word in ("--source", one))]
+        return [word for one in named for word in ("--source", one)]
 
     @property
     def targets(self) -> list[str]:
