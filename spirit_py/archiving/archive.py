@@ -261,7 +261,7 @@ class Archive:
     def _has_many_values(self, session: Session, *, piece: KeyRange) -> bool:
         """Return whether each task would have a file for each of many values: those take longer.
 
-        The rows that are read first show it, where they have not one day each, such as their own.
+        The first rows of the piece show it, unless equal values stand together in the key's order.
         """
         part = "" if self.by is None else self.by.text
         asked = self.what.values_of(piece, part, _SAMPLE_ROWS)
