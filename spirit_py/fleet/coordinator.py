@@ -56,6 +56,10 @@ _UNANSWERED_SECONDS: Final = 120.0
 #: Orders are read of the servers at work, and of so many that have a record.
 _ASKED_SERVERS: Final = 3
 _AT_A_TIME: Final = 8
+_PAUSED: Final = (
+    "an operator has paused this change: no server and no table begins before"
+    " spirit-py ctl --fleet LIST resume"
+)
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 60.0
 #: Of each server's process: the coordinator has its own, or shows what follows from it.
@@ -103,6 +107,8 @@ class Fleet:
         """Run all waves; raise the reason of a stop when every process has ended."""
         for run in self.state.of(ServerState.REFUSED):
             self._say(run, run.end)
+        if self._orders.paused:
+            self._tell(Warned(said=_PAUSED))
         try:
             with contextlib.ExitStack() as stack:
                 if not self.rehearses:

@@ -83,6 +83,8 @@ def order_fleet(
             asking.all(begun)
         if first != orders:
             _write(begun, replace(orders, number=orders.number + 1), verb)
+        if orders.number and absent and len(begun) == 1:
+            begun[0].error = begun[0].error or _OF_ONE
     if verb == Verb.ABORT and not any(one.coordinated for part in begun for one in part.records):
         say("no process coordinates this change now: nothing begins before its command is run")
     _raise_failures(parts, say)
@@ -228,13 +230,33 @@ def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> Non
     with contextlib.ExitStack() as stack:
         parts, begun = _in_turn(stack, members, table, say)
         if any(one.coordinated or one.at_work for part in begun for one in part.records):
-            raise Refusal(
-                "a process works on this change now",
-                hint="stop it first: spirit-py ctl --fleet LIST abort",
-                error_code=ErrorCode.ALREADY_RUNNING,
-            )
+            raise _at_work()
+        _keep_coordinators_away(stack, parts, begun)
         _drop(begun, say)
     _raise_failures(parts, say)
+
+
+def _keep_coordinators_away(
+    stack: contextlib.ExitStack, parts: Sequence[ServerRecords], begun: Sequence[ServerRecords]
+) -> None:
+    """Take the locks that a coordinator takes; Refusal where one has begun meanwhile.
+
+    One that comes later finds that the records are not as it has planned.
+    """
+    for identity, session in _sessions(stack, parts):
+        there = [part.records for part in begun if part.identity == identity]
+        locks = {lock_name("fleet", one.store.name[1]) for found in there for one in found}
+        for lock in sorted(locks):
+            if not take_named_lock(session, lock):
+                raise _at_work()
+
+
+def _at_work() -> Refusal:
+    return Refusal(
+        "a process works on this change now",
+        hint="stop it first: spirit-py ctl --fleet LIST abort",
+        error_code=ErrorCode.ALREADY_RUNNING,
+    )
 
 
 def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
@@ -246,6 +268,12 @@ def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
             say(f"{part.member.name}: dropped {one.store}{undone}")
 
 
+#: See :func:`agreed`: whoever may write there could have forged the order (R26).
+_OF_ONE: Final = MigrationFailure(
+    "of this list no other server has begun, and an order that one server alone has counts only"
+    " where no other of this change has begun",
+    hint="give the order with a list of all servers, or of two that have begun",
+)
 _LATER: Final = MigrationFailure(
     "a later order was given there meanwhile, by a command whose list has none of these servers",
     hint="spirit-py ctl --fleet LIST status shows what holds; give the order again if it is to",

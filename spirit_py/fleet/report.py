@@ -108,7 +108,13 @@ class ServerRun:
 
     @property
     def written(self) -> bool:
-        """Whether a table there is changed, or is being changed, or was by an earlier run."""
+        """Whether a table there is changed, or is being changed, or was by an earlier run.
+
+        Of a process that ended without a report nothing is known.
+        """
+        ended = self.state in {ServerState.FAILED, ServerState.STOPPED}
+        if ended and self.report is None and self.exit_code != Refusal.exit_code:
+            return True
         tables = self.report.tables if self.report is not None else []
         return self.plan.begun or any(one["state"] != TableState.PENDING for one in tables)
 

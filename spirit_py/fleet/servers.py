@@ -169,10 +169,11 @@ def _server(entry: Any, place: str) -> Server:
     if not isinstance(labels, dict):
         raise UsageFault(f"{place}: labels are no table", hint='labels = {region = "eu"}')
     for name, value in labels.items():
+        # The value is not shown: it may be a part of a password with a space in it.
         if not _LABEL.fullmatch(name) or not _LABEL.fullmatch(str(value)):
             raise UsageFault(
-                f"{place}: the label {name}={value} has other characters than letters, digits, dot,"
-                " dash and underscore",
+                f"{place}: the label {name}, or its value, has other characters than letters,"
+                " digits, dot, dash and underscore",
                 hint="choose another name or value",
             )
     named = entry.pop("name", None)

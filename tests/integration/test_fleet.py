@@ -31,10 +31,11 @@ from spirit_py.cli.fleet import fleet_config
 from spirit_py.cli.migrate import migrate
 from spirit_py.command_config import FleetOrders
 from spirit_py.config import ConnectionOptions
+from spirit_py.fleet import orders as orders_module
 from spirit_py.fleet.entry import Holds
-from spirit_py.fleet.orders import order_fleet
+from spirit_py.fleet.orders import forget_fleet, order_fleet
 from spirit_py.fleet.planning import plan_fleet
-from spirit_py.fleet.records import FleetMember, ServerRecords
+from spirit_py.fleet.records import FleetMember, ServerRecords, look_at
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.migration.control.subject import Verb
 from spirit_py.options.commands import FleetArguments
@@ -521,16 +522,38 @@ def test_an_order_that_a_coordinator_has_written_over_is_written_again(four, mon
 
 
 def test_an_order_says_which_servers_of_the_change_it_does_not_ask(four):
-    """The coordinator passes it on to them, but their migrations are asked by nobody."""
+    """Nobody asks their migrations, and an order that one server alone has may be forged."""
     store, record = fleet_record(four, four.made.schemas[0])
     with open_session(four.db) as session:
         store.create(session, record, FleetOrders(number=1, members=("s1", "s2", "s9")))
         store.note(session, TableRecord(schema=store.name[0], table="orders", statement=""))
     said: list[str] = []
-    order_fleet(
-        members_of(four)[:1], table="orders", verb=Verb.PAUSE, arguments={}, say=said.append
-    )
+    with pytest.raises(spirit_py.MigrationFailure, match="counts only where no other"):
+        order_fleet(
+            members_of(four)[:1], table="orders", verb=Verb.PAUSE, arguments={}, say=said.append
+        )
     assert "2 servers of this change, s2, s9: not in this list" in said[0], said
+
+
+def test_a_change_is_not_forgotten_under_a_coordinator_that_begins(four, monkeypatch):
+    """It has taken the lock of one server since its records were looked at."""
+    found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]
+    for one in found:
+        begin(four, *one)
+    look, looks = look_at, []
+    with open_session(four.db) as coordinator:
+
+        def looked_at(parts):
+            look(parts)
+            assert take_named_lock(coordinator, lock_name("fleet", found[1][0].name[1]))
+            looks.append(parts)
+
+        monkeypatch.setattr(orders_module, "look_at", looked_at)
+        with pytest.raises(spirit_py.Refusal, match="a process works on this change"):
+            forget_fleet(members_of(four), table="orders", say=lambda _line: None)
+    assert looks
+    for schema in four.made.schemas[:2]:
+        assert ordered(four, schema), schema
 
 
 def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
@@ -701,6 +724,17 @@ def test_a_rehearsal_neither_obeys_nor_drops_what_a_real_run_has_left(four, list
     assert report["outcome"] == "rehearsed", report
     assert records(four) == before
     assert any(orders.paused for orders in ordered(four, four.made.schemas[0]))
+    process = four.start("--alter", REBUILD)
+    until(lambda: coordinated(four), "a process that coordinates the change")
+    assert four.run("ctl", "resume").returncode == 0
+    report, events = four.end(process)
+    assert report["outcome"] == "done", report
+    assert "an operator has paused this change" in str(named(events, "warning"))
+
+
+def coordinated(fleet):
+    """Return whether a process coordinates the change."""
+    return "; a process coordinates them" in fleet.run("ctl", "status").stdout
 
 
 # -- what is read

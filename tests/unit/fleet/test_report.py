@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.batch.report import BatchReport
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.fleet.report import FleetState, ServerRun, ServerState
 from spirit_py.progress import BatchStatus
 
@@ -45,6 +45,18 @@ def test_a_server_is_done_by_its_report_alone(told, why, stopped, state):
     for one in told:
         run = run.heard(one)
     assert run.ended(1.0, why, stopped=stopped).state is state
+
+
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [([], True), ([MigrationFailure("killed")], True), ([Refusal("no key")], False)],
+)
+def test_of_a_server_without_a_report_it_is_not_known_what_was_written(told, written):
+    """So its orders are read, and the report says that something may be; a refusal wrote none."""
+    run = ServerRun.of(plan()).begun()
+    for one in told:
+        run = run.heard(one)
+    assert run.ended(1.0, None, stopped=False).written is written
 
 
 def test_what_ended_a_server_from_here_is_its_cause():

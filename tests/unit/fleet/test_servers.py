@@ -55,7 +55,7 @@ def test_both_forms_are_read():
         ("mysql://db1/a\nmysql://db1/a\n", "two servers of the name db1/a"),
         ("db1:3306\n", "list, line 1: begins with"),
         ("mysql://db1 eu\n", "list, line 1: word 2 is no label"),
-        ("mysql://db1 region=a/b\n", "list, line 1: the label region=a/b"),
+        ("mysql://db1 region=a/b\n", "list, line 1: the label region, or its value"),
         ("mysql://db1 name=a;b\n", "list, line 1: 'a;b' is no name"),
         ("[[server]\n", "list is no TOML"),
         ("[server]\nhost='a'\n", "list has more than servers"),
