@@ -277,6 +277,8 @@ class Archive:
         if strange := [name for name in files if piece_of(name) >= len(self._pieces)]:
             raise self.folder.refusal(f"{strange[0]} is not of this archive")
         self.progress(0, "reading the files back")
+        # The table may be dropped then, and is gone for good on the server's disk.
+        self.folder.settle(files)
         self.stop.check()
         in_files, rows_of_files, unread = self._read_back(files)
         on_server = self._hash_pieces()
@@ -326,8 +328,6 @@ class Archive:
             manifest = same
         else:
             self.folder.write(MANIFEST, manifest)
-        # The table may be dropped now, and is gone for good on the server's disk.
-        self.folder.settle()
         points.reach("archive.proved")
         return replace(result, listing=before, manifest=manifest)
 

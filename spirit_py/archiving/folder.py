@@ -8,6 +8,7 @@ a program for each one that it lists (measured: 1 200 files took a minute).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -21,10 +22,10 @@ from spirit_py.errors import MigrationFailure
 from spirit_py.spark.java import said_by_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: A text of ours is shorter; whoever can write there could make it any length (R26).
-_LONGEST: Final = 1 << 26
+_LONGEST: Final = 1 << 28
 #: As Hadoop names the checksums of a file.
 _CHECKSUMS: Final = re.compile(r"\..*\.crc")
 
@@ -64,10 +65,15 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         """Write a text that is not there yet, or replace it."""
         with self._said(f"be written ({name})"):
+            if len(text) > _LONGEST:
+                raise ArchiveFailure(
+                    f"{self.path} has more files than its {name} can list",
+                    hint="name another folder, and let --archive-by make fewer of them",
+                )
             # Nobody else can have put a link there.
             new = f"{name}.{secrets.token_hex(8)}.new"
             self._of.write(new, text)
-            self._of.move(new, name)
+            self._of.replace(new, name)
 
     def require_usable(self) -> None:
         """Raise an ArchiveFailure where it cannot be written, or has a file."""
@@ -92,10 +98,10 @@ class Folder:
         with self._said(f"have {name} deleted"):
             self._of.delete(name)
 
-    def settle(self) -> None:
-        """Wait until all that was written outlives a loss of power, on a disk of this machine."""
+    def settle(self, files: Iterable[str]) -> None:
+        """Wait until files outlive a loss of power, on a disk of this machine; it is read then."""
         with self._said("be written to its disk"):
-            self._of.settle()
+            self._of.settle(files)
 
     @contextlib.contextmanager
     def _said(self, what: str) -> Iterator[None]:
@@ -158,6 +164,12 @@ class _Here:
         with contextlib.suppress(FileNotFoundError):
             _checksums(one).rename(_checksums(other))
 
+    def replace(self, name: str, to: str) -> None:
+        """Rename a text within its folder, for good."""
+        self.move(name, to)
+        _settle(self._root / to)
+        _settle((self._root / to).parent)
+
     def delete(self, name: str) -> None:
         one = self._root / name
         if one.is_dir() and not one.is_symlink():
@@ -167,9 +179,38 @@ class _Here:
             one.unlink(missing_ok=True)
             _checksums(one).unlink(missing_ok=True)
 
-    def settle(self) -> None:
+    def settle(self, files: Iterable[str]) -> None:
         # At once: of thousands of files and folders each has a journal's commit to wait for.
         os.sync()
+        # It tells no error of a disk; a file's own does, also of what was written before.
+        paths = [self._root / name for name in files]
+        for path in paths:
+            _settle(path)
+        for folder in {parent for path in paths for parent in path.relative_to(self._root).parents}:
+            _settle(self._root / folder)
+        _settle(self._root.parent)
+
+
+def _settle(path: Path) -> None:
+    """Wait until a file or a folder is on its disk, and forget what memory has of it; OSError.
+
+    Some file systems know no such thing of a folder, and a folder around ours may be another's.
+    """
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if not path.is_dir():
+            raise
+        return
+    try:
+        os.fsync(opened)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in {errno.EBADF, errno.EINVAL}:
+            raise
+    finally:
+        os.close(opened)
 
 
 def _require_short(name: str, length: int) -> None:
@@ -190,11 +231,14 @@ class _Jvm:
         self._made = jvm.org.apache.hadoop.fs.Path
         self._text_of = jvm.org.apache.commons.io.IOUtils.toString
         root = self._made(path)
-        self._files = root.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+        self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._files = root.getFileSystem(self._conf)
         qualified = self._files.makeQualified(root)
         self.path = str(qualified.toString())
         where = qualified.toUri()
         self.here = str(where.getPath()) if where.getScheme() == "file" else ""
+        self._uri, self._context = where, context
+        self._renames = jvm.org.apache.hadoop.fs.Options.Rename
         self._parents: set[str] = set()
 
     def _at(self, name: str) -> Any:
@@ -239,8 +283,21 @@ class _Jvm:
         if not self._files.rename(one, other):
             raise ArchiveFailure(f"{self.path}/{name} could not be renamed to {self.path}/{to}")
 
+    def replace(self, name: str, to: str) -> None:
+        """Rename a text within its folder; where it can be, there is one at any moment."""
+        jvm = self._context._jvm  # noqa: SLF001
+        try:
+            names = jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._uri, self._conf)
+        except Exception:
+            # Of a file system that has no such thing, as some of others' making.
+            self.move(name, to)
+            return
+        how = self._context._gateway.new_array(self._renames, 1)  # noqa: SLF001
+        how[0] = self._renames.OVERWRITE
+        names.rename(self._at(name), self._at(to), how)
+
     def delete(self, name: str) -> None:
         self._files.delete(self._at(name), True)
 
-    def settle(self) -> None:
+    def settle(self, files: Iterable[str]) -> None:
         """Do nothing: what is closed is the file system's."""

@@ -142,15 +142,15 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
         ]
         with run.session("archive") as session:
             settings = under_modes(session, read_facts(session), run.config.modes)
-        if record.judged:
-            now = judged_with([one.keep for one in found if one.keep is not None], settings)
-            # Of an old table that is gone, nobody knows any more how it was read.
-            if not now or not set(now.split(",")) <= set(record.judged.split(",")):
-                raise ArchiveFailure(
-                    "--keep would judge rows otherwise than the copy did: settings of the server"
-                    " are others now (time_zone, sql_mode, default_week_format or their like)",
-                    hint="set them back and run the same command again",
-                )
+            kept = [one.keep for one in found if one.keep is not None]
+            now = judged_with(session, kept, settings)
+        # Of an old table that is gone, nobody knows any more how it was read.
+        if record.judged and not (now and set(now.split(",")) <= set(record.judged.split(","))):
+            raise ArchiveFailure(
+                "--keep would judge rows otherwise than the copy did: settings of the server are"
+                " others now (time_zone, sql_mode, default_week_format or their like)",
+                hint="set them back and run the same command again",
+            )
         place = run.step("archive", partial(_place_of_swap, run=run, tables=ours, record=record))
         writes = _watched(run, [one.what.table for one in found], place)
         made = {
@@ -170,18 +170,35 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
 def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[Name]]:
     """Return those of the tables whose old one is there, and apart those that are half dropped.
 
-    A drop that was stopped between two partitions had the proof of all of them.
+    A drop that was stopped between two partitions had the proof of all of them. ArchiveFailure
+    where somebody else has emptied partitions, or has taken the whole table, before there was one.
     """
     found: list[Name] = []
     begun: list[Name] = []
-    for schema, table in with_old_table(session, tables):
-        noted = old_table_of(session, (schema, table))
-        proof = noted_proof(session, table=(schema, table), proof=FORWARD.outgoing)
-        name = FORWARD.swapped_out(table)
-        emptied, _ = emptied_partitions(session, schema, name, proof)
-        whole = noted is None or not noted.kept or not emptied
-        (found if whole else begun).append((schema, table))
+    there = with_old_table(session, tables)
+    for name in tables:
+        noted = old_table_of(session, name)
+        proved = noted is not None and bool(noted.kept)
+        emptied = name in there and bool(_emptied(session, name))
+        if not proved and (emptied or (noted is not None and name not in there)):
+            what = "partitions of it were dropped or emptied" if emptied else "it is gone"
+            raise ArchiveFailure(
+                f"{name[0]}.{FORWARD.swapped_out(name[1])} has not all rows of the swap any more:"
+                f" {what}, by another than this command",
+                hint="where these rows are not needed, spirit-py cleanup --drop-old ends the"
+                " migration, and drops the rest",
+            )
+        if name in there:
+            (begun if emptied else found).append(name)
     return found, begun
+
+
+def _emptied(session: Session, name: Name) -> int:
+    """Return how many partitions of an old table are no more those of the swap."""
+    proof = noted_proof(session, table=name, proof=FORWARD.outgoing)
+    old = FORWARD.swapped_out(name[1])
+    emptied, _ = emptied_partitions(session, name[0], old, proof)
+    return emptied
 
 
 def _place_of_swap(
@@ -234,6 +251,8 @@ def _await_writers(session: Session, *, tables: Sequence[TableSchema]) -> None:
 
 def _note_kept(session: Session, *, made: Mapping[Name, tuple[Archive, Archived]]) -> None:
     """Note how many rows the old tables kept, and their hash; ArchiveFailure where others are."""
+    # Nothing else misses partitions that were dropped before their rows were read.
+    _whole(session, list(made))
     for name, (_, proved) in made.items():
         kept = f"{proved.kept} {proved.hashes[1]}"
         noted = old_table_of(session, name)

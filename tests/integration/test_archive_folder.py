@@ -276,13 +276,24 @@ def test_a_folder_of_another_file_system_is_reached_through_spark(
 def test_what_was_archived_is_on_the_disk_before_the_old_table_is_dropped(
     db, spark_engine, tmp_path, monkeypatch
 ):
-    """Otherwise a loss of power behind the drop takes the only copy of the rows."""
+    """Otherwise a loss of power behind the drop takes the only copy of the rows.
+
+    Also before it counts as proved: a manifest makes the files the only copy.
+    """
     make_days(db, 50)
-    seen: list[bool] = []
-    manifest = tmp_path / f"{db.name}.t" / "_manifest.json"
-    monkeypatch.setattr(
-        os, "sync", lambda: seen.append(manifest.exists() and "_t_old" in tables(db))
-    )
+    home = tmp_path / f"{db.name}.t"
+    seen: dict[str, bool] = {}
+    written = os.fsync
+
+    def flushed(file: int) -> None:
+        name = Path(f"/proc/self/fd/{file}").readlink().name
+        if name.startswith("rows-"):
+            seen[name] = (home / "_manifest.json").exists() or "_t_old" not in tables(db)
+        written(file)
+
+    monkeypatch.setattr(os, "fsync", flushed)
     migrate_here(spark_engine, purging(db, tmp_path))
-    assert seen == [True]
+    names = [one.name for one in home.glob("rows-*")]
+    assert names
+    assert seen == dict.fromkeys(names, False)
     assert_nothing_left(db)

@@ -365,3 +365,50 @@ def test_a_drop_that_was_stopped_between_two_partitions_is_carried_on(
     start(spark_engine, db, **asked).end()
     assert [row["id"] for row in read_back(tmp_path, db)] == [1, 2]
     assert_nothing_left(db)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["DROP", "TRUNCATE"])
+@pytest.mark.parametrize("when", ["after the swap", "before the first row is read"])
+def test_a_partition_that_others_drop_or_empty_keeps_the_old_table(
+    what, when, db, spark_engine, tmp_path, monkeypatch
+):
+    """Such as a job that rotates the partitions of all tables: its rows are in no file."""
+    make_parts(db)
+    statement = f"ALTER TABLE _t_old {what} PARTITION one"
+    if when == "after the swap":
+        once_at(monkeypatch, "cutover.unlocked", lambda: db.execute(statement))
+    else:
+        real = archived._watched
+
+        def watched(*given: Any) -> Any:
+            db.execute(statement)
+            return real(*given)
+
+        monkeypatch.setattr(archived, "_watched", watched)
+    with pytest.raises(ArchiveFailure, match="partitions of it were dropped or emptied"):
+        start(spark_engine, db, **parts_purged(tmp_path)).end()
+    monkeypatch.undo()
+    left = db.query("SELECT id FROM _t_old")
+    assert left
+    with pytest.raises(ArchiveFailure, match="partitions of it were dropped or emptied"):
+        start(spark_engine, db, **parts_purged(tmp_path)).end()
+    assert db.query("SELECT id FROM _t_old") == left
+
+
+@pytest.mark.slow
+def test_an_old_table_that_is_gone_before_its_archive_is_told(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """Also to the runs that come after it; an operator ends the migration."""
+    make_days(db, 100)
+    with monkeypatch.context() as patched:
+        once_at(patched, "archive.written", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            migrate_here(spark_engine, purging(db, tmp_path))
+    db.execute("DROP TABLE _t_old")
+    for _ in range(2):
+        with pytest.raises(ArchiveFailure, match="has not all rows of the swap any more: it is go"):
+            migrate_here(spark_engine, purging(db, tmp_path))
+    assert run_here(db, "cleanup", "--drop-old", "--yes").returncode == 0
+    assert_nothing_left(db)

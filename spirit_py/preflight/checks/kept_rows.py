@@ -6,7 +6,7 @@ The server reads the expression (:mod:`spirit_py.preflight.row_expression`), and
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.codes import ErrorCode
@@ -16,6 +16,7 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.sql import identifier_list, quote_identifier
+from spirit_py.table.conversions import is_timestamp
 from spirit_py.table.expressions import makes_texts
 from spirit_py.table.keys import INTEGERS, TEMPORALS
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _DIVISIONS, _SAMPLED, _SAMPLE_SECONDS = 60, 200, 2
 #: An estimate of room is larger by these than the sample says.
 _MARGIN, _LEAST_SHARE = 1.2, 0.02
+
+#: In both halves of the year, for places that move their clocks, or have moved their zone.
+_MOMENTS: Final = [f"{year}-{month}-15 12:00" for year in range(1970, 2038, 4) for month in (1, 7)]
 
 
 def kept_rows(context: PreflightContext) -> Findings:
@@ -85,17 +89,29 @@ def kept_keys(context: PreflightContext) -> Findings:
 def judged_by(contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]) -> str:
     """Return what decides which rows are kept, as :func:`judged_with` does; empty for all rows."""
     kept = [one.keep for one in mappings if one.keep is not None]
-    return judged_with(kept, contexts[0].facts)
+    return judged_with(contexts[0].session, kept, contexts[0].facts)
 
 
-def judged_with(kept: Sequence[RowExpression], facts: ServerFacts) -> str:
+def judged_with(session: SqlSession, kept: Sequence[RowExpression], facts: ServerFacts) -> str:
     """Return a digest of each expression with the settings, sorted and joined by commas.
 
     The server writes one text otherwise for tables whose columns differ.
     """
     settings = evaluation_settings(facts)
-    texts = {repr(([(one.expression, one.time_zone)], settings)) for one in kept}
+    texts = {repr(([(one.expression, *_zone(session, one))], settings)) for one in kept}
     return ",".join(sorted(hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts))
+
+
+def _zone(session: SqlSession, kept: RowExpression) -> list[str]:
+    """Return the time zone of an expression, and what some moments are in it.
+
+    ``SYSTEM`` is that of the server's process: another one behind a failover, or a restart.
+    """
+    if not any(is_timestamp(column) for column in kept.columns):
+        return [kept.time_zone]
+    moments = ", ".join(f"CONVERT_TZ('{one}', '+00:00', %s)" for one in _MOMENTS)
+    (found,) = session.query(f"SELECT {moments}", [kept.time_zone] * len(_MOMENTS))
+    return [kept.time_zone, *map(str, found)]
 
 
 def require_judged_alike(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
+
 import pytest
 
 from spirit_py.archiving.folder import _LONGEST, ArchiveFailure, _Here
@@ -73,3 +77,32 @@ def test_a_file_or_a_folder_is_deleted_and_none_is_no_error(folder, tmp_path):
     folder.delete("w")
     folder.delete("w")
     assert names(folder) == ["kept/one"]
+
+
+def test_a_disk_that_cannot_keep_a_file_is_told(folder, monkeypatch):
+    """``sync`` says nothing of it: the file's own call does, also of what was written before."""
+    folder.write("v=1/a.parquet", "text")
+    folder.settle(["v=1/a.parquet"])
+
+    def broken(_file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        folder.settle(["v=1/a.parquet"])
+
+
+def test_a_folder_that_cannot_be_flushed_stops_nothing(folder, monkeypatch):
+    """Some file systems know no such thing; the file itself is on its disk."""
+    folder.write("v=1/a.parquet", "text")
+    flush = os.fsync
+
+    def only_files(file: int) -> None:
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        flush(file)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    folder.settle(["v=1/a.parquet"])
+    folder.replace("v=1/a.parquet", "v=1/b.parquet")
+    assert names(folder) == ["v=1/b.parquet"]

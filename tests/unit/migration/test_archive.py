@@ -29,7 +29,9 @@ def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monk
     )
     record: Any = SimpleNamespace(judged="gone as before,kept as before", started_at="")
     monkeypatch.setattr(archive, "read_facts", lambda _session: settings)
-    monkeypatch.setattr(archive, "judged_with", lambda kept, facts: f"{' '.join(kept)} {facts}")
+    monkeypatch.setattr(
+        archive, "judged_with", lambda _session, kept, facts: f"{' '.join(kept)} {facts}"
+    )
     nobody: Any = SimpleNamespace(require_none=lambda: None, close=lambda: None)
     monkeypatch.setattr(archive, "_watched", lambda _run, _tables, _place: nobody)
     monkeypatch.setattr(archive, "_slots", lambda _config: 1)
