@@ -14,6 +14,7 @@ import secrets
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from spirit_py.archiving.columns import StoredTable
@@ -57,11 +58,24 @@ def register_source(spark: SparkSession) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Part(InputPartition):
-    """One partition: its number, the range of the key, and whom it meets for a snapshot."""
+    """One partition: its number, the range of the key, and whom it meets for a snapshot.
+
+    ``moment``: what NOW() is, in seconds since 1970.
+    """
 
     rank: int
     within: KeyRange
     meeting: Meeting | None
+    moment: float
+
+
+def _reading(rank: int) -> str:
+    """Return what the tasks of one reading have in common, and no other reading at this time.
+
+    Of a stage with several of the same DataFrame, as in a union, each has numbers of its own.
+    """
+    task = TaskContext.get()
+    return "" if task is None else f"{task.stageId()}.{task.partitionId() - rank}"
 
 
 class SpiritSource(DataSource):
@@ -125,6 +139,12 @@ class SpiritSource(DataSource):
             if table is None:
                 near = near_name(session, schema, name)
                 raise Refusal(f"there is no table {schema}.{name}", hint=f"{near}check the name")
+        if self._is_on("snapshot") and table.engine.lower() != "innodb":
+            raise Refusal(
+                f"{table.full_name} is of the engine {table.engine}, which has no snapshot of all"
+                " sessions",
+                hint="leave snapshot out, and see that nobody writes it meanwhile",
+            )
         names = [one.strip() for one in self.options.get("columns", "").split(",") if one.strip()]
         for at, one in enumerate(names):
             if not table.has_column(one):
@@ -183,15 +203,15 @@ def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
         if not str(asked["port"]).isdecimal():
             raise UsageFault(f"port is {asked['port']!r}", hint="give a number")
         asked["port"] = int(str(asked["port"]))
-    if password := os.environ.get("MYSQL_PWD"):
-        asked["password"] = password
     if "defaults_file" in asked or "defaults_extra_file" in asked:
         asked["no_defaults"] = False
     values = option_values(command, ArchiveArguments, asked)
     if (values["dsn"] or {}).get("password"):
         raise _password_given()
     complete(values)
-    return connection_of(values)
+    connection = connection_of(values)
+    # As in MySQL's own programs, a file's password counts before that of the environment.
+    return replace(connection, password=connection.password or os.environ.get("MYSQL_PWD", ""))
 
 
 def _password_given() -> UsageFault:
@@ -229,6 +249,7 @@ class TableReader(DataSourceReader):
         rows = max(_FEWEST_ROWS, -(-table.estimated_rows // self._partitions))
         with connect_first(self._connection, role="archive") as session:
             ranges = list(self._what.cut(session.query, rows))
+            moment = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
         parts = min(len(ranges), self._partitions)
         ends = [len(ranges) * number // parts for number in range(parts + 1)]
         ranges = [
@@ -243,7 +264,8 @@ class TableReader(DataSourceReader):
                 patience=self._patience,
             )
         return [
-            _Part(rank=rank, within=within, meeting=meeting) for rank, within in enumerate(ranges)
+            _Part(rank=rank, within=within, meeting=meeting, moment=moment)
+            for rank, within in enumerate(ranges)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -253,10 +275,16 @@ class TableReader(DataSourceReader):
         with contextlib.ExitStack() as opened:
             if part.meeting is None:
                 session = opened.enter_context(connect(self._connection, role="archive"))
+                self._require_unaltered(session)
             else:
-                met = part.meeting.session(self._connection, part.rank)
+                meeting = replace(part.meeting, reading=_reading(part.rank))
+                met = meeting.session(self._connection, part.rank)
                 session, position = opened.enter_context(met)
-            self._require_unaltered(session)
+                # A snapshot only reads, and some definitions are read by a temporary table.
+                with connect(self._connection, role="archive") as other:
+                    self._require_unaltered(other)
+            # NOW() in a condition is one moment for all partitions, and for a task's second try.
+            session.execute("SET SESSION timestamp = %s", (part.moment,))
             # Only a snapshot has a place.
             statement = self._what.rows_of(part.within, [string_literal(position)] if more else [])
             yield from batches_of(session, statement, stored, more=more)

@@ -47,22 +47,33 @@ _NOT_STOPPED: Final = StopSwitch()
 class Meeting:
     """The tasks that read one table in one snapshot: a name of theirs alone, and their number.
 
-    They wait for each other for ``patience`` seconds.
+    They wait for each other for ``patience`` seconds. ``reading`` tells those of one reading from
+    another at the same time, of the same DataFrame: Spark gives both the same partitions.
     """
 
     name: str
     tasks: int
     table: Name
     patience: float
+    reading: str = ""
 
     def _lock(self, rank: int, what: str) -> str:
-        return f"spirit_py_{self.name}_{rank}_{what}"
+        return f"spirit_py_{self.name}_{self.reading}_{rank}_{what}"
+
+    def _take(self, session: SqlSession, rank: int, what: str) -> None:
+        """Take a lock; MigrationFailure where another session is there in the same place."""
+        if not take_named_lock(session, self._lock(rank, what)):
+            raise MigrationFailure(
+                "another task of Spark reads the same partition of the same snapshot",
+                hint="turn off spark.speculation, or .cache() the DataFrame and count it first",
+                error_code=ErrorCode.SPARK_FAILED,
+            )
 
     @contextlib.contextmanager
     def session(self, connection: ConnectionOptions, rank: int) -> Iterator[tuple[Session, str]]:
         """Return a session in the snapshot of all, and the place of that in the binlog."""
         with connect(connection, role="archive") as session:
-            take_named_lock(session, self._lock(rank, "here"))
+            self._take(session, rank, "here")
             if rank == 0:
                 position = self._lead(connection, session)
             else:
@@ -82,7 +93,7 @@ class Meeting:
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
         session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         position = position_of(session)
-        take_named_lock(session, self._lock(rank, "open"))
+        self._take(session, rank, "open")
         return position
 
     def _lead(self, connection: ConnectionOptions, session: Session) -> str:
@@ -90,11 +101,11 @@ class Meeting:
         self._await(session, here)
 
         def under_lock() -> str:
-            take_named_lock(session, self._lock(0, "go"))
+            self._take(session, 0, "go")
             position = self._open(session, 0)
             opened = [self._lock(rank, "open") for rank in range(self.tasks)]
             self._await(session, opened)
-            take_named_lock(session, self._lock(0, "seen"))
+            self._take(session, 0, "seen")
             return position
 
         return _locked(connection, self.table, under_lock)

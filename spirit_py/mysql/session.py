@@ -128,7 +128,8 @@ class Session:
     def stream(self, sql: str, rows: int) -> Iterator[Sequence[tuple[Any, ...]]]:
         """Run one statement, and yield its rows as they come, so many at a time; none is kept.
 
-        Nothing else may use the session before the last.
+        Nothing else may use the session before the last. Whoever stops before that has it closed:
+        all other rows would come first.
         """
         import MySQLdb
         from MySQLdb.cursors import SSCursor
@@ -140,6 +141,9 @@ class Session:
                 yield found
         except MySQLdb.Error as error:
             raise self._fault(error) from error
+        except GeneratorExit:
+            self.close()
+            raise
         finally:
             # Reads what is left, or finds the session lost, which changes nothing.
             with contextlib.suppress(MySQLdb.Error):

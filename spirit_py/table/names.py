@@ -139,6 +139,8 @@ def moving(name: Name) -> Swap:
 
 
 LOCAL: Final = "file:"
+#: A folder's name is 255 bytes at most.
+_LONGEST_FOLDER: Final = 200
 
 
 def is_local(path: str) -> bool:
@@ -148,6 +150,13 @@ def is_local(path: str) -> bool:
 
 
 def archive_folder(archive_to: str, name: Name) -> str:
-    """Return the folder of one table's archive: ``schema.table`` below ``--archive-to``."""
-    plain = quote(".".join(name), safe="").replace("%", "_")
+    """Return the folder of one table's archive: ``schema.table`` below ``--archive-to``.
+
+    A name that a folder cannot have, or another table's could be, ends in a digest.
+    """
+    whole = ".".join(name)
+    plain = quote(whole, safe="").replace("%", "_")
+    if plain != whole or whole.count(".") > 1 or len(plain) > _LONGEST_FOLDER:
+        digest = hashlib.sha256(repr(name).encode()).hexdigest()[:8]
+        plain = f"{plain[:_LONGEST_FOLDER]}-{digest}"
     return f"{archive_to.rstrip('/')}/{plain}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spirit_py import register_source
+from spirit_py.api.source import SpiritSource
 from spirit_py.archiving.columns import StoredTable
+from spirit_py.archiving.snapshot import Meeting
 from spirit_py.binlog.position import read_position
+from spirit_py.classes import replace
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import MigrationFailure
+from spirit_py.mysql.connect import connect
 from tests.kits.connection import account
 from tests.kits.tables import open_session
 
@@ -156,6 +163,97 @@ def test_partitions_are_read_in_one_snapshot(db, read):
         ended.set()
         thread.join()
     assert moved
+
+
+def server_of(db: Any) -> ConnectionOptions:
+    """Return how the server is reached."""
+    server = db.server
+    return ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+
+
+def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
+    """Of one DataFrame in a union or a join: each has the moment of its own."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); COMMIT")
+    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=20)
+
+    def enter(reading: str, rank: int) -> Any:
+        met = replace(meeting, reading=reading).session(server_of(db), rank)
+        return met, met.__enter__()[0]
+
+    with ThreadPoolExecutor(2) as pool:
+        opened = list(pool.map(enter, ["a", "a"], [0, 1]))
+        db.execute("INSERT INTO t VALUES (2); COMMIT")
+        # The sessions of the first are still there.
+        opened += pool.map(enter, ["b", "b"], [0, 1])
+    counts = [session.value(f"SELECT COUNT(*) FROM {db.name}.t") for _, session in opened]
+    for met, _ in opened:
+        met.__exit__(None, None, None)
+    assert counts == [1, 1, 2, 2]
+
+
+def test_two_tasks_in_one_place_of_a_snapshot_are_an_error(db):
+    """As of speculation: the second one would open a later snapshot unseen."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+    meeting = Meeting(name="test", tasks=1, table=(db.name, "t"), patience=20)
+    again = meeting.session(server_of(db), 0)
+    with meeting.session(server_of(db), 0), pytest.raises(MigrationFailure, match="another task"):
+        again.__enter__()
+
+
+@pytest.mark.slow
+def test_a_data_frame_that_is_read_twice_in_one_query_has_all_rows_twice(db, read):
+    """Both readings have the partitions of one plan."""
+    fill(db, 3000)
+    frame = read(partitions=2, snapshot="true", columns="k, n")
+    assert frame.union(frame).count() == 6000
+    assert frame.join(frame.groupBy("k").count(), "k").count() == 3000
+
+
+def test_a_table_without_snapshots_is_refused(db, read):
+    """MyISAM shows each session what is there when it looks."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MyISAM")
+    with pytest.raises(PySparkException, match="of the engine MyISAM, which has no snapshot"):
+        read(snapshot="true").count()
+
+
+@pytest.mark.slow
+def test_a_member_that_shows_a_question_mark_is_read_in_a_snapshot(db, read):
+    """Its definition is read by a temporary table, which a read-only transaction refuses."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a?', 'b')); INSERT INTO t VALUES (1,1)")
+    (row,) = read(snapshot="true").collect()
+    assert row.e == "a?"
+
+
+def test_now_is_one_moment_for_all_partitions(db, tmp_path, monkeypatch):
+    """That of the plan: a condition with NOW() divides the rows once."""
+    fill(db, 3000)
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    given = {"host": db.server.host, "port": str(db.server.port), "user": db.server.user}
+    where = "UNIX_TIMESTAMP(NOW(6)) = 1000000000.5"
+    options = {**given, "table": f"{db.name}.t", "where": where, "partitions": "3"}
+    reader = SpiritSource(options).reader(None)
+    parts: list[Any] = list(reader.partitions())
+    assert len({one.moment for one in parts}) == 1
+
+    def rows(moment: float) -> int:
+        there: list[Any] = [replace(one, moment=moment) for one in parts]
+        batches: list[Any] = [batch for one in there for batch in reader.read(one)]
+        return sum(batch.num_rows for batch in batches)
+
+    assert (rows(1000000000.5), rows(1000000000.6)) == (3000, 0)
+
+
+def test_whoever_needs_a_few_rows_does_not_read_all_others(db):
+    """As ``limit`` does: the session is closed instead."""
+    fill(db, 3000)
+    db.execute("COMMIT")
+    with connect(server_of(db), role="archive") as session:
+        rows: Any = session.stream(f"SELECT * FROM {db.name}.t, {db.name}.t AS u", 10)
+        next(rows)
+        rows.close()
+        assert not session.alive()
 
 
 @pytest.mark.slow
