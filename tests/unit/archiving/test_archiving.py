@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
+import pytest
+
 from spirit_py.archiving.archive import Tally
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
 from spirit_py.archiving.notes import folder_of, piece_of
