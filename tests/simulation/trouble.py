@@ -167,6 +167,32 @@ def _damage(scene: Scene) -> None:
     server.end(session)
 
 
+def _late_duplicates(scene: Scene) -> None:
+    """Behind the comparison rows get values that others have, and the feed loses its connection."""
+    server = scene.server
+    for _ in range(5000):
+        comparing = any(one.role.startswith("checksum") for one in server.sessions.values())
+        if not comparing and any(role.startswith("checksum") for role in server.roles):
+            break
+        server.scheduler.sleep(0.005)
+    else:
+        return
+    session = scene.dba()
+    with contextlib.suppress(CLIENT_ERRORS):
+        rows = sorted(server.tables[T].rows.items())
+        values = [row[1] for _, row in rows[1:] if row[1] is not None]
+        execute(session, "BEGIN", ())
+        for (key, _), value in zip(rows, values[:2], strict=False):
+            execute(session, f"client update s.t {key},{value}", ())
+            server.scheduler.tell(f"row {key} gets the value {value}, which another has")
+        execute(session, "COMMIT", ())
+    server.end(session)
+    for one in list(server.sessions.values()):
+        if one.role == "feed":
+            server.scheduler.tell("the feed's connection is cut")
+            server.cut(one)
+
+
 TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
     "truncate": lambda scene: send(scene, "TRUNCATE TABLE `s`.`t`"),
     "hidden truncate": lambda scene: send(scene, "TRUNCATE TABLE `s`.`t`", logged=False),
@@ -186,6 +212,9 @@ MAY_END: Final = frozenset(TROUBLES)
 #: What the comparison must find and mend.
 DAMAGE: Final = "damage"
 TROUBLES[DAMAGE] = _damage
+#: Two rows have one value of a new unique key, and nothing that is received is all of it.
+LATE_DUPLICATES: Final = "late duplicates"
+TROUBLES[LATE_DUPLICATES] = _late_duplicates
 #: A run may fail after this; the next one with the right must not.
 REVOKE: Final = "revoke"
 TROUBLES[REVOKE] = _revoke

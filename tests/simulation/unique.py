@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.simulation.program import T
 from tests.simulation.server import RowChange
-from tests.simulation.trouble import DAMAGE
+from tests.simulation.trouble import DAMAGE, LATE_DUPLICATES
 from tests.simulation.whole import FEED
 from tests.simulation.world import Plan, World
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _DUPLICATES: Final = 0.3
 _SMALL: Final = 0.4
 _DAMAGED: Final = 0.3
+_LATE: Final = 0.2
 _ADDS: Final = "ADD COLUMN n INT, ADD UNIQUE KEY v (v)"
 #: Of the errors of the command: values that meet.
 _NAMED: Final = ("DuplicateForUnique", "duplicate")
@@ -70,6 +71,8 @@ def unique_plan(plan: Plan, seed: int) -> Plan:
     )
     if not plan.faults and not new_key.duplicates and dice.random() < _DAMAGED:
         plan = replace(plan, troubles=(DAMAGE,))
+    if random.Random(f"late duplicates of {seed}").random() < _LATE:
+        plan = replace(plan, troubles=(*plan.troubles, LATE_DUPLICATES))
     return plan
 
 
