@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import queue
+import shlex
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -189,8 +190,8 @@ class Batch:
                 " server shows by whom",
                 hint="see its definition: if it is what the statement makes, leave the table out"
                 " with --exclude; otherwise, and for a file, which without its statement is another"
-                f" batch: spirit-py cleanup --batch {self.store}, which says what is changed, then"
-                " begin anew with what is left",
+                f" batch: spirit-py cleanup --batch {shlex.quote(str(self.store))}, which says what"
+                " is changed, then begin anew with what is left",
                 error_code=ErrorCode.CANNOT_RESUME,
             )
         if step is Step.PASS:

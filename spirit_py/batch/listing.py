@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -183,7 +184,7 @@ def _lines(session: SqlSession, store: BatchTable) -> Iterator[str]:
         if CheckpointTable(*one.name).is_ours(session):
             yield (
                 f"what the migration of {one} left stays: spirit-py cleanup --database"
-                f" {one.schema} --table {one.table}"
+                f" {shlex.quote(one.schema)} --table {shlex.quote(one.table)}"
             )
 
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import re
+import shlex
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -174,8 +175,8 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
                 text,
                 hint="finish that one with its own command (with --tables: and --exclude for"
                 " tables that cannot be changed); to give it up, as an edited file needs:"
-                f" spirit-py cleanup --batch {table}, then this command without the tables that it"
-                " has changed",
+                f" spirit-py cleanup --batch {shlex.quote(str(table))}, then this command without"
+                " the tables that it has changed",
                 error_code=ErrorCode.BATCH_RECORD,
             )
 
@@ -356,6 +357,6 @@ class BatchTable(RecordTable):
         return Refusal(
             f"the record of a batch in {self} cannot be read: {error}",
             hint="run the version of spirit-py that wrote it, or forget which tables it has"
-            f" changed: spirit-py cleanup --batch {self}",
+            f" changed: spirit-py cleanup --batch {shlex.quote(str(self))}",
             error_code=ErrorCode.BATCH_RECORD,
         )

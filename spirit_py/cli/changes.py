@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -127,7 +128,8 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
     config = settings(options)
     if config.table and not config.database:
         schema, _, name = config.table.partition(".")
-        hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
+        words = shlex.join(["--database", schema, "--table", name])
+        hint = f"write {words}" if schema and name else "add --database"
         raise UsageFault(f"the schema of table {config.table} is not given", hint=hint)
     return config
 

@@ -277,7 +277,7 @@ class _Listing:
         )
 
     def _command(self, record: CheckpointRecord) -> str:
-        statement = shlex.join(["--statement", " ".join(record.statement.split())])
+        statement = shlex.join(["--statement", record.statement])
         words = ("spirit-py migrate", self._options.words, statement)
         return " ".join(filter(None, (*words, record.modes.options, record.choices.options)))
 

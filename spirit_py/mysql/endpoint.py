@@ -113,6 +113,8 @@ _HAS_HOURS: Final = """
 SELECT 1 FROM information_schema.ROUTINES
 WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_show_configuration'"""
 _RETENTION: Final = "binlog retention hours"
+#: Without a retention a file of the binlog goes once it is uploaded, which is every five minutes.
+_AMAZON_SECONDS: Final = 300.0
 
 
 class Service(enum.Enum):
@@ -158,9 +160,9 @@ def how_to_set(service: Service, name: str, value: str) -> str:
 def kept_seconds(session: SqlSession) -> float:
     """Return for how long the server, or Amazon, keeps its binlog; 0 for ever or unknown."""
     if session.query(_HAS_HOURS):
-        _, hours = amazon_retention(session)
-        if hours:
-            return hours * 3600.0
+        known, hours = amazon_retention(session)
+        if known:
+            return hours * 3600.0 or _AMAZON_SECONDS
     return float(session.query("SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0])
 
 

@@ -32,7 +32,12 @@ _DEEPEST_INCLUDE: Final = 10
 
 
 def read_option_file(path: Path, groups: Collection[str]) -> dict[str, str]:
-    """Read the options of some groups, with dashes in their names and ``loose-`` cut off."""
+    """Read the options of some groups, with dashes in their names and ``loose-`` cut off.
+
+    UsageFault for a file that everybody may write: it may say where the password goes.
+    """
+    if everybody_may_write(path):
+        raise UsageFault(f"the option file {path} is world-writable", hint=f"chmod o-w {path}")
     return dict(_settings(path, groups, depth=0))
 
 
@@ -210,9 +215,6 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
 
 
 def _files(options: DefaultsOptions) -> list[Path]:
-    for path in filter(None, (options.file, options.extra)):
-        if everybody_may_write(path):
-            raise UsageFault(f"the option file {path} is world-writable", hint=f"chmod o-w {path}")
     if options.file is not None:
         return [options.file]
     named = [] if options.extra is None else [options.extra]
@@ -323,8 +325,10 @@ def read_dsn(text: str) -> dict[str, str]:
 def _options(parameters: dict[str, str]) -> dict[str, str]:
     named = {name.replace("_", "-").lower(): value for name, value in parameters.items()}
     if unknown := sorted(set(named) - set(_PARAMETERS)):
+        # The rest of a password with a question mark looks like one.
+        first = "" if re.search("[@/:]", unknown[0]) else f": {unknown[0]}"
         raise UsageFault(
-            f"--dsn has an unknown parameter: {unknown[0]}",
+            f"--dsn has an unknown parameter{first}",
             hint=f"known are {', '.join(_PARAMETERS)}",
         )
     if (mode := named.get("ssl-mode", "").upper()) and mode not in SSL_MODES:

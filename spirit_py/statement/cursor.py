@@ -163,9 +163,27 @@ def normal_text(tokens: tuple[Token, ...]) -> str:
     """Write tokens in a normal form, in which different meanings remain different."""
     words = [_normal(tokens, at) for at in range(len(tokens))]
     pieces = words[:1]
+    power = False
     for before, token, word in zip(tokens, tokens[1:], words[1:], strict=False):
-        pieces += [word] if _touch(before, token) else [" ", word]
+        # The sign of 1e-5, and what follows it.
+        power = power or (before.kind == "word" and _is_power(before, token))
+        touch = power or _is_literal(before, token) or _touch(before, token)
+        pieces += [word] if touch else [" ", word]
+        power = power and token.kind == "symbol"
     return "".join(pieces)
+
+
+def _is_power(before: Token, sign: Token) -> bool:
+    """Return whether a sign stands within a number, which the lexer reads as three tokens."""
+    number = re.fullmatch(r"\d+e", before.value, re.IGNORECASE) is not None
+    return number and sign.value in {"+", "-"} and before.end == sign.start
+
+
+def _is_literal(before: Token, string: Token) -> bool:
+    """Return whether a word says what a string is: ``b'0'``, ``_utf8mb4'x'`` (manual 11.1)."""
+    word = before.value.lower() if before.kind == "word" else ""
+    says = word in {"b", "n", "x"} or word.startswith("_")
+    return says and string.kind == "string" and before.end == string.start
 
 
 def _touch(before: Token, token: Token) -> bool:

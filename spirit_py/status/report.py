@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import json
 import os
@@ -317,6 +318,7 @@ def run_begun(command: str, server: ConnectionOptions) -> Event:
 
 def write_whole(path: Path, text: str) -> None:
     """Replace a file as a whole, through links, in UTF-8 with escapes; raises OSError."""
+    _require_own_link(path)
     target = path.resolve()
     content = text.encode("utf-8", "backslashreplace")
     if target.exists() and not target.is_file():
@@ -336,6 +338,21 @@ def write_whole(path: Path, text: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _require_own_link(path: Path) -> None:
+    """Raise PermissionError for a link of another user where everybody may put one, as ``/tmp``.
+
+    The kernel does so at an open (``fs.protected_symlinks``), but a file is replaced here.
+    """
+    if not path.is_symlink():
+        return
+    folder, owner = path.parent.stat(), path.lstat().st_uid
+    shared = stat.S_ISVTX | stat.S_IWOTH
+    if folder.st_mode & shared == shared and owner not in {os.geteuid(), folder.st_uid}:
+        raise PermissionError(
+            errno.EACCES, "it is another user's link, in a folder where everybody may write"
+        )
 
 
 def versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spirit_py.binlog.position import GtidFrontier, GtidSet
 from spirit_py.binlog.statements import may_name
+from spirit_py.units import in_json, one_line
 
 if TYPE_CHECKING:
     from spirit_py.binlog.codec.rows import RowChange, RowImage
@@ -100,7 +101,8 @@ class Line(NamedTuple):
 
 def as_json(found: Record) -> Line:
     """Write a record as one line of JSON."""
-    return Line(json.dumps(found, ensure_ascii=False, separators=(",", ":")), found["position"])
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return Line(in_json(text), found["position"])
 
 
 def as_text(found: Record) -> Line:
@@ -115,7 +117,8 @@ def as_text(found: Record) -> Line:
         said.append(f"gtid {found['gtid']}")
     elif found.get("file"):
         said.append(f"at {found['file']}:{found['offset']}")
-    return Line("  ".join(part for part in said if part), found["position"])
+    # Names, statements and values are whatever somebody has written.
+    return Line(one_line("  ".join(part for part in said if part)), found["position"])
 
 
 _WITH_POSITION = frozenset({"start", "end", "heartbeat", "restarted"})

@@ -49,10 +49,14 @@ def test_a_setting_is_changed_as_the_service_does_it():
 
 
 @pytest.mark.parametrize(
-    ("hours", "seconds"), [(None, 3600.0), (("24",), 86_400.0), (("0",), 3600.0)]
+    ("hours", "seconds"),
+    [(None, 3600.0), (("24",), 86_400.0), (("0",), 300.0), ((None,), 300.0)],
 )
 def test_the_hours_of_rds_count_where_it_has_some(hours, seconds):
-    """They are how long the binlog is kept, whatever binlog_expire_logs_seconds says."""
+    """They are how long the binlog is kept, whatever binlog_expire_logs_seconds says.
+
+    Without any, a file goes as soon as Amazon has copied it.
+    """
 
     def query(sql: str) -> list[tuple[Any, ...]]:
         if "ROUTINES" in sql:

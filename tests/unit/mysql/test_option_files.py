@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.option_files import GROUPS, connection_options
+from spirit_py.mysql.option_files import GROUPS, connection_options, read_dsn
 from spirit_py.mysql.option_files import read_option_file as read_groups
 from tests.kits.certificates import Authority
 
@@ -160,3 +160,19 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(stored, message):
     """A value that makes no sense is refused by name."""
     with pytest.raises(UsageFault, match=message):
         connection_options(stored)
+
+
+def test_a_file_that_everybody_may_write_is_refused_wherever_it_is_named(option_file):
+    """It says where the password goes: also that of --target-defaults-file."""
+    path = option_file("[client]\nhost=evil\n")
+    path.chmod(0o666)
+    with pytest.raises(UsageFault, match="is world-writable"):
+        read_option_file(path)
+
+
+@pytest.mark.parametrize("url", ["mysql://root:12?secret@db/shop", "mysql://app:?hunter2@db/shop"])
+def test_a_part_of_a_password_is_in_no_error_about_the_url(url):
+    """A question mark in it begins the parameters."""
+    with pytest.raises(UsageFault) as raised:
+        read_dsn(url)
+    assert not any(word in str(raised.value) for word in ("secret", "hunter2"))

@@ -476,6 +476,11 @@ def test_the_table_whose_definition_a_statement_makes_or_changes(sql, table):
             "ADD COLUMN `c` varchar(9) as(substring(a, 1, 2))",
         ),
         ("add key (a(5), (b+1) desc)", "ADD INDEX (a(5), (b + 1) desc)"),
+        (
+            "alter a set default b'01', alter c set default 1.5E-3",
+            "ALTER COLUMN `a` set default b'01', ALTER COLUMN `c` set default 1.5e-3",
+        ),
+        ("alter d set default _utf8mb4'x'", "ALTER COLUMN `d` set default _utf8mb4'x'"),
         ("partition by hash(id) partitions 4", "PARTITION BY hash(id) partitions 4"),
     ],
 )

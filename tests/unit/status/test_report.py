@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from spirit_py.errors import (
     Refusal,
     SpiritError,
 )
-from spirit_py.status.report import MigrationReport, versions
+from spirit_py.status.report import MigrationReport, versions, write_whole
 from tests.kits.reporter import RecordingReporter
 
 
@@ -210,3 +213,26 @@ def test_the_summary_counts_what_was_carried_over(attached, said):
     """One is no plural."""
     report = MigrationReport(outcome="done", algorithm="copy", attached=attached)
     assert any(line.endswith(said) for line in report.summary())
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(0o1777, False), (0o755, True)])
+def test_no_file_is_replaced_through_the_link_of_another_user(tmp_path, monkeypatch, mode, kept):
+    """In a folder where everybody may write, as the kernel refuses to open it."""
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("mine")
+    link.symlink_to(real)
+    tmp_path.chmod(mode)
+    seen = Path.lstat
+
+    def of_another(path: Path) -> Any:
+        found = seen(path)
+        return SimpleNamespace(st_mode=found.st_mode, st_uid=found.st_uid + 1)
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    if kept:
+        write_whole(link, "text")
+        assert real.read_text() == "text"
+    else:
+        with pytest.raises(PermissionError, match="another user's link"):
+            write_whole(link, "text")
+        assert real.read_text() == "mine"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -102,3 +102,15 @@ def test_a_time_that_is_not_known_is_null() -> None:
     """Heartbeats and rotations have none."""
     assert utc_time(0) is None
     assert record("begin", "p", PLACE)["executed_at"] == "2023-11-14T22:13:20Z"
+
+
+@pytest.mark.parametrize("write", [as_text, as_json])
+def test_what_somebody_wrote_controls_no_terminal_and_ends_no_line(write: Any) -> None:
+    """Names, statements and values come from whoever may write to the server."""
+    hostile = "a\x1b[2J\n2026-11-29  delete  s.t\x9b\u202e\x7f"
+    change = RowChange("insert", None, cast("Any", Image(id=1, v=hostile, e="x")))
+    named = row_record("p", PLACE, ("s", hostile), change)
+    said = record("statement", "p", PLACE, sql=hostile, xid=hostile)
+    for found in (named, said):
+        text = write(found).text
+        assert not set(text) & set("\x1b\n\x9b\u202e\x7f"), text
