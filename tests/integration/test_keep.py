@@ -313,6 +313,34 @@ def test_settings_that_judge_otherwise_end_a_resume(setting, value, keep, db, en
     assert start(engine, db, **asked).end().runs == 2
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "column"),
+    [
+        ("time_zone", "-05:00", "DATE AS (DATE(at)) STORED"),
+        ("default_week_format", 3, "INT AS (WEEK(d)) STORED"),
+        ("div_precision_increment", 9, "VARCHAR(30) DEFAULT (CAST(1 / 3 AS CHAR))"),
+    ],
+)
+def test_settings_that_compute_otherwise_end_a_resume(
+    setting, value, column, db, engine, monkeypatch
+):
+    """A new column would have values of two meanings, and no comparison knows it."""
+    db.set_global("time_zone", "+05:30")
+    db.set_global("default_week_format", 0)
+    db.reconnect()
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at DATETIME, d DATETIME)")
+    db.execute("INSERT INTO t VALUES (1, '2026-02-01', '2026-01-01'), (2, NOW(), NOW())")
+    asked: dict[str, Any] = {"table": "t", "alter": f"ADD COLUMN c {column}"}
+    Interruption(monkeypatch).at(engine, db, "checksum.begin", 1, **asked)
+    before = db.query(f"SELECT @@GLOBAL.{setting}")[0][0]
+    db.set_global(setting, value)
+    with pytest.raises(Refusal, match="new columns would be computed otherwise than the earlier"):
+        start(engine, db, **asked).end()
+    assert "_t_new" in tables(db)
+    db.set_global(setting, before)
+    assert start(engine, db, **asked).end().runs == 2
+
+
 @pytest.mark.slow
 def test_without_an_alter_the_table_is_purged(db, engine):
     """A dry run tells what stays; the run leaves nothing but the table."""

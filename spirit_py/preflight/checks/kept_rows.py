@@ -87,9 +87,18 @@ def kept_keys(context: PreflightContext) -> Findings:
 
 
 def judged_by(contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]) -> str:
-    """Return what decides which rows are kept, as :func:`judged_with` does; empty for all rows."""
+    """Return what decides which rows are kept, and what new columns hold; empty for neither.
+
+    Nothing else would find a difference: there is no other row, or column, to compare with.
+    """
+    session, facts = contexts[0].session, contexts[0].facts
     kept = [one.keep for one in mappings if one.keep is not None]
-    return judged_with(contexts[0].session, kept, contexts[0].facts)
+    computed = sorted(text for one in mappings for text in _computed(one))
+    found = judged_with(session, kept, facts).split(",") if kept else []
+    if computed:
+        zone = _meaning(session, facts.time_zone)
+        found.append(_digest((computed, zone, evaluation_settings(facts))))
+    return ",".join(sorted(found))
 
 
 def judged_with(session: SqlSession, kept: Sequence[RowExpression], facts: ServerFacts) -> str:
@@ -98,31 +107,50 @@ def judged_with(session: SqlSession, kept: Sequence[RowExpression], facts: Serve
     The server writes one text otherwise for tables whose columns differ.
     """
     settings = evaluation_settings(facts)
-    texts = {repr(([(one.expression, *_zone(session, one))], settings)) for one in kept}
-    return ",".join(sorted(hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts))
+    found = {_digest(([(one.expression, *_zone(session, one))], settings)) for one in kept}
+    return ",".join(sorted(found))
+
+
+def _digest(what: object) -> str:
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
 
 
 def _zone(session: SqlSession, kept: RowExpression) -> list[str]:
-    """Return the time zone of an expression, and what some moments are in it.
+    zoned = any(is_timestamp(column) for column in kept.columns)
+    return _meaning(session, kept.time_zone) if zoned else [kept.time_zone]
+
+
+def _meaning(session: SqlSession, time_zone: str) -> list[str]:
+    """Return a time zone, and what some moments are in it.
 
     ``SYSTEM`` is that of the server's process: another one behind a failover, or a restart.
     """
-    if not any(is_timestamp(column) for column in kept.columns):
-        return [kept.time_zone]
     moments = ", ".join(f"CONVERT_TZ('{one}', '+00:00', %s)" for one in _MOMENTS)
-    (found,) = session.query(f"SELECT {moments}", [kept.time_zone] * len(_MOMENTS))
-    return [kept.time_zone, *map(str, found)]
+    (found,) = session.query(f"SELECT {moments}", [time_zone] * len(_MOMENTS))
+    return [time_zone, *map(str, found)]
+
+
+def _computed(mapping: TableMapping) -> list[str]:
+    """Return the new columns whose stored values the server computes, with their expressions."""
+    carried = {pair.new.name for pair in mapping.compared}
+    carried |= {fill.column.name for fill in mapping.fills}
+    return [
+        f"{mapping.source.full_name} {one.name} {one.generation_expression or one.default}"
+        for one in mapping.target.columns
+        if one.name not in carried and (one.generated == "STORED" or one.default_computed)
+    ]
 
 
 def require_judged_alike(
     contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping], before: str
 ) -> None:
-    """Refuse to go on with a copy whose rows were judged under other settings of the server."""
+    """Refuse to go on with a copy that was made under other settings of the server."""
     if judged_by(contexts, mappings) != before:
+        option, given = contexts[0].config.keep_given
+        what = f"{option} would judge rows" if given else "new columns would be computed"
         raise Refusal(
-            f"{contexts[0].config.keep_given[0]} would judge rows otherwise than the earlier run"
-            " did: settings of the server are others now (time_zone, sql_mode, default_week_format"
-            " or their like)",
+            f"{what} otherwise than the earlier run did: settings of the server are others now"
+            " (time_zone, sql_mode, default_week_format or their like)",
             hint="set them back and run the same command again; or drop the copy with spirit-py"
             " cleanup, and begin anew",
             error_code=ErrorCode.CANNOT_RESUME,
