@@ -197,6 +197,7 @@ class Proofs:
             raise ValueError(f"no table is built as {self.building!r}")
 
 
+_SERVER: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 #: Of a server, or of its socket.
 _ADDRESS: Final = re.compile(r"[\w.:%/@+\[\]?-]{1,300}", re.ASCII)
 
@@ -213,7 +214,8 @@ class MoveNote:
     The target's note says that after the source's, and only where there is no way back. ``away``:
     of several sources all are out of the way, and the command may run. ``sources`` are the
     addresses from which they come; requests and figures are ``asked`` at one of these, empty for
-    this server. They are shown, and nothing connects there (R26).
+    this server. They are shown, and nothing connects there (R26). ``origins`` are the uuids of the
+    same servers: what is beside the target's note is of a move from one of them.
     """
 
     target: str
@@ -222,9 +224,12 @@ class MoveNote:
     program: str = ""
     sources: tuple[str, ...] = ()
     asked: str = ""
+    origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no address."""
+        """Refuse what is no address, and no uuid."""
+        if not all(_SERVER.fullmatch(one) for one in self.origins):
+            raise ValueError("a note of a move has the uuids of servers")
         if not all(_ADDRESS.fullmatch(one) for one in (*self.sources, *filter(None, [self.asked]))):
             raise ValueError("a note of a move names servers by their addresses")
 

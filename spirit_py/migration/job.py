@@ -50,6 +50,10 @@ def quietly(what: str, close: Callable[[], object]) -> None:
         _log.exception("could not close %s", what)
 
 
+def _uuid(session: Session) -> str:
+    return str(session.value("SELECT @@GLOBAL.server_uuid"))
+
+
 class Job:
     """Configuration, sessions, Spark, messages and teardown of one command.
 
@@ -98,7 +102,7 @@ class Job:
         known: dict[str, Any] = {"label": label, "settings": settings}
         connection = replace(config.connection, server_uuid=facts.uuid, **known)
         others = [
-            replace(options, server_uuid=str(there.value("SELECT @@GLOBAL.server_uuid")), **known)
+            replace(options, server_uuid=_uuid(there), **known)
             for there, options in zip(theirs, config.others, strict=True)
         ]
         self.config = config.reached_by(connection, others)
@@ -107,13 +111,14 @@ class Job:
             claim(session.query, session.id, origin=options.origin, label=label)
             evaluate_with(session, settings)
 
-    def evaluate_as(self, facts: ServerFacts, sessions: Iterable[Session]) -> None:
-        """Have these sessions and all later ones evaluate under that server's settings (R22)."""
+    def evaluate_as(self, facts: ServerFacts, sessions: Sequence[Session]) -> None:
+        """Have sessions on all servers, and later ones there, evaluate as one does (R22, R14)."""
         settings, config = evaluation_settings(facts), self.config
         for session in sessions:
             evaluate_with(session, settings)
         connection, *others = (
-            replace(one, settings=settings) for one in (config.connection, *config.others)
+            replace(one, settings=settings, server_uuid=_uuid(session))
+            for one, session in zip((config.connection, *config.others), sessions, strict=True)
         )
         self.config = config.reached_by(connection, others)
 

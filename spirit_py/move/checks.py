@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
-from spirit_py.checkpoint.earlier_run import is_being_brought
-from spirit_py.checkpoint.examination import brought_from
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -17,7 +15,6 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.estimates import likely_sizes
-from spirit_py.move.run import note_of_move
 from spirit_py.move.shards import facing
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
@@ -404,9 +401,6 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
             "see who made it; drop or rename it",
             code=ErrorCode.NAME_TAKEN,
         )
-    elif (sources := brought_from(there, (schema, table))) and _others(context, sources):
-        reason, hint = is_being_brought(schema, table, sources)
-        yield refuse(f"on the target, {reason}", hint, code=ErrorCode.NAME_TAKEN)
     elif checkpoint.has(there, CheckpointRecord):
         # Of a move away from there: what proves its tables would be overwritten.
         yield refuse(
@@ -415,14 +409,6 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
             "let that command end; then drop what it has left there: spirit-py cleanup --drop-old",
             code=ErrorCode.NAME_TAKEN,
         )
-
-
-def _others(context: PreflightContext, sources: tuple[str, ...]) -> bool:
-    """Return whether a move with these sources is none that has a record on this source."""
-    config = cast("MoveConfig", context.config)
-    own = CheckpointTable(context.schema, context.table)
-    ours = note_of_move(config, "").sources
-    return sources != ours and not own.has(context.session, CheckpointRecord)
 
 
 def _taken(

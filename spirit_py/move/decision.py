@@ -67,7 +67,8 @@ class TableSeen(OfTable):
     which a revert gives it (``undone``).
     ``held``: some table has its name there.
     ``changed``: which definition is not the noted one; empty for none. ``brought_from``: from which
-    servers another move brings it to the source, which has not ended.
+    servers another move brings it to the source, which has not ended; ``others``: from which a
+    third one has brought one of the name to the target.
     """
 
     here: bool = False
@@ -79,6 +80,7 @@ class TableSeen(OfTable):
     held: bool = False
     changed: str = ""
     brought_from: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     old_table: OldTableRecord | None = None
 
     @property
@@ -135,6 +137,10 @@ def decide(
             reason, hint = is_being_brought(*table.name, table.brought_from)
             return Refuse(reason=reason, hint=hint)
     decision = _decide(found, statement=statement, max_age=max_age, start_afresh=start_afresh)
+    for table in found.tables if isinstance(decision, Afresh) else ():
+        if table.others:
+            reason, hint = is_being_brought(*table.name, table.others)
+            return Refuse(reason=f"on the target, {reason}", hint=hint)
     in_use = [one for one in found.tables if one.arrived and (_sent(found) or not one.here)]
     return _in_use(in_use) if isinstance(decision, Afresh) and in_use else decision
 

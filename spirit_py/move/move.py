@@ -310,7 +310,8 @@ def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> Non
     """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
     for way in run.backs():
         with way.session("move", there=True) as there:
-            if _put_right_there(session, there, tables):
+            own = [name for name in tables if not is_anothers(run.config, there, name)]
+            if _put_right_there(session, there, own):
                 # The place that was noted is before a RENAME which the feed cannot pass.
                 CheckpointTable(*home_of(tables)).forget(session, ReverseRecord)
 
@@ -319,8 +320,6 @@ def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Na
     """Do it on one target; return whether a switch was being taken back there."""
     taken_back = False
     for name in tables:
-        if is_anothers(there, name):
-            continue
         proof, new = noted_proof(there, name, "new"), moving(name).new
         if is_one_of(there, name[0], new, proof):
             # Its rows are all there.

@@ -40,7 +40,7 @@ from spirit_py.move.decision import (
     rows_copied,
     together,
 )
-from spirit_py.move.run import Opened, bring_home, forget_there, is_anothers
+from spirit_py.move.run import Opened, bring_home, brought_by_others, forget_there, is_anothers
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.tables.definition import existing_tables
@@ -376,10 +376,8 @@ def _seen(
 ) -> TableSeen:
     (schema, table), names = name, AuxiliaryNames.of(name[1])
     source = read_proofs(session, *name).source
-    new = {
-        there: NOTHING if is_anothers(there, name) else read_proofs(there, *name).new
-        for there in theirs
-    }
+    others = {there: is_anothers(config, there, name) for there in theirs}
+    new = {one: NOTHING if others[one] else read_proofs(one, *name).new for one in theirs}
 
     def which(there_as: str) -> set[SqlSession]:
         return {one for one in theirs if is_one_of(one, schema, there_as, new[one])}
@@ -397,6 +395,7 @@ def _seen(
         undone=len(which(names.undone)) == len(theirs),
         held=all(existing_tables(there, schema, (table,)) for there in theirs),
         brought_from=brought_from(session, name) if CheckpointTable(*name).is_ours(session) else (),
+        others=next(filter(None, (brought_by_others(config, one, name) for one in theirs)), ()),
         old_table=old_table_of(session, name),
     )
     progress = record.find(name) if record is not None else None

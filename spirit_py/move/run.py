@@ -11,6 +11,7 @@ from spirit_py import errors
 from spirit_py.applier.state import other_keys
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.binlog.source import BinlogSource
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
 from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, as_address
@@ -97,7 +98,8 @@ def note_of_move(config: MoveConfig, target: str) -> MoveNote:
     """Return what is noted on a server that has no figures, and where no requests are read."""
     shards = [one.connection for one in config.sources] or [config.connection]
     sources = tuple(as_address(one.address) for one in shards)
-    return MoveNote(target=target, sources=sources, asked=sources[0])
+    origins = tuple(one.server_uuid for one in shards)
+    return MoveNote(target=target, sources=sources, asked=sources[0], origins=origins)
 
 
 def _note_there(run: MoveRun, there: Session, name: Name) -> None:
@@ -152,12 +154,32 @@ def _created(run: MoveRun, there: Session, context: PreflightContext) -> TableSc
             raise
 
 
-def is_anothers(there: SqlSession, name: Name) -> bool:
+def is_anothers(config: MoveConfig, there: SqlSession, name: Name) -> bool:
     """Return whether a target's checkpoint table is another command's: a move has no record there.
 
-    So it is where the table was changed on the target, or moved on, after the switch.
+    So it is where the table was changed on the target, or moved on, after the switch; and where a
+    move from other servers has brought one of the name.
     """
-    return CheckpointTable(*name).has(there, CheckpointRecord)
+    own = CheckpointTable(*name)
+    return own.has(there, CheckpointRecord) or bool(brought_by_others(config, there, name))
+
+
+def brought_by_others(config: MoveConfig, there: SqlSession, name: Name) -> tuple[str, ...]:
+    """Return the addresses from which a move from other servers has brought a target's table.
+
+    Their uuids tell them apart: one address may lead to several, each from somewhere else.
+    """
+    own = CheckpointTable(*name)
+    if not own.is_ours(there):
+        return ()
+    try:
+        note = own.read(there, MoveNote)
+    except UnreadableCheckpoint:
+        return ("an unknown server",)
+    if note is None or not note.origins:
+        return ()
+    ours = note_of_move(config, note.target).origins
+    return () if set(ours) & set(note.origins) else note.sources or note.origins
 
 
 def note_switched_there(run: MoveRun, tables: Sequence[Name]) -> None:
@@ -383,7 +405,8 @@ def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
         side = (way.config.there if there else way.config.connection).address
         hint = ""
         try:
-            kept = way.step("cleanup", partial(_drop, tables=tables, there=there), there=there)
+            drop = partial(_drop, config=way.config, tables=tables, there=there)
+            kept = way.step("cleanup", drop, there=there)
         except errors.MigrationFailure as fault:
             kept, hint = fault.message, "spirit-py cleanup drops it there"
         if kept:
@@ -394,10 +417,12 @@ def drop_all(run: MoveRun, tables: Sequence[Name]) -> None:
             )
 
 
-def _drop(session: SqlSession, tables: Sequence[Name], *, there: bool) -> str:
+def _drop(session: SqlSession, config: MoveConfig, tables: Sequence[Name], *, there: bool) -> str:
     """Drop what is proven to be ours; return what is not."""
     left = []
     for table in tables:
+        if there and is_anothers(config, session, table):
+            continue
         if there and CheckpointTable(*table).is_ours(session):
             put_back(session, [moving(table)], MOVED)
             note_proofs(session, *table, swap_begun=False)
@@ -418,7 +443,8 @@ def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
             # After a revert with --skip-drop nothing else proves what is left; and what another
             # command has noted since is its own.
             left = (names.undone, names.new)
-            if not (is_anothers(there, table) or _any_of(there, table[0], left, proof)):
+            anothers = is_anothers(run.config, there, table)
+            if not (anothers or _any_of(there, table[0], left, proof)):
                 drop_checkpoint(there, table)
 
     for way in run.backs():

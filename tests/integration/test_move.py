@@ -806,14 +806,18 @@ def test_what_another_source_has_brought_is_kept(two, listener):
     """Two moves of a table of one name to one target: the first one's copy is not the second's."""
     two.kill_at(listener, "chunk.committed", nth=5)
     left = two.tables(two.there)
+    # The address stays: seen from somewhere else it may lead to another server.
     note = "UPDATE _t_chkpnt SET record = REPLACE(record, '{}', '{}') WHERE id = 8"
-    two.there.execute(note.format(two.ways[0], "db0:3306"))
+    own, other = str(two.here.query("SELECT @@server_uuid")[0][0]), str(uuid.uuid4())
+    two.there.execute(note.format(own, other))
     two.here.execute("DROP TABLE _t_chkpnt")
     done = two.move_here("--on-switch", two.switch)
     assert done.returncode == 2, done
     assert "on the target, a move brings" in done.stderr
     assert two.tables(two.there) == left
-    two.there.execute(note.format("db0:3306", two.ways[0]))
+    (refusal,) = two.plan(code=2)["refusals"]
+    assert "on the target, a move brings" in refusal["cause"]
+    two.there.execute(note.format(other, own))
     assert two.move_here("--on-switch", two.switch).returncode == 0
 
 

@@ -16,6 +16,7 @@ from tests.kits.moving import (
     ROWS,
     MergingApplication,
     Sources,
+    TwoServers,
     await_held,
     fill,
     part,
@@ -155,6 +156,32 @@ def test_rows_may_change_their_source(sources, listener, point):
     assert list(sources.there.query(rows.format("t"))) == sorted(ours)
     assert sources.there.query("SELECT COUNT(*) FROM t WHERE b LIKE 'from%'") == [(118,)]
     assert_moved(sources)
+
+
+@pytest.mark.slow
+def test_a_stopped_move_takes_no_table_that_another_source_has_brought_since(sources, listener):
+    """What it left on the target was cleaned up there: the table of the name is in use now."""
+    (tmp := sources.folder / "us").mkdir()
+    first, second = (
+        TwoServers(db, sources.there, folder)
+        for db, folder in zip(reversed(sources.ours.values()), (tmp, sources.folder), strict=True)
+    )
+    first.kill_at(listener, "chunk.committed", nth=5)
+    first.cleanup(sources.there)
+    second.kill_at(listener, "switch.commanded")
+    rows = sources.there.query("SELECT COUNT(*) FROM t")
+    for more in ((), ("--start-afresh",)):
+        report, _ = first.move(*more)
+        assert report["outcome"] == "refused", report
+        assert f"a move brings {first.here.name}.t here from {second.ways[0]}" in report["error"]
+        assert "spirit-py cleanup" in report["hint"]
+        assert sources.tables(sources.there) == ["_t_chkpnt", "t"]
+    assert sources.there.query("SELECT COUNT(*) FROM t") == rows
+    report, _ = second.move()
+    assert report["outcome"] == "done", report
+    report, _ = first.move()
+    assert "no move has made" in f"{report['error']} {report['details']}", report
+    assert sources.there.query("SELECT COUNT(*) FROM t") == rows
 
 
 def test_a_way_back_to_several_servers_is_refused(sources):

@@ -70,6 +70,19 @@ def test_a_table_that_another_move_brings_is_kept():
     assert "cannot be read: of version 99" in unread.reason
 
 
+@pytest.mark.parametrize("more", [{}, {"record": None}, {"unreachable": "purged"}])
+def test_a_table_that_another_source_has_brought_is_kept(more):
+    """What this source has noted is of a time before; also where nothing can be resumed."""
+    others = TableSeen(schema="s", table="t", here=True, others=("db0:3306",))
+    decision = decided(found(others, **more))
+    assert isinstance(decision, Refuse), decision
+    assert "on the target, a move brings s.t here from db0:3306" in decision.reason
+    # What was moved before that is ended.
+    note = MoveNote(target="there", switched=True)
+    moved = replace(others, here=False, away=True, held=True)
+    assert decided(found(moved, note=note, switched=True)).cleanup is True
+
+
 def test_a_table_that_was_altered_on_the_target_after_the_switch_is_moved():
     """The application was sent there: what it does with the table ends no move half-way."""
     altered = TableSeen(schema="s", table="t", away=True, held=True)
