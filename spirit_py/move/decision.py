@@ -14,6 +14,7 @@ another server than the record's, on any side   refused
 another command's record, and a moved table     refused
 another command's record, with copied rows      afresh, if the operator agrees
 reverse replication, or a revert                goes on after the switch
+no revert was begun, and the source is back     refused
 all tables are out of the way, all is done      refused: what is left is the operator's
 all tables are moved                            goes on after the switch
 switched before, and the source is back         refused
@@ -36,7 +37,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.checkpoint.earlier_run import is_being_brought
-from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.record import REVERTING, CheckpointRecord
 from spirit_py.classes import dataclass
 from spirit_py.table.names import OfTable
 from spirit_py.units import human_count, human_seconds
@@ -162,15 +163,8 @@ def _in_use(in_use: Sequence[TableSeen]) -> Refuse:
 
 def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: bool) -> Decision:
     record = found.record
-    if found.unreadable and not any(one.made for one in found.tables):
-        # Such as a checkpoint table whose first row was not written.
-        return Afresh(reason=f"its checkpoint cannot be read: {found.unreadable}")
     if found.unreadable:
-        return Refuse(
-            reason=f"the checkpoint of an earlier run cannot be read: {found.unreadable}",
-            hint="use the version of spirit-py that wrote it, or drop what is left with spirit-py"
-            " cleanup, on all servers",
-        )
+        return _unread(found)
     if record is None:
         return Afresh()
     if found.note is not None and found.note.target != found.target_uuid:
@@ -179,10 +173,19 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
         return _of_another_command(found, record)
     if record.server_uuid != found.source_uuid:
         return _elsewhere("source", record.server_uuid, found.source_uuid)
+    by_hand = Refuse(
+        reason="the application was sent to the target, and the source's tables have their"
+        " names again: the target may have rows that they lack",
+        hint="see who renamed them; compare both servers with spirit-py checksum, then drop"
+        " what is left with spirit-py cleanup, on both",
+    )
+    half_way = any(table.here and table.arrived for table in found.tables)
+    if found.reverse is not None and half_way and found.reverse.state != REVERTING:
+        return by_hand
     if found.reverse is not None and all(
         table.arrived or (table.here and table.undone) for table in found.tables
     ):
-        # Also where a revert was made, or ended between its two RENAMEs.
+        # Also where a revert was made, or ended between its two RENAMEs, which is noted before.
         reason = f"reverse replication of {found.reverse.names}"
         return Resume(record=record, reason=reason, cleanup=True)
     standings = {_standing(table, switched=found.switched) for table in found.tables}
@@ -199,12 +202,7 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
     if standings == {Standing.MOVED}:
         return Resume(record=record, reason="the tables are on the target already", cleanup=True)
     if standings == {Standing.HERE} and found.note is not None and found.note.switched:
-        return Refuse(
-            reason="the application was sent to the target, and the source's tables have their"
-            " names again: the target may have rows that they lack",
-            hint="see who renamed them; compare both servers with spirit-py checksum, then drop"
-            " what is left with spirit-py cleanup, on both",
-        )
+        return by_hand
     if not (record.position or any(table.has_gone for table in found.tables)):
         # Its own table may not even be noted yet.
         return Afresh(reason="it was stopped before the copy began", abandoned=record)
@@ -216,6 +214,17 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
             " drop what is left with spirit-py cleanup, on all servers",
         )
     return _before_the_switch(found, record, max_age, start_afresh=start_afresh)
+
+
+def _unread(found: MoveFound) -> Decision:
+    if not any(one.made for one in found.tables):
+        # Such as a checkpoint table whose first row was not written.
+        return Afresh(reason=f"its checkpoint cannot be read: {found.unreadable}")
+    return Refuse(
+        reason=f"the checkpoint of an earlier run cannot be read: {found.unreadable}",
+        hint="use the version of spirit-py that wrote it, or drop what is left with spirit-py"
+        " cleanup, on all servers",
+    )
 
 
 def _standing(table: TableSeen, *, switched: bool) -> Standing:

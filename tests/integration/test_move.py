@@ -460,6 +460,27 @@ def test_a_failed_command_leaves_the_table_on_the_target(two):
 
 
 @pytest.mark.slow
+def test_a_table_that_was_renamed_back_by_hand_stays(two):
+    """Nobody has asked for a revert: the application may use it, and it is not renamed away."""
+    process = start_followed(two)
+    until(lambda: two.follows(process), "reverse replication")
+    process.kill()
+    process.communicate()
+    two.here.execute("RENAME TABLE _t_moved TO t")
+    report, _ = two.move("--alter", ALTER, "--keep-old-current", "10m")
+    assert report["outcome"] == "refused", report
+    assert "have their names again" in report["error"]
+    assert {"t", "_t_moved"} & {*two.tables(two.here)} == {"t"}
+    assert "t" in two.tables(two.there)
+    # What was taken back is carried on.
+    two.here.execute("RENAME TABLE t TO _t_moved")
+    process = start_followed(two)
+    until(lambda: two.follows(process), "reverse replication")
+    assert two.revert().returncode == 0
+    assert two.end(process)[0]["outcome"] == "reverted"
+
+
+@pytest.mark.slow
 def test_its_time_passes(two):
     """After it the source's table stays for the operator, and follows no more."""
     report, events = two.move("--keep-old-current", "1s")

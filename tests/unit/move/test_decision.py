@@ -8,6 +8,8 @@ import pytest
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.checkpoint.record import (
+    FOLLOWING,
+    REVERTING,
     CheckpointRecord,
     MoveNote,
     OldTableRecord,
@@ -166,17 +168,27 @@ def test_what_is_done_is_left_to_the_operator():
 
 
 @pytest.mark.parametrize(
-    ("seen", "cleanup"),
+    ("seen", "state"),
     [
-        (MOVED, True),
-        (TableSeen(schema="s", table="t", here=True, arrived=True), True),
-        (TableSeen(schema="s", table="t", here=True, undone=True), True),
+        (MOVED, FOLLOWING),
+        (TableSeen(schema="s", table="t", here=True, arrived=True), REVERTING),
+        (TableSeen(schema="s", table="t", here=True, undone=True), REVERTING),
     ],
     ids=["follows", "half-way-back", "back"],
 )
-def test_reverse_replication_goes_on(seen, cleanup):
+def test_reverse_replication_goes_on(seen, state):
     """Also where a revert ended between its RENAMEs, or was made."""
-    assert decided(found(seen, reverse=REVERSE)).cleanup is cleanup
+    assert decided(found(seen, reverse=replace(REVERSE, state=state))).cleanup is True
+
+
+@pytest.mark.parametrize("switched", [False, True])
+def test_a_followed_source_that_is_back_by_hand_is_refused(switched):
+    """No revert was begun: the application may use either of the two tables."""
+    seen = replace(HERE, new=False, arrived=True)
+    note = MoveNote(target="there", switched=switched)
+    decision = decided(found(seen, note=note, switched=switched, reverse=REVERSE))
+    assert isinstance(decision, Refuse), decision
+    assert "have their names again" in decision.reason
 
 
 @pytest.mark.parametrize(
