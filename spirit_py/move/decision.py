@@ -286,11 +286,18 @@ def _weight(decision: Decision) -> tuple[bool, bool]:
 
 
 def _of_another_command(found: MoveFound, record: CheckpointRecord | Pointer) -> Decision:
+    besides: list[str] = []
+    if isinstance(record, CheckpointRecord):
+        # Tables that were made since, and that its patterns fit.
+        besides = [f"--exclude {one}" for one in found.tables if record.find(one.name) is None]
+    without = " ".join(["or this one with", *besides]) if besides else ""
     if any(table.has_gone for table in found.tables):
+        that = " ".join(filter(None, ("run that command again", without)))
         return Refuse(
             reason="another command has moved or changed the table, and is not cleaned up",
-            hint="run that command again, which ends it; or spirit-py cleanup, on all servers",
+            hint=f"{that}, which ends it; or spirit-py cleanup, on all servers",
         )
+    instead = ", ".join(filter(None, ("the command that it was begun with", without)))
     if not isinstance(record, CheckpointRecord):
         return Afresh(
             reason="the table is a part of another command, with others", throws_away=True,
@@ -300,7 +307,7 @@ def _of_another_command(found: MoveFound, record: CheckpointRecord | Pointer) ->
         reason="an unfinished command was another one",
         abandoned=record,
         throws_away=bool(record.rows_copied),
-        instead="the command that it was begun with",
+        instead=instead,
     )
 
 

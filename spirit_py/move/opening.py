@@ -21,7 +21,6 @@ from spirit_py.checkpoint.record import (
     CheckpointRecord,
     MoveNote,
     ReverseRecord,
-    home_of,
 )
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.classes import replace
@@ -337,15 +336,19 @@ def look(
     session: SqlSession, theirs: Sequence[SqlSession], run: MoveRun, tables: list[Name]
 ) -> MoveFound:
     """See on all servers what an earlier run left; ServerFault or FeedFailure if impossible."""
-    home = CheckpointTable(*home_of(tables))
     unreadable, note, record, reverse = "", None, None, None
-    try:
-        note = home.read(session, MoveNote)
-        record = home.read_record(session)
-        reverse = home.read(session, ReverseRecord)
-    except UnreadableCheckpoint as error:
-        # Of another's table of the name a check says more.
-        unreadable = str(error) if home.is_ours(session) else ""
+    # A table that others have made since may come before the one that has the record.
+    for name in sorted(tables):
+        home = CheckpointTable(*name)
+        try:
+            own, record = home.read(session, MoveNote), home.read_record(session)
+            note = own if record is not None else note or own
+            reverse = home.read(session, ReverseRecord)
+        except UnreadableCheckpoint as error:
+            # Of another's table of the name a check says more.
+            unreadable = unreadable or (str(error) if home.is_ours(session) else "")
+        if record is not None:
+            break
     progress = record if isinstance(record, CheckpointRecord) else None
     age, unreachable = 0.0, ""
     if progress is not None:

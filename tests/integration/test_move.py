@@ -460,6 +460,25 @@ def test_a_failed_command_leaves_the_table_on_the_target(two):
 
 
 @pytest.mark.slow
+def test_a_new_table_that_the_pattern_fits_drops_no_copy(two, listener):
+    """It sorts first, and has no record: that of the others counts, and the new table is named."""
+    chosen = ("--tables", f"{two.here.name}.%")
+    two.kill_at(listener, "checksum.chunk", *chosen)
+    two.here.execute("CREATE TABLE a (id INT PRIMARY KEY)")
+    report, _ = two.move(*chosen)
+    assert report["error_code"] == "unfinished-work", report
+    assert f"--exclude {two.here.name}.a" in report["hint"]
+    assert "_t_new" in two.tables(two.there)
+    report, _ = two.move(*chosen, "--exclude", f"{two.here.name}.a")
+    assert report["outcome"] == "done", report
+    assert report["rows_copied"] == report["rows_copied_before"] == ROWS
+    # Nor where a table is moved already.
+    report, _ = two.move(*chosen)
+    assert report["error_code"] == "cannot-resume", report
+    assert f"--exclude {two.here.name}.a" in report["hint"]
+
+
+@pytest.mark.slow
 def test_a_table_that_was_renamed_back_by_hand_stays(two):
     """Nobody has asked for a revert: the application may use it, and it is not renamed away."""
     process = start_followed(two)

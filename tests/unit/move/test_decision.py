@@ -263,6 +263,14 @@ def test_another_commands_rows_are_dropped_with_consent_alone(record):
     assert decision.throws_away
 
 
+def test_a_new_table_beside_those_of_a_record_is_named():
+    """The same command fits it, too: leaving it out resumes."""
+    both = [HERE, TableSeen(schema="s", table="a", here=True)]
+    decision: Any = decide(found(*both), statement="MOVE TO there; another", max_age=100.0)
+    assert decision.throws_away
+    assert decision.instead.endswith("or this one with --exclude s.a")
+
+
 def test_of_several_sources_the_last_rename_decides():
     """All are moved, or none: what is half-way is taken back before, or refused."""
     here = found(TableSeen(schema="s", table="t", here=True, exists=True, new=True))
