@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.plan import SwapGate
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.move.run import MoveRun
-    from spirit_py.move.sides import LockSide, Outgoing, Sides, WatchedSide
+    from spirit_py.move.sides import Incoming, LockSide, Outgoing, Sides, WatchedSide
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name, Swap
 
@@ -54,6 +54,10 @@ _LOOK_SECONDS: Final = 60.0
 
 class SwitchFailed(MigrationFailure, code=ErrorCode.SWITCH_FAILED):
     """The operator's command has failed; the tables are as before the switch."""
+
+
+class _Unanswered(TryFailed):
+    """The answer to a RENAME was lost where other sources' tables are away already."""
 
 
 class Renames:
@@ -116,8 +120,9 @@ class Renames:
             # need not wait for a server that does not answer.
             out = [side for _, side in gone]
             unlock([side for side in sides.here if side not in out])
+            unseen = sides.ours[len(gone)] if isinstance(error, _Unanswered) else None
             # Some sources may be out of the way: their clients wait for this.
-            ended = self._bring_back(sides, gone, error)
+            ended = self._bring_back(sides, gone, error, unseen)
             unlock(out)
             if arrived:
                 self._take_names_back(sides)
@@ -133,10 +138,7 @@ class Renames:
         if len(sides.here) > 1:
             self._note_away(sides, watcher)
         if self._way_back is not None:
-            # Whoever is killed in the operator's command leaves the way back.
-            with contextlib.suppress(SpiritError), timed(self._steps, "position"):
-                self.place = place_there(self._run, sides.theirs[0][1].session)
-                self._way_back(watcher, self.place)
+            self._note_way_back(sides, watcher, self._way_back)
         with timed(self._steps, "command"):
             self._switch_over(sides, watcher)
         self.made = True
@@ -149,22 +151,39 @@ class Renames:
         except SpiritError as fault:
             self._undo(sides, watcher, f"it was not called: {fault.message}")
 
+    def _note_way_back(
+        self, sides: Sides, watcher: Session, note: Callable[[Session, str], object]
+    ) -> None:
+        """Note the place of the way back: whoever is killed in the operator's command leaves it."""
+        try:
+            with timed(self._steps, "position"):
+                self.place = place_there(self._run, sides.theirs[0][1].session)
+                note(watcher, self.place)
+        except SpiritError as fault:
+            why = f"it was not called: the place of the way back is not noted: {fault.message}"
+            self._undo(sides, watcher, why)
+
     def _bring_back(
-        self, sides: Sides, gone: Sequence[tuple[Outgoing, WatchedSide]], error: Exception
+        self,
+        sides: Sides,
+        gone: Sequence[tuple[Outgoing, WatchedSide]],
+        error: Exception,
+        unseen: tuple[Outgoing, WatchedSide] | None,
     ) -> MigrationFailure | None:
         """Rename tables back that are out of the way where others stay; return what ends the run.
 
-        Their feeds have met both RENAMEs: another run goes on behind them. OutcomeUnknown where
-        some are left out of the way.
+        So are those of ``unseen``, if they are. Their feeds have met both RENAMEs: another run goes
+        on behind them. OutcomeUnknown where some are left out of the way.
         """
         if not gone:
             return None
         said = f"the switch was made on {len(gone)} of {len(sides.here)} sources: {error}"
         sides.stop_following()
         try:
-            _rename_back(gone, self._note_behind, again=self._bring_home)
+            lost = [unseen] if unseen is not None else []
+            _rename_back(gone, self._note_behind, again=self._bring_home, lost=lost)
         except SpiritError as fault:
-            names = ", ".join(origin.moved_names for origin, _ in gone)
+            names = ", ".join(origin.moved_names for origin, _ in [*gone, *lost])
             raise OutcomeUnknown(
                 f"{said}; whether {names} got their names back is not known: {fault.message}",
                 hint="run the same command at once: it gives them their names back",
@@ -211,7 +230,7 @@ class Renames:
             side.session.close()
             if not alone:
                 where = origin.run.config.connection.address
-                raise TryFailed(f"the answer of {where} to RENAME was lost") from fault
+                raise _Unanswered(f"the answer of {where} to RENAME was lost") from fault
             if not self._is_away(origin, side.fence):
                 said = f"the connection was lost before RENAME took effect: {fault.message}"
                 raise TryFailed(said) from fault
@@ -257,11 +276,16 @@ class Renames:
 
     def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""
+        left: list[tuple[Incoming, LockSide]] = []
         try:
             sides.verify_targets()
             for target, there in sides.theirs:
                 there.session.execute(target.leave)
+                left.append((target, there))
         except (CutoverFailure, ServerFault) as lost:
+            for target, there in left:
+                with contextlib.suppress(ServerFault):
+                    there.session.execute(target.arrive)
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and the lock on the server to which it"
                 f" was to switch was lost: clients may have written there ({lost.message})",
@@ -271,12 +295,13 @@ class Renames:
         points.reach("switch.undoing")
         try:
             if self._noted:
-                note_away(watcher, self._tables, away=False)
-            _rename_back(sides.ours, self._note_behind)
-            if self._way_back is not None:
+                told = partial(note_away, tables=self._tables, away=False)
+                _by_one_of(watcher, self._run.fronts()[0], told)
+            _rename_back(sides.ours, self._note_behind, again=self._bring_home)
+            if (note := self._way_back) is not None:
                 # Where it stays, a run that resumes forgets it.
                 with contextlib.suppress(SpiritError):
-                    self._way_back(watcher, "")
+                    _by_one_of(watcher, self._run, lambda session: note(session, ""))
         except SpiritError as fault:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and it is not known whether the tables"
@@ -291,14 +316,25 @@ class Renames:
         )
 
 
+def _by_one_of(session: Session, run: MoveRun, note: Callable[[Session], object]) -> None:
+    """Write a note of a source in a session, or in another one where that fails."""
+    try:
+        note(session)
+    except ServerFault:
+        with run.session("cutover") as other:
+            note(other)
+
+
 def _rename_back(
     ours: Sequence[tuple[Outgoing, WatchedSide]],
     note_behind: Callable[[Outgoing, WatchedSide], object],
-    again: Callable[[Outgoing, WatchedSide], object] | None = None,
+    *,
+    again: Callable[[Outgoing, WatchedSide], object],
+    lost: Sequence[tuple[Outgoing, WatchedSide]] = (),
 ) -> None:
     """Rename the sources' tables back, on each of them; raise the first failure at the end.
 
-    ``again`` is tried, after all others, where a session is lost.
+    ``again`` is tried, after all others, where a session is lost, as those of ``lost`` are.
     """
     faults: list[SpiritError] = []
 
@@ -315,11 +351,10 @@ def _rename_back(
         points.reach("switch.undone")
         note_behind(origin, side)
 
-    lost = [(origin, side) for origin, side in ours if not tried(partial(back, origin, side))]
-    if again is not None:
-        faults.clear()
-        for origin, side in lost:
-            tried(partial(again, origin, side))
+    failed = [(origin, side) for origin, side in ours if not tried(partial(back, origin, side))]
+    faults.clear()
+    for origin, side in (*failed, *lost):
+        tried(partial(again, origin, side))
     for fault in faults:
         raise fault
 

@@ -11,6 +11,7 @@ import pytest
 import spirit_py
 from mysql_server import ServerOptions, running
 from spirit_py.errors import MigrationFailure
+from spirit_py.move import renames
 from spirit_py.move import run as move_run
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.golden.normal import Normaliser
@@ -341,6 +342,26 @@ def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
     assert report["outcome"] == "done", report
     assert any("no reverse replication" in one for one in report["warnings"]), report
     clients.assert_kept(two.there)
+    assert_moved(two)
+
+
+@pytest.mark.slow
+def test_a_switch_whose_way_back_cannot_be_noted_is_taken_back(two, monkeypatch):
+    """Nobody was sent to the target yet, and without the place nothing would follow it."""
+
+    def fails(*_):
+        raise MigrationFailure("no binary log")
+
+    keep = ("--keep-old-current", "1s")
+    with monkeypatch.context() as patched:
+        patched.setattr(renames, "place_there", fails)
+        done = two.move_here("--on-switch", two.switch, *keep)
+    assert done.returncode == 1, done
+    assert "it was not called: the place of the way back is not noted: no binary log" in done.stderr
+    assert (two.tables(two.here), two.times_switched()) == (["_t_chkpnt", "t"], 0)
+    report, _ = two.move(*keep)
+    assert report["outcome"] == "done", report
+    assert not any("no reverse replication" in one for one in report["warnings"]), report
     assert_moved(two)
 
 

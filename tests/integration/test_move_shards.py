@@ -121,6 +121,29 @@ def test_a_failed_command_takes_all_targets_back(shards):
 
 
 @pytest.mark.slow
+def test_a_switch_that_one_target_does_not_take_back_is_taken_back_on_none(
+    shards, listener, proxy_to
+):
+    """Its answer is lost: the tables stay on the targets, as the error says."""
+    us = shards.theirs["us"].server
+    proxy = proxy_to((us.host, us.port))
+    shards.ways = (*shards.ways[:2], f"{proxy.host}:{proxy.port}")
+    hold = listener.hold("switch.renamed")
+    process = shards.start("--on-switch", "exit 3", listener=listener)
+    await_held(process, hold)
+    proxy.lose_reply(b"RENAME TABLE")
+    hold.release()
+    report, _ = shards.end(process)
+    assert proxy.lost.is_set()
+    assert report["error_code"] == "outcome-unknown", report
+    assert "the tables stay there" in report["hint"]
+    assert shards.tables(shards.theirs["eu"]) == ["_t_chkpnt", "t"]
+    report, _ = shards.move()
+    assert report["outcome"] == "done", report
+    assert_moved(shards)
+
+
+@pytest.mark.slow
 def test_a_byte_on_one_target_is_found(shards, listener):
     """Each target is compared with the rows that the source has for it."""
     hold = listener.hold("drain.begun")

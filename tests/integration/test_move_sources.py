@@ -320,6 +320,57 @@ def test_a_source_that_does_not_take_part_brings_all_back(sources, listener):
     assert_moved(sources)
 
 
+def reached_through(sources, name, proxy_to):
+    """Have one of the sources be reached through a proxy, which is returned."""
+    server = sources.ours[name].server
+    proxy = proxy_to((server.host, server.port))
+    place = NAMES.index(name)
+    sources.ways = (*sources.ways[:place], f"{proxy.host}:{proxy.port}", *sources.ways[place + 1 :])
+    return proxy
+
+
+@pytest.mark.slow
+def test_a_source_whose_answer_is_lost_gets_its_table_back_too(sources, proxy_to):
+    """Its RENAME was made, which is seen when the others are back; the same command resumes."""
+    proxy = reached_through(sources, "us", proxy_to)
+    proxy.lose_reply(b"RENAME TABLE")
+    report, _ = sources.move()
+    assert proxy.lost.is_set()
+    assert report["outcome"] == "failed", report
+    assert "1 of 2 sources" in report["error"], report
+    for db in sources.ours.values():
+        assert sources.tables(db) == ["_t_chkpnt", "t"]
+    assert sources.times_switched() == 0
+    for db in sources.ours.values():
+        db.execute("UPDATE t SET b = 'after' WHERE id % 10 = 0")
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    assert report["rows_copied"] == report["rows_copied_before"] > 0
+    assert sources.there.query("SELECT COUNT(*) FROM t WHERE b = 'after'") == [(ROWS // 10,)]
+    assert_moved(sources)
+
+
+@pytest.mark.slow
+def test_a_failed_command_and_a_source_that_was_cut_off_take_all_back(sources, listener, proxy_to):
+    """No session of the first source is left: others write the note, and rename its table back."""
+    proxy = reached_through(sources, "eu", proxy_to)
+    hold = listener.hold("switch.undoing")
+    process = sources.start("--on-switch", "exit 3", listener=listener)
+    await_held(process, hold)
+    proxy.cut()
+    hold.release()
+    report, _ = sources.end(process)
+    assert report["error_code"] == "switch-failed", report
+    for db in sources.ours.values():
+        assert sources.tables(db) == ["_t_chkpnt", "t"]
+        db.execute("UPDATE t SET b = 'after' WHERE id % 10 = 0")
+    assert sources.tables(sources.there) == ["_t_chkpnt", "_t_new"]
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    assert sources.there.query("SELECT COUNT(*) FROM t WHERE b = 'after'") == [(ROWS // 10,)]
+    assert_moved(sources)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
