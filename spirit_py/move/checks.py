@@ -25,6 +25,7 @@ from spirit_py.mysql.tables.identity import NOTHING, is_one_of
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.checks.kept_rows import share_written
+from spirit_py.preflight.checks.options import load_limits
 from spirit_py.preflight.checks.privileges import privileges
 from spirit_py.preflight.checks.server_settings import server_settings
 from spirit_py.preflight.clauses import made_by_server
@@ -298,6 +299,7 @@ def _about_target(
             "SET GLOBAL binlog_format = ROW on the target",
         )
     yield from _about_packets(contexts[0], facts)
+    yield from _about_load(replace(contexts[0], session=there))
     if lost := relaxed(facts.variables):
         yield warn(
             f"a crash of the target may lose commits ({named(lost)}): if it restarts while the move"
@@ -362,6 +364,13 @@ def _about_packets(context: PreflightContext, facts: ServerFacts) -> Iterator[Fi
             " not fit there, and would end the reverse replication",
             f"SET PERSIST max_allowed_packet = {there} on the source",
         )
+
+
+def _about_load(target: PreflightContext) -> Iterator[Finding]:
+    """Yield which limits of load name no counter of the target, which is watched, too."""
+    for finding in load_limits(target):
+        cause = f"on the target, {finding.cause}"
+        yield replace(finding, cause=cause, code=ErrorCode.LIMIT_NOT_WATCHABLE)
 
 
 def _about_replication(

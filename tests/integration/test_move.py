@@ -961,6 +961,21 @@ def test_a_target_that_would_make_another_table_or_takes_no_rows_is_refused(
     assert str(here[1]).replace("_t_moved", "t") == str(there[1])
 
 
+def test_a_limit_of_load_that_the_target_does_not_have_is_refused(two):
+    """It would never be reached there, where both servers are watched."""
+    fill(two.there)
+    two.here.execute("DROP TABLE t")
+    plugin = "rpl_semi_sync_source"
+    two.there.execute(f"INSTALL PLUGIN {plugin} SONAME 'semisync_source.so'")
+    try:
+        back = TwoServers(two.there, two.here, two.folder)
+        done = back.move_here("--on-switch", "true", "--max-load", f"{plugin}_clients=5")
+    finally:
+        two.there.execute(f"UNINSTALL PLUGIN {plugin}")
+    assert done.returncode == 2, done
+    assert f"on the target, --max-load names {plugin}_clients" in done.stderr
+
+
 @pytest.mark.parametrize(
     "missing", ["all", "PROCESS", "REPLICATION CLIENT", "TRIGGER", "one schema"]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, StandingOrders
@@ -15,6 +15,7 @@ from spirit_py.migration.control import subject
 from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
 from spirit_py.migration.control.subject import CLEANUP, NOT_KNOWN, Carrier, Effect, Verb, refused
 from spirit_py.migration.facts import PlainFact, SwapWanted
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
+
+
+#: For another server of a move to answer.
+_READ_SECONDS: Final = 10
 
 
 class Verbs(Carrier):
@@ -104,9 +109,15 @@ class Verbs(Carrier):
         changes = read_changes(given)
         names = {name for field in LOAD_FIELDS for name, _ in changes.get(field, ())}
         # The limit of what is no counter of the server would never be reached.
-        if unknown := unknown_counters(session, names):
+        unknown = dict.fromkeys(unknown_counters(session, names), "")
+        for other in config.others if names else ():
+            with connect(other, role="control", read_timeout=_READ_SECONDS) as there:
+                found = unknown_counters(there, names)
+            unknown |= {name: f" on {other.address}" for name in found if name not in unknown}
+        if unknown:
+            listed = ", ".join(f"{name}{where}" for name, where in unknown.items())
             raise refused(
-                f"{', '.join(unknown)} is not a numeric variable of SHOW GLOBAL STATUS",
+                f"{listed} is not a numeric variable of SHOW GLOBAL STATUS",
                 "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
             )
         most = config.threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.errors import Refusal
+from spirit_py.migration.control import verbs
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.phases import Phase
@@ -52,9 +54,9 @@ class Run:
 
 def pause(run: Run) -> str:
     """Ask for a pause; return the answer."""
-    verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
+    of_run = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
     asked = Asked(number=1, request=Request.of(Verb.PAUSE, {}), who="me@here")
-    return verbs.carry_out(SimpleNamespace(), asked).said  # type: ignore[arg-type]
+    return of_run.carry_out(SimpleNamespace(), asked).said  # type: ignore[arg-type]
 
 
 def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
@@ -81,12 +83,24 @@ def test_a_pause_of_reverse_replication_is_refused_in_a_process_that_did_not_swa
     assert run.paused[-1] == ""
 
 
+def test_a_limit_of_load_is_not_set_where_another_server_lacks_the_counter(monkeypatch):
+    """A move watches all its servers: on that one the limit would never be reached."""
+    here = SimpleNamespace(query=lambda *_: [("Questions", "1")])
+    there = SimpleNamespace(query=lambda *_: [])
+    monkeypatch.setattr(verbs, "connect", lambda *_, **__: nullcontext(there))
+    run = Run(swaps=True)
+    run.config = SimpleNamespace(threads=2, others=[SimpleNamespace(address="db2:3306")])
+    asked = Asked(number=1, request=Request.of(Verb.SET, {"max-load": "Questions=9"}), who="me")
+    with pytest.raises(Refusal, match=r"Questions on db2:3306 is not a numeric variable"):
+        Verbs(run, run, [("shop", "t")]).carry_out(here, asked)  # type: ignore[arg-type]
+
+
 def test_a_limit_of_lag_is_not_set_where_no_replica_is_watched():
     """``--max-lag 0`` looks at none, and the run has nothing to hold against the limit."""
     run = Run(swaps=True)
     run.config = SimpleNamespace(threads=2, max_lag=None)
-    verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
+    of_run = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
     session = SimpleNamespace(query=lambda *_: [])
     asked = Asked(number=1, request=Request.of(Verb.SET, {"max-lag": "5s"}), who="me@here")
     with pytest.raises(Refusal, match=r"started with --max-lag 0, and watches no replica"):
-        verbs.carry_out(session, asked)  # type: ignore[arg-type]
+        of_run.carry_out(session, asked)  # type: ignore[arg-type]
