@@ -175,7 +175,7 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
             " what is left here with spirit-py cleanup and start again",
         )
     if wanted.modes not in {None, record.modes}:
-        return _refuse_other_modes(record)
+        return refuse_other_modes(record)
     if reverse is not None and reverse.state is not ReverseState.KEPT:
         return Resume(record=record, reason=f"{reverse}", cleanup=True)
     # Of a table whose old one is kept, others may have changed the definition since.
@@ -311,7 +311,8 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
     )
 
 
-def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
+def refuse_other_modes(record: CheckpointRecord) -> Refuse:
+    """Return the refusal of a command whose modes are not those of the record."""
     begun = f"with {record.modes.options}" if record.modes.options else "under the server's modes"
     add = f"add {record.modes.options}" if record.modes.options else "leave out the option"
     return Refuse(

@@ -23,6 +23,7 @@ some tables are neither here nor moved          refused
 a new table is gone                             afresh
 a position purged, or never executed here       afresh
 a definition that another session changed       refused
+other modes than the record's                   refused
 anything else                                   resume
 ==============================================  ============================================
 
@@ -35,7 +36,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.checkpoint.decision import Afresh, Refuse, Resume, refuse_other_modes
 from spirit_py.checkpoint.earlier_run import is_being_brought
 from spirit_py.checkpoint.record import REVERTING, CheckpointRecord
 from spirit_py.classes import dataclass
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer, ReverseRecord
+    from spirit_py.config import SessionModes
 
 Decision: TypeAlias = Afresh | Resume | Refuse
 
@@ -127,9 +129,16 @@ class MoveFound:
 
 
 def decide(
-    found: MoveFound, *, statement: str, max_age: float, start_afresh: bool = False
+    found: MoveFound,
+    *,
+    statement: str,
+    max_age: float,
+    start_afresh: bool = False,
+    modes: SessionModes | None = None,
 ) -> Decision:
     """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch.
+
+    Before it the ``modes`` must be those of the record, unless they are None.
 
     A move does not begin anew where the application may use the target's table: that would go.
     """
@@ -142,6 +151,9 @@ def decide(
         if table.others:
             reason, hint = is_being_brought(*table.name, table.others)
             return Refuse(reason=f"on the target, {reason}", hint=hint)
+    if isinstance(decision, Resume) and not decision.cleanup:
+        record = decision.record
+        return decision if modes in {None, record.modes} else refuse_other_modes(record)
     in_use = [one for one in found.tables if one.arrived and (_sent(found) or not one.here)]
     return _in_use(in_use) if isinstance(decision, Afresh) and in_use else decision
 

@@ -269,6 +269,7 @@ def _decision(one: Opened, of_sources: str) -> Decision:
         statement=statement_of_move(one.found.target_uuid, of_sources, config, one.contexts),
         max_age=config.checkpoint_max_age,
         start_afresh=config.start_afresh,
+        modes=config.modes,
     )
 
 

@@ -19,6 +19,7 @@ from spirit_py.checkpoint.record import (
     TableProgress,
 )
 from spirit_py.classes import replace
+from spirit_py.config import SessionModes
 from spirit_py.move.decision import MoveFound, TableSeen, decide, finished, together
 
 STATEMENT = "MOVE TO there; ALTER TABLE `s`.`t` FORCE"
@@ -236,6 +237,20 @@ def test_what_cannot_be_resumed_begins_afresh(more, said):
     assert isinstance(decision, Afresh)
     assert said in decision.reason
     assert not decision.throws_away
+
+
+def test_other_modes_are_refused_before_the_switch():
+    """The new table was made under the first ones; behind the switch nothing is made."""
+    modes = SessionModes(sql_mode="ANSI_QUOTES")
+
+    def of(seen: MoveFound) -> Any:
+        return decide(seen, statement=STATEMENT, max_age=100.0, modes=modes)
+
+    decision = of(found())
+    assert isinstance(decision, Refuse)
+    assert "this command has other modes" in decision.reason
+    assert of(found(MOVED)).cleanup is True
+    assert isinstance(of(found(record=replace(RECORD, modes=modes))), Resume)
 
 
 def test_an_old_record_is_dropped_with_consent_alone():
