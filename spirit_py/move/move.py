@@ -8,7 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Resume
-from spirit_py.checkpoint.proofs import noted_proof, shape_digest
+from spirit_py.checkpoint.proofs import (
+    Where,
+    find_reverse,
+    noted_proof,
+    shape_digest,
+    where_is,
+)
 from spirit_py.checkpoint.record import MoveNote, ReverseRecord, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
@@ -286,7 +292,8 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
     run.step("move", partial(_put_right, run=run, tables=tables))
     run.step("move", partial(note_away, tables=tables, away=True))
     note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
-    if run.config.on_switch and not (note and note.switched):
+    sent = bool(note and note.switched) or run.step("move", partial(_is_back, table=tables[0]))
+    if run.config.on_switch and not sent:
         if why := run_switch_command(run, tables):
             raise SwitchFailed(
                 f"the command of --on-switch failed: {why}; the tables are on the target already",
@@ -304,6 +311,12 @@ def _finish(run: MoveRun, record: CheckpointRecord) -> None:
     forget_there(run, tables)
     if not reverted:
         settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)
+
+
+def _is_back(session: SqlSession, table: Name) -> bool:
+    """Return whether a revert was made: the application is to be sent back, and nowhere else."""
+    reverse = find_reverse(session, *table)
+    return reverse is not None and where_is(session, reverse) is Where.BACK
 
 
 def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:

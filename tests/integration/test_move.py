@@ -455,6 +455,28 @@ def test_killed_on_the_way_back_it_goes_on(two, listener, point, nth):
 
 
 @pytest.mark.slow
+def test_behind_a_revert_the_application_is_not_sent_to_the_target(two, listener):
+    """The note that it was sent there is lost: the tables say that it has to be sent back."""
+    process = start_followed(two, listener)
+    until(lambda: two.follows(process), "reverse replication")
+    hold = listener.hold_after("switch.unlocked", 1)
+    asked = two.ask_revert()
+    await_held(process, hold)
+    process.kill()
+    process.communicate()
+    hold.release()
+    asked.communicate()
+    lost = """REPLACE(record, '"switched": true', '"switched": false')"""
+    assert two.here.execute(f"UPDATE _t_chkpnt SET record = {lost} WHERE id = 8")
+    assert two.times_switched() == 2
+    process = two.start("--alter", ALTER, "--on-switch", two.switch_both_ways)
+    report, events = two.end(process)
+    assert report["outcome"] == "reverted", report
+    assert [one["back"] for one in events if one["event"] == "move.switching"] == [True]
+    assert two.tables(two.here) == ["t"]
+
+
+@pytest.mark.slow
 def test_a_failed_command_leaves_the_table_on_the_target(two):
     """The revert is taken back; the same command carries on, and the next revert is made."""
     two.fail_back.write_text("")
