@@ -167,15 +167,16 @@ def is_anothers(config: MoveConfig, there: SqlSession, name: Name) -> bool:
 def brought_by_others(config: MoveConfig, there: SqlSession, name: Name) -> tuple[str, ...]:
     """Return the addresses from which a move from other servers has brought a target's table.
 
-    Their uuids tell them apart: one address may lead to several, each from somewhere else.
+    Their uuids tell them apart: one address may lead to several, each from somewhere else. A note
+    that cannot be read, such as a later version's, may be of any.
     """
     own = CheckpointTable(*name)
     if not own.is_ours(there):
         return ()
     try:
         note = own.read(there, MoveNote)
-    except UnreadableCheckpoint:
-        return ("an unknown server",)
+    except UnreadableCheckpoint as error:
+        return (f"a server that its note does not tell ({error})",)
     if note is None or not note.origins:
         return ()
     ours = note_of_move(config, note.target).origins
