@@ -148,13 +148,17 @@ class Checkpoints:
             position = self._position or base.position
         self._position = position
         spent = self._run.journal.clock() - state.began
+        origin = self._feed.origin
+        if any(self._feed.has_unread_changes(pair.mapping) for pair in self._pairs.values()):
+            # The next run, too, meets rows that a crash has taken back, until all are compared.
+            origin = replace(origin, started=base.origin.started)
         return replace(
             base,
             tables=tuple(map(self._progress, base.tables)),
             shards=tuple(map(self._progress, base.shards)),
             phase=state.phase.value,
             position=position,
-            origin=self._feed.origin,
+            origin=origin,
             settled_at=self._settled_at,
             seconds=round(base.seconds + spent, 1),
             totals=self._totals(),
