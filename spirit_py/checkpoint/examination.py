@@ -148,6 +148,20 @@ def brought_from(session: SqlSession, name: Name) -> tuple[str, ...]:
     return ()
 
 
+def asked_at(session: SqlSession, name: Name) -> str:
+    """Return where the process that moves a table is asked; empty for this server, or no move.
+
+    Its address is shown, and not connected to: other accounts may have written it (R26). What
+    cannot be read says nothing; ServerFault where it may not be.
+    """
+    with contextlib.suppress(UnreadableCheckpoint):
+        note = CheckpointTable(*name).read(session, MoveNote)
+        if note is None:
+            note = CheckpointTable(*find_record(session, name).home).read(session, MoveNote)
+        return note.asked if note is not None else ""
+    return ""
+
+
 def old_table_of(session: SqlSession, name: Name) -> OldTableRecord | None:
     """Return what is noted of a table's old one; None for nothing that can be read."""
     checkpoint = CheckpointTable(*name)

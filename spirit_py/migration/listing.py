@@ -7,13 +7,13 @@ import shlex
 from dataclasses import astuple, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
-from spirit_py.checkpoint.examination import examine, find_record, live_of
+from spirit_py.checkpoint.examination import asked_at, examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
 from spirit_py.checkpoint.record import FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
-_Row = TypeVar("_Row", MoveNote, StandingOrders)
 HIDDEN: Final = "tables that are left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
@@ -174,8 +173,7 @@ class _Listing:
             why = f"it names {claimed}, whose checkpoint does not name it: see who created it"
             return self._shown(at.home, [at.home], unreadable=why)
         shown = self._shown(at.home, [one.name for one in at.record.tables], at.record)
-        note = _noted(self._session, at.home, MoveNote)
-        return shown if note is None else replace(shown, asked=note.asked)
+        return replace(shown, asked=asked_at(self._session, at.home))
 
     def _arriving(self, owner: Name, note: MoveNote) -> MigrationShown:
         """Return the move whose new table is here, as far as this server shows it."""
@@ -260,7 +258,7 @@ class _Listing:
                 after_swap = _HALF_WAY if is_half_way(session, tables) else after_swap
         elif live is not None and live.phase == REVERT and back is not ReverseState.REVERTED:
             after_swap = _REVERTING
-        standing = _noted(session, home, StandingOrders)
+        standing = _standing(session, home)
         return replace(
             seen,
             age=found.age,
@@ -318,10 +316,10 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
     return ", ".join(".".join(name) for name in foreign if not leads_here(name))
 
 
-def _noted(session: SqlSession, home: Name, kind: type[_Row]) -> _Row | None:
-    """Return what else a checkpoint table has; one that cannot be read hides nothing else."""
+def _standing(session: SqlSession, home: Name) -> StandingOrders | None:
+    """Return what operators have asked for; what cannot be read hides nothing else."""
     with contextlib.suppress(UnreadableCheckpoint):
-        return CheckpointTable(*home).read(session, kind)
+        return CheckpointTable(*home).read(session, StandingOrders)
     return None
 
 

@@ -7,10 +7,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.examination import find_record, live_of
+from spirit_py.checkpoint.examination import asked_at, find_record, live_of
 from spirit_py.checkpoint.live import DONE, FAILED, STALE_SECONDS, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.record import MoveNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
@@ -195,21 +194,15 @@ class Asking:
         )
 
     def _require_asked_here(self) -> None:
-        """Refuse on a server of a move whose process reads requests on another one.
-
-        Its address is shown, and not connected to: other accounts may have written it (R26).
-        """
-        note = None
-        # Who may not read it, or has no checkpoint, gets the reason from what follows.
-        with contextlib.suppress(UnreadableCheckpoint, ServerFault):
-            note = CheckpointTable(self.database, self.table).read(self.session, MoveNote)
-            if note is None:
-                home = find_record(self.session, (self.database, self.table)).home
-                note = CheckpointTable(*home).read(self.session, MoveNote)
-        if note is not None and note.asked:
+        """Refuse on a server of a move whose process reads requests on another one."""
+        asked = ""
+        # Who may not read it gets the reason from what follows.
+        with contextlib.suppress(ServerFault):
+            asked = asked_at(self.session, (self.database, self.table))
+        if asked:
             raise Refusal(
-                f"the process that moves {self._name} is asked on {note.asked}, not on this server",
-                hint=f"give the same spirit-py ctl command the address {note.asked}, if that is a"
+                f"the process that moves {self._name} is asked on {asked}, not on this server",
+                hint=f"give the same spirit-py ctl command the address {asked}, if that is a"
                 " source of your move",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint import live
-from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import cannot_be_read
-from spirit_py.checkpoint.examination import runs_seen
+from spirit_py.checkpoint.examination import asked_at, runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.proofs import Where, find_reverse, old_tables, where_is, why_not_back
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, MoveNote, ReverseRecord
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, Interrupted, OutcomeUnknown, Refusal, ServerFault
@@ -259,26 +258,20 @@ class Revert(Job):
             self.tell(said if found.is_noted else swap.RevertTakenOver())
             self._take_over(found, known)
 
-    def _require_asked_here(self, session: Session, checkpoint: CheckpointTable) -> None:
-        note = None
-        # What cannot be read is refused after this.
-        with contextlib.suppress(UnreadableCheckpoint):
-            note = checkpoint.read(session, MoveNote) if checkpoint.exists(session) else None
-        if note is not None and note.asked:
-            raise Refusal(
-                f"a move brings {self._name} here: its revert is asked on {note.asked}",
-                hint=f"give the same spirit-py revert the address {note.asked}, if that is the"
-                " source of your move",
-                error_code=ErrorCode.NO_REVERSE_REPLICATION,
-            )
-
     def _find(self, session: Session) -> ReverseRecord:
         record = find_reverse(session, *self._names)
         if record is None:
             names = astuple(AuxiliaryNames.of(self._names[1]))
             read_grants(session).require(("SELECT",), self._names[0], HIDDEN, names)
+            # What cannot be read is refused after this.
+            if asked := asked_at(session, self._names):
+                raise Refusal(
+                    f"a move brings {self._name} here: its revert is asked on {asked}",
+                    hint=f"give the same spirit-py revert the address {asked}, if that is the"
+                    " source of your move",
+                    error_code=ErrorCode.NO_REVERSE_REPLICATION,
+                )
             checkpoint = CheckpointTable(*self._names)
-            self._require_asked_here(session, checkpoint)
             require_name(session, *self._names)
             if checkpoint.exists(session) and (why := checkpoint.unreadable(session)):
                 message, hint = cannot_be_read(*self._names, why)
