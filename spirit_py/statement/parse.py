@@ -11,7 +11,14 @@ from spirit_py.errors import Refusal, UsageFault
 from spirit_py.sql import quote_identifier
 from spirit_py.statement.clauses import qualified_sql, read_clauses
 from spirit_py.statement.cursor import Cursor, split_at, text_of
-from spirit_py.statement.lexer import SqlMode, after_blanks, not_understood, read_token, tokenize
+from spirit_py.statement.lexer import (
+    SqlMode,
+    after_blanks,
+    not_understood,
+    read_token,
+    read_tokens,
+    tokenize,
+)
 from spirit_py.statement.model import AlterStatement
 from spirit_py.statement.refusals import refuse_clause, unknown_clause
 
@@ -35,25 +42,48 @@ def parse_statement(
 
 
 def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
-    """Return schema and table of an ALTER, CREATE or DROP INDEX; None for a mere rename, others."""
-    try:
-        cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
-        if cursor.take("ALTER", "TABLE"):
-            found = _table_name(cursor, default_schema)
-            renamed = cursor.take("RENAME") and not cursor.take_any("COLUMN", "INDEX", "KEY")
-            return None if renamed else found
-        if cursor.take("CREATE"):
-            cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
-        elif not cursor.take("DROP"):
-            return None
-        if not cursor.take("INDEX"):
-            return None
-        cursor.name("the index's name")
-        if cursor.take("USING"):
-            cursor.name("the index type")
-        return _table_name(cursor, default_schema) if cursor.take("ON") else None
-    except Refusal:
+    """Return schema and table of an ALTER, CREATE or DROP INDEX; None for a mere rename, others.
+
+    Whatever is behind the name: who carries the change out refuses that. Raises Refusal where a
+    change names no table.
+    """
+    cursor, unread = _as_the_server_reads(sql, sql_mode)
+    if cursor.take("ALTER", "TABLE"):
+        found = _table_name(cursor, default_schema)
+        return None if _is_rename(cursor, default_schema) and unread is None else found
+    if cursor.take("CREATE"):
+        cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
+    elif not cursor.take("DROP"):
         return None
+    if not cursor.take("INDEX"):
+        return None
+    cursor.name("the index's name")
+    if cursor.take("USING"):
+        cursor.name("the index type")
+    if not cursor.take("ON"):
+        raise unread or unknown_clause(cursor)
+    return _table_name(cursor, default_schema)
+
+
+def _as_the_server_reads(sql: str, sql_mode: str) -> tuple[Cursor, Refusal | None]:
+    """Return what can be read, comments that the server executes included, and why not the rest."""
+    tokens: list[Token] = []
+    unread = None
+    try:
+        tokens.extend(read_tokens(sql, SqlMode.of(sql_mode), executed=True))
+    except Refusal as refusal:
+        unread = refusal
+    return Cursor(sql, tuple(tokens)), unread
+
+
+def _is_rename(cursor: Cursor, default_schema: str) -> bool:
+    if not cursor.take("RENAME") or cursor.take_any("COLUMN", "INDEX", "KEY"):
+        return False
+    if not cursor.take_any("TO", "AS"):
+        cursor.take_symbol("=")
+    _table_name(cursor, default_schema)
+    cursor.take_symbol(";")
+    return cursor.done
 
 
 def defined_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
@@ -61,13 +91,13 @@ def defined_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple
 
     None for what is no DDL of one table, and for IF EXISTS; of a rename the name before.
     """
+    cursor, _ = _as_the_server_reads(sql, sql_mode)
     try:
-        cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
         if cursor.take_any("ALTER", "CREATE", "DROP", "RENAME") and cursor.take("TABLE"):
             return None if cursor.take("IF") else _table_name(cursor, default_schema)
+        return changed_table(sql, default_schema, sql_mode=sql_mode)
     except Refusal:
         return None
-    return changed_table(sql, default_schema, sql_mode=sql_mode)
 
 
 def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> AlterStatement:

@@ -216,6 +216,28 @@ def test_a_refusal_ends_the_migration_with_its_remedy(db, orders):
     assert tables(db) == ["orders"]
 
 
+@pytest.mark.parametrize(
+    ("clauses", "why"),
+    [
+        ("ADD COLUMN b INT /*!80023 INVISIBLE */", "some servers execute"),
+        ("RENAME TO o2, MODIFY a BIGINT NOT NULL", "RENAME"),
+    ],
+)
+def test_what_cannot_go_online_is_refused_and_not_sent_as_it_is(db, orders, clauses, why):
+    """Where the change was to go online, asked for or by the settings: no ALTER blocks a writer."""
+    before = db.query("SHOW CREATE TABLE orders")
+    with connected(db) as connection:
+        with pytest.raises(Refusal, match=why), migration(connection) as op:
+            spirit_alter(op, "orders", clauses)
+        with pytest.raises(Refusal, match=why), migration(connection, tables="orders") as op:
+            op.execute(f"ALTER TABLE orders {clauses}")
+        assert db.query("SHOW CREATE TABLE orders") == before
+        # This blocks nobody.
+        with migration(connection) as op:
+            spirit_alter(op, "orders", "RENAME TO o2")
+    assert db.query("SELECT COUNT(*) FROM o2") == [(ROWS,)]
+
+
 def test_what_was_done_before_stays_though_the_change_is_refused(db, orders):
     """Also where env.py has one transaction around all revisions: any ALTER would commit it.
 

@@ -238,6 +238,17 @@ def test_a_foreign_key_is_refused_with_its_remedy(shop):
     assert shop.changed() == []
 
 
+def test_what_cannot_go_online_is_refused_and_not_sent_as_it_is(shop, monkeypatch):
+    """Where the change was to go online, asked for or by the settings: no ALTER blocks a writer."""
+    clauses = "ADD COLUMN b INT /*!80023 INVISIBLE */"
+    with pytest.raises(Refusal, match="some servers execute"):
+        shop.apply(shop.connection(), SpiritAlter("shop_order", clauses))
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"min_rows": 1000})
+    with pytest.raises(Refusal, match="some servers execute"):
+        shop.apply(shop.connection(), RunSQL([f"ALTER TABLE shop_order {clauses}"]))
+    assert "`b`" not in shop.definition()
+
+
 def test_on_another_database_the_operations_are_django_s(shop):
     """As for tests on SQLite: clauses are passed over, what they mean is carried out."""
     create = CreateModel(

@@ -52,7 +52,8 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
         revision.online(online.OnlineChange.of(table, statement, _told(impl, options)))
         return
     if table is None or online.is_empty(session, *table):
-        revision.plainly(table or ("", ""), statement, lambda: session_of(impl).query(statement))
+        named = defined_table(statement, around.schema, sql_mode=around.sql_mode)
+        revision.plainly(named or ("", ""), statement, lambda: session_of(impl).query(statement))
         return
     revision.flush()
     revision.online(online.OnlineChange.of(table, statement, _told(impl, options)))
@@ -70,10 +71,11 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
             statement, changed and online.OnlineChange.of(changed, statement, _told(impl, {}))
         )
         return None
+    policy, _ = split_settings(_settings(impl))
+    large = online.chosen(session, around, statement, policy)
     if table is None:
         return plainly()
-    policy, _ = split_settings(_settings(impl))
-    if not online.chosen(session, around, statement, policy):
+    if large is None:
         return revision.plainly(table, statement, plainly)
     connection = _connection(impl)
     if not connection.in_transaction():
