@@ -5,32 +5,50 @@ It is asked, by temporary tables: some clauses mean something else beside others
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SpiritError
 from spirit_py.frameworks.steps import ABSENT, form_of
+from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import parse_statement
-from spirit_py.statement.rewrite import FOREIGN_KEY
+from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
+    from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
 
+_LENIENT: Final = "ALLOW_INVALID_DATES"
 _NO_SUCH_TABLE: Final = 1146
 
 
 def definition_of(session: FrameworkSession, table: Name) -> str:
-    """Return the definition of a table; empty where it is not there."""
+    """Return the definition of a table, whatever the session's modes; empty where it is not there.
+
+    So one that only a lenient mode accepts can be made again.
+    """
     try:
-        return str(session.query(f"SHOW CREATE TABLE {quote_table(*table)}")[0][1])
+        with _leniently(session):
+            return str(session.query(f"SHOW CREATE TABLE {quote_table(*table)}")[0][1])
     except Exception as error:
         if error.args[:1] != (_NO_SUCH_TABLE,):
             raise
         return ""
+
+
+@contextlib.contextmanager
+def _leniently(session: FrameworkSession) -> Iterator[None]:
+    ((mode,),) = session.query("SELECT @@SESSION.sql_mode")
+    session.query(f"SET SESSION sql_mode = '{_LENIENT}'")
+    try:
+        yield
+    finally:
+        session.query("SET SESSION sql_mode = %s", (mode,))
 
 
 def form_now(session: FrameworkSession, table: Name) -> str:
@@ -41,8 +59,24 @@ def form_now(session: FrameworkSession, table: Name) -> str:
 
 def form_expected(session: FrameworkSession, one: OnlineChange, around: SessionFacts) -> str:
     """Return the form that a change will leave; empty where no temporary table shows it."""
-    after = _shape_after(session, one.table, [_clauses(one.statement, around)])
-    return form_of(after, definition_of(session, one.table)) if after else ""
+    statement = _parsed(one.statement, around)
+    form = TemporaryForm.of(definition_of(session, one.table), one.table[1])
+    if statement is None or form is None:
+        return ""
+    clauses, left = clauses_for_temporary(statement, names_of(form.keys), names_of(form.fulltext))
+    made = "" if left else _shape_after(session, one.table, form, [clauses] if clauses else [])
+    return form_of(form.complete(made, statement)) if made else ""
+
+
+def second_time(statement: str, around: SessionFacts, *, changed: bool) -> str:
+    """Return what a statement does to a table that it has perhaps ``changed``; empty for no harm.
+
+    Where the definition is as before, only one that takes values or rows can have been made.
+    """
+    parsed = _parsed(statement, around)
+    if parsed is None or not (changed or parsed.dropped or parsed.of_kind(*TAKES_ROWS)):
+        return ""
+    return parsed.second_time
 
 
 def joined(changes: Sequence[OnlineChange], around: SessionFacts) -> OnlineChange:
@@ -84,34 +118,37 @@ def count_joinable(
     session: FrameworkSession, waiting: Sequence[OnlineChange], around: SessionFacts
 ) -> int:
     """Return how many changes of one table, from the first one on, become one ALTER."""
+    table = waiting[0].table
+    form = TemporaryForm.of(definition_of(session, table), table[1])
+    plain = form is not None and not (form.fulltext or form.options or form.partitions)
     clauses: list[str] = []
     for count, one in enumerate(waiting):
         found = _clauses(one.statement, around)
         if found is None:
             return max(count, 1)
         if count:
-            apart = _shape_after(session, one.table, [*clauses, found])
-            together = _shape_after(session, one.table, [", ".join([*clauses, found])])
+            if form is None or not plain:
+                return count
+            apart = _shape_after(session, table, form, [*clauses, found])
+            together = _shape_after(session, table, form, [", ".join([*clauses, found])])
             if not together or form_of(together) != form_of(apart):
                 return count
         clauses.append(found)
     return len(waiting)
 
 
-def _shape_after(session: FrameworkSession, table: Name, clauses: Iterable[str | None]) -> str:
+def _shape_after(
+    session: FrameworkSession, table: Name, form: TemporaryForm, clauses: Iterable[str]
+) -> str:
     """Return what the server makes of an empty temporary table by ALTERs; or an empty text."""
     quoted = quote_table(*table)
-    _, found, body = definition_of(session, table).partition("(\n")
-    if not found:
-        return ""
     try:
-        session.query(f"CREATE TEMPORARY TABLE {quoted} {found}{FOREIGN_KEY.sub('', body)}")
+        with _leniently(session):
+            session.query(f"CREATE TEMPORARY TABLE {quoted} {form.body}")
     except Exception:
         return ""
     try:
         for one in clauses:
-            if one is None:
-                return ""
             session.query(f"ALTER TABLE {quoted} {one}")
         made = definition_of(session, table)
     except Exception:
@@ -122,8 +159,13 @@ def _shape_after(session: FrameworkSession, table: Name, clauses: Iterable[str |
 
 
 def _clauses(statement: str, around: SessionFacts) -> str | None:
+    parsed = _parsed(statement, around)
+    return parsed.clauses if parsed else None
+
+
+def _parsed(statement: str, around: SessionFacts) -> AlterStatement | None:
     try:
         (one,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
     except (SpiritError, ValueError):
         return None
-    return one.clauses
+    return one

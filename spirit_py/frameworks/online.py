@@ -269,7 +269,7 @@ def change(
     try:
         report = _run(session, running, log)
     except (KeyboardInterrupt, Interrupted) as interrupt:
-        raise _Left(_say_interrupted(running)) from interrupt
+        raise _say_interrupted(running) from interrupt
     except SpiritError as failure:
         if failure.hint:
             # A traceback ends with the next step.
@@ -280,20 +280,22 @@ def change(
     return report
 
 
-class _Left(SystemExit, KeyboardInterrupt):
+class Left(SystemExit, KeyboardInterrupt):
     """A signal ended the change: the framework's command ends with this code, and no traceback.
 
-    A program that catches KeyboardInterrupt catches it, too.
+    A program that catches KeyboardInterrupt catches it, too. It is known whether it was ``made``.
     """
 
+    made = False
 
-def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> int:
-    """Write the command's two lines to standard error; return its exit code."""
+
+def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> Left:
+    """Write the command's two lines to standard error; return what ends it."""
     error: SpiritError = Interrupted(signal.SIGINT, hint=_AGAIN)
-    line = error.message
+    line, made = error.message, False
     try:
-        made = run.report.headline()
-        line, error.hint = f"{line} when the change was made: {made}", _PASSES_OVER
+        line = f"{line} when the change was made: {run.report.headline()}"
+        error.hint, made = _PASSES_OVER, True
     except SpiritError as failure:
         # The run was stopped by the interrupt: that is what the reader knows of.
         error = error if isinstance(failure, Stopped) else failure
@@ -305,7 +307,9 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> int:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"error: {one_line(line)}\n{hint}")
         sys.stderr.flush()
-    return error.exit_code
+    left = Left(error.exit_code)
+    left.made = made
+    return left
 
 
 def _run(

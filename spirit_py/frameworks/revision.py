@@ -15,7 +15,8 @@ from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks import joining, steps
-from spirit_py.frameworks.online import change, look_around, prepared
+from spirit_py.frameworks.online import Left, change, look_around, prepared
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     import logging
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
+    from spirit_py.table.names import Name
 
 #: Each says that what the statement makes is there, or that what it drops is not.
 _MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
@@ -131,7 +133,12 @@ class Revision:
             return None
         with self._hinting():
             self._begin(table, statement)
-            result = execute()
+            try:
+                result = execute()
+            except Exception as error:
+                if _is_an_answer(error):
+                    self._end_unmade()
+                raise
         self._made(table)
         return result
 
@@ -255,7 +262,8 @@ class Revision:
             self._forget()
             return False
         same = [one for one in self._steps[self._done :] if one.table == step.table]
-        if steps.made_of(same, joining.form_now(self.session(), table)) > 0:
+        form = joining.form_now(self.session(), table)
+        if steps.made_of(same, form) > 0:
             self.log.info("spirit-py: made by an earlier run, skipped: %s", statement)
             self._steps[self._done] = replace(step, made=True)
             self._done += 1
@@ -268,7 +276,25 @@ class Revision:
                 hint=f"see what the table lacks; to note the migration as done: {self.finish}; to"
                 f" begin it anew: DROP TABLE {self._table.name}",
             )
+        self._require_unmade(step, table, form)
         return False
+
+    def _require_unmade(self, step: steps.RevisionStep, table: Name, form: str) -> None:
+        """Refuse what may be made, and would be harmful if it is made again."""
+        schema, name = table
+        record = schema, AuxiliaryNames.of(name).checkpoint
+        around = look_around(self.session())
+        changed = form != step.before
+        then = joining.second_time(step.statement, around, changed=changed)
+        # With a record the run itself resumes, or refuses.
+        if then and not joining.definition_of(self.session(), record):
+            raise _refusal(
+                f"an earlier run of this migration may have made {step.statement!r}: made again, it"
+                f" would {then}",
+                hint=f"see the table {step.table}; where it was not made: DELETE FROM"
+                f" {self._table.name} WHERE id = {step.number}, and run the same command again;"
+                f" where it was made, what follows it is left to you, and then {self.finish}",
+            )
 
     def _forget(self) -> None:
         for step in self._steps[self._done :]:
@@ -299,6 +325,14 @@ class Revision:
         self._done += 1
         self._keep()
 
+    def _end_unmade(self) -> None:
+        """Forget the step that was begun last: the server, or a check, has refused it."""
+        del self._steps[self._done :]
+        if self._done:
+            self._keep()
+        else:
+            self._table.drop()
+
     def _keep(self) -> None:
         if self._table.exists:
             self._table.write(self._steps)
@@ -318,8 +352,11 @@ class Revision:
             try:
                 change(session, config, self.log, handle_signals=one.handle_signals)
             except (Refusal, AnotherServer):
-                if not self._done:
-                    self._table.drop()
+                self._end_unmade()
+                raise
+            except Left as left:
+                if left.made:
+                    self._made(one.table)
                 raise
         points.reach("revision.made")
         self._made(one.table)
@@ -339,16 +376,26 @@ class Revision:
         except Exception as error:
             if isinstance(error, SpiritError):
                 _add_notes(error)
-            cause: Any = getattr(error, "orig", None) or error.__cause__ or error
             refused = isinstance(error, SpiritError) and any(
                 f"(error {code})" in error.message for code in _MADE_ALREADY
             )
-            if refused or cause.args[:1] in {(code,) for code in _MADE_ALREADY}:
+            if refused or _code_of(error) in _MADE_ALREADY:
                 error.add_note(
                     "if an earlier run of this migration, or somebody else, has made all of it:"
                     f" {self.finish} notes it as done"
                 )
             raise
+
+
+def _code_of(error: BaseException) -> object:
+    cause: Any = getattr(error, "orig", None) or error.__cause__ or error
+    return next(iter(cause.args), None)
+
+
+def _is_an_answer(error: BaseException) -> bool:
+    """Return whether the server has answered with an error; the codes of a client are between."""
+    code = _code_of(error)
+    return isinstance(code, int) and code >= 1000 and code not in range(2000, 3000)
 
 
 def _refusal(message: str, *, hint: str) -> Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 
@@ -10,9 +11,12 @@ import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 
+from spirit_py.api.running import Running
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.frameworks import online
+from spirit_py.frameworks import revision as revision_module
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import VERSIONS, connected, migration
 from tests.kits import example_projects
@@ -24,6 +28,7 @@ from tests.kits.waiting import until
 
 LOG = "alembic.spirit_py"
 STEPS = "_alembic_version_steps"
+KEY = "CONSTRAINT f FOREIGN KEY (p) REFERENCES small (id)"
 
 
 class Stopped(Exception):
@@ -227,6 +232,109 @@ def test_a_connection_that_is_closed_has_sent_what_waits(db):
         context = MigrationContext.configure(connection=connection, opts=opts)
         Operations(context).add_column("orders", sa.Column("c", sa.Integer))
     assert "`c` int" in definitions(db)["orders"]
+
+
+@contextlib.contextmanager
+def stopped_once_changed(monkeypatch):
+    """Have an online change be made, and its process end before it is noted."""
+
+    def change(*arguments, **more):
+        online.change(*arguments, **more)
+        raise Stopped
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(revision_module, "change", change)
+        with pytest.raises(Stopped):
+            yield
+
+
+def alter(db, *all_clauses, sql_mode=""):
+    """Alter a large table online, in a session of its own, by a command that may be run again."""
+    args = {"init_command": f"SET SESSION sql_mode = '{sql_mode}'"} if sql_mode else {}
+    with (
+        connected(db, connect_args=args) as connection,
+        migration(connection, tables="t", allow_data_loss="yes") as op,
+    ):
+        op.add_column("small", sa.Column("c", sa.Integer))
+        for clauses in all_clauses:
+            op.execute(f"ALTER TABLE t {clauses}")
+        op.execute("DO 0")
+
+
+@pytest.mark.parametrize(
+    ("rest", "sql_mode"),
+    [
+        ("FULLTEXT KEY f (s))", ""),
+        ("KEY k (s)) ROW_FORMAT=COMPRESSED PARTITION BY HASH (id) PARTITIONS 2", ""),
+        (f"d DATE NOT NULL DEFAULT '0000-00-00', {KEY})", "ANSI"),
+    ],
+)
+def test_what_no_temporary_table_can_have_does_not_make_a_change_be_made_twice(
+    db, monkeypatch, rest, sql_mode
+):
+    """Names that were exchanged are not exchanged back, by the command that is said to resume."""
+    db.execute("CREATE TABLE small (id INT PRIMARY KEY); INSERT INTO small VALUES (1)")
+    db.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, p INT, s VARCHAR(9), {rest}")
+    db.execute("INSERT INTO t (id, a, b) VALUES (1, 1, 2)")
+    swap = "RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+    with stopped_once_changed(monkeypatch):
+        alter(db, swap, sql_mode=sql_mode)
+    assert db.query("SELECT a, b FROM t") == [(2, 1)]
+    alter(db, swap, sql_mode=sql_mode)
+    assert db.query("SELECT a, b FROM t") == [(2, 1)]
+    assert STEPS not in tables(db)
+
+
+@pytest.mark.parametrize(
+    "clauses", ["COALESCE PARTITION 1", "TRUNCATE PARTITION p0", "DROP COLUMN a, ADD COLUMN a INT"]
+)
+def test_what_may_be_made_is_not_made_again_where_that_means_something_else(
+    db, monkeypatch, clauses
+):
+    """The refusal says how to go on; after a change that was refused nothing is in doubt."""
+    db.execute("CREATE TABLE small (id INT PRIMARY KEY); INSERT INTO small VALUES (1)")
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
+    db.execute("INSERT INTO t (id, a) VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+
+    def refuse(*_, **__):
+        raise Refusal("not now")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(revision_module, "change", refuse)
+        with pytest.raises(Refusal, match="not now"):
+            alter(db, clauses)
+    with stopped_once_changed(monkeypatch):
+        alter(db, clauses)
+    db.execute("REPLACE INTO t (id, a) VALUES (4, 5)")
+    made, rows = definitions(db)["t"], db.query("SELECT * FROM t ORDER BY id")
+    with pytest.raises(Refusal, match="may have made") as refused:
+        alter(db, clauses)
+    assert (definitions(db)["t"], db.query("SELECT * FROM t ORDER BY id")) == (made, rows)
+    assert "alembic stamp" in refused.value.hint
+    assert f"DELETE FROM {STEPS} WHERE id = 1" in refused.value.hint
+    db.execute(f"DELETE FROM {STEPS} WHERE id = 1")
+    alter(db, clauses)
+    assert STEPS not in tables(db)
+
+
+def test_what_is_made_when_ctrl_c_comes_is_noted(db, monkeypatch):
+    """So that the command does pass over it, as it has said."""
+    db.execute("CREATE TABLE small (id INT PRIMARY KEY); INSERT INTO small VALUES (1)")
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 4")
+    db.execute("INSERT INTO t VALUES (1), (2), (3)")
+
+    def ctrl_c(running, _seconds):
+        until(lambda: not running.running, "the end of the change")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(Running, "next_event", ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            alter(db, "COALESCE PARTITION 1")
+    alter(db, "COALESCE PARTITION 1")
+    assert "PARTITIONS 3" in definitions(db)["t"]
+    assert STEPS not in tables(db)
 
 
 def _filled_example(db, framework):
