@@ -17,6 +17,7 @@ from spirit_py.api.values import flag_value
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped
+from spirit_py.mysql.evaluation import ZERO_MODES, without_modes
 from spirit_py.options.commands import CleanupArguments, MigrationArguments
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind, changed_table, parse_statement
@@ -192,9 +193,11 @@ def prepared(
     session.commit()
     options = dict(arguments)
     modes_from = ""
-    chosen_here = options.get("allow_zero_dates") or "sql_mode" in options
-    if around.chosen_mode is not None and not chosen_here:
-        options["sql_mode"] = around.chosen_mode
+    if around.chosen_mode is not None and "sql_mode" not in options:
+        # These two options exclude each other.
+        zeros = flag_value("allow_zero_dates", options.pop("allow_zero_dates", None) or False)
+        taken = ZERO_MODES if zeros else ()
+        options["sql_mode"] = without_modes(around.chosen_mode, taken)
         modes_from = "the settings of the framework's connection, such as its init_command"
     statement = ";\n".join(_with_present_names(session, around, one) for one in statements)
     options |= {"statement": statement, "database": around.schema}

@@ -203,6 +203,19 @@ def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders, caplo
     assert "--sql-mode" not in caplog.text
 
 
+def test_zero_dates_are_allowed_under_the_session_s_own_sql_mode(db, orders):
+    """The setting takes two modes from those of the session, and leaves the others as they are."""
+    db.set_global("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_BACKSLASH_ESCAPES")
+    args = {"init_command": "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE'"}
+    add = "ADD COLUMN d DATE NOT NULL DEFAULT '0000-00-00', ADD COLUMN c CHAR(9) DEFAULT 'a\\\\b'"
+    with connected(db, connect_args=args) as connection:
+        with migration(connection, allow_zero_dates="off") as op:
+            spirit_alter(op, "orders", "ADD COLUMN e CHAR(9) DEFAULT 'a\\\\b'")
+        with migration(connection, allow_zero_dates="true") as op:
+            spirit_alter(op, "orders", f"{WIDER}, {add}")
+    assert db.query("SELECT DISTINCT d + 0, c, e FROM orders") == [(0, "a\\b", "a\\b")]
+
+
 def test_a_refusal_ends_the_migration_with_its_remedy(db, orders):
     """The exception has the hint as a note; the table is as it was."""
     with connected(db) as connection:
