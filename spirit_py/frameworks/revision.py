@@ -117,7 +117,9 @@ class Revision:
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
         with self._hinting():
-            self._table.read(look_around(self.session()).schema)
+            # Before each command, also one that changes nothing: no more is asked.
+            ((schema,),) = self.session().query("SELECT DATABASE()")
+            self._table.read(str(schema or ""))
             if self._table.exists:
                 steps.finish_versions(
                     self.session(), self._version_table(), self._table, self.settle

@@ -189,6 +189,19 @@ def test_without_settings_alembic_is_as_ever(db, orders, monkeypatch):
     assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
 
 
+def test_mariadb_is_altered_as_ever(db, orders, monkeypatch):
+    """The URL may say mysql, and it does not know what a session of MySQL is asked."""
+    monkeypatch.setattr(online, "look_around", None)
+    monkeypatch.setattr(revision, "look_around", None)
+    with connected(db) as connection:
+        connection.dialect.is_mariadb = True
+        with migration(connection, tables="orders") as op:
+            op.get_context().impl.start_migrations()
+            op.add_column("orders", sa.Column("b", sa.Integer))
+            op.execute("UPDATE orders SET b = 1")
+    assert db.query("SELECT DISTINCT b FROM orders") == [(1,)]
+
+
 def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders, caplog):
     """As an ALTER in that session: a definition that only its mode accepts is accepted.
 

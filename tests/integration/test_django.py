@@ -14,10 +14,12 @@ from django.db.migrations import AddField, AlterField, CreateModel, Migration, R
 from django.db.migrations.optimizer import MigrationOptimizer
 from django.db.migrations.state import ProjectState
 from django.db.migrations.writer import MigrationWriter
+from django.db.models.signals import pre_migrate
 from django.db.utils import ConnectionHandler
 
 from spirit_py.errors import Refusal
-from spirit_py.frameworks.django import Online, SpiritAlter
+from spirit_py.frameworks import online, revision
+from spirit_py.frameworks.django import Online, SpiritAlter, operations
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
 
@@ -258,6 +260,26 @@ def test_on_another_database_the_operations_are_django_s(shop):
     alter = SpiritAlter("shop_order", "nonsense", "x", [AddField("order", "note", NOTE)])
     drop = Online([RemoveField("order", "a"), RemoveField("order", "note")])
     shop.apply(django.db.connection, create, alter, drop)
+
+
+def test_mariadb_is_another_database(shop, monkeypatch):
+    """Its vendor is MySQL's, and it does not know what a session of MySQL is asked."""
+
+    def ask(_session):
+        raise AssertionError("it was asked")
+
+    monkeypatch.setattr(online, "look_around", ask)
+    monkeypatch.setattr(revision, "look_around", ask)
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"min_rows": 1})
+    connection = shop.connection()
+    connection.ensure_connection()
+    vars(connection)["mysql_is_mariadb"] = True
+    monkeypatch.setattr(operations, "connections", {"other": connection})
+    pre_migrate.send(sender=None, using="other")
+    added = [AddField("order", "note", NOTE)]
+    shop.apply(connection, WIDER, Online(WIDER), SpiritAlter("x", "FORCE", "", added))
+    assert "`note`" in shop.definition()
+    assert shop.changed() == []
 
 
 def test_the_migration_writer_writes_the_operations(shop):

@@ -202,10 +202,15 @@ class OnlineMySQLImpl(MySQLImpl):
 
     __dialect__ = "mysql"
 
+    @property
+    def _is_apart(self) -> bool:
+        """Whether no session of MySQL is asked: MariaDB may have this dialect, too."""
+        return self.as_sql or getattr(self.dialect, "is_mariadb", False)
+
     def _exec(self, construct: Executable | str, *more: Any, **settings: Any) -> Any:
-        statement = "" if self.as_sql else text_of(construct, self.dialect)
+        statement = "" if self._is_apart else text_of(construct, self.dialect)
         plainly = partial(super()._exec, construct, *more, **settings)
-        if isinstance(construct, UpdateBase) and not self.as_sql:
+        if isinstance(construct, UpdateBase) and not self._is_apart:
             text = str(construct.compile(dialect=self.dialect))
             return None if changing.take_version(self, construct, text) else plainly()
         return changing.execute(self, statement, plainly) if statement else plainly()
@@ -213,5 +218,5 @@ class OnlineMySQLImpl(MySQLImpl):
     def start_migrations(self) -> None:
         """Finish what a revision has left whose process ended right after its swap."""
         super().start_migrations()
-        if not self.as_sql and self.connection is not None:
+        if not self._is_apart and self.connection is not None:
             changing.revision_of(self).finish_earlier()

@@ -48,6 +48,9 @@ def execute_online(
     is None where the settings decide. After a SpiritError ``manage.py migrate`` again resumes.
     """
     connection: Any = editor.connection
+    if not is_mysql(connection):
+        plainly(sql, params)
+        return
     if not editor.collect_sql and revision_of(connection).takes_all:
         _gather(editor, str(sql), params, asked or {})
         return
@@ -67,6 +70,11 @@ def execute_online(
         )
     told = _told(connection, asked or {})
     revision_of(connection).online(online.OnlineChange.of(table, _text(editor, sql, params), told))
+
+
+def is_mysql(connection: Any) -> bool:
+    """Return whether a connection of Django's is one to MySQL; MariaDB has the same vendor."""
+    return connection.vendor == "mysql" and not connection.mysql_is_mariadb
 
 
 def _gather(

@@ -14,7 +14,13 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.signals import pre_migrate
 
 from spirit_py.errors import Refusal
-from spirit_py.frameworks.django.changing import execute_online, forgetting, noting, revision_of
+from spirit_py.frameworks.django.changing import (
+    execute_online,
+    forgetting,
+    is_mysql,
+    noting,
+    revision_of,
+)
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
@@ -153,7 +159,7 @@ class AtomicMigration:
         noted: Callable[[Any], list[VersionChange]],
     ) -> Any:
         connection = editor.connection
-        if collect_sql or connection.vendor != "mysql":
+        if collect_sql or not is_mysql(connection):
             return run()
         _require_apart(cast("Any", self).operations)
         MigrationRecorder(connection).ensure_schema()
@@ -207,7 +213,7 @@ def _flat(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 def _finish_earlier(using: str, **_: Any) -> None:
     connection = connections[using]
-    if connection.vendor == "mysql":
+    if is_mysql(connection):
         connection.ensure_connection()
         revision_of(connection).finish_earlier()
 
@@ -279,7 +285,7 @@ class SpiritAlter(Online):
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, clauses: str
     ) -> bool:
         """Change the table where the routers allow it; return False on another database."""
-        if schema_editor.connection.vendor != "mysql":
+        if not is_mysql(schema_editor.connection):
             return False
         hints = self._model_name() | self.hints
         if router.allow_migrate(schema_editor.connection.alias, app_label, **hints):
@@ -313,7 +319,7 @@ class SpiritAlter(Online):
 @contextlib.contextmanager
 def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterator[None]:
     """Have the editor's statements go online, with those put off, such as an index."""
-    if editor.connection.vendor != "mysql":
+    if not is_mysql(editor.connection):
         yield
         return
     late = len(editor.deferred_sql)
