@@ -170,6 +170,20 @@ def test_a_note_that_is_lost_shortens_no_grace(db, change):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.parametrize("more", [{"until": 0.0, "finished": True}, {"until": 0.0}])
+def test_an_old_table_that_another_run_has_left_for_good_stays(db, change, monkeypatch, more):
+    """A run that was away may have its lock again, and finds what another one noted meanwhile."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    with connect(config_for(db).connection, role="test") as session:
+        CheckpointTable(db.name, "t").write(session, replace(noted(db), **more))
+    report = running.end()
+    assert report.old_table == "_t_old"
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    assert noted(db).finished
+
+
 def test_an_old_table_that_another_version_keeps_stays(db, change):
     """Neither cleanup nor the same command drops it, nor what proves whose it is."""
     change(drop_old_after=float("inf")).end()

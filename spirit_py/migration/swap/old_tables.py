@@ -196,6 +196,9 @@ def settle_old_tables(
     waits = run.config.drop_old_after and not for_good
     if waits and _wait(run, tables, way_back, direction, last_first):
         return
+    if not for_good:
+        left_alone = partial(_left_for_good, tables=tables, waited=bool(waits))
+        for_good = all(_step(one, left_alone) for one in last_first())
     last_look = None if for_good else before_drop()
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
@@ -326,6 +329,16 @@ def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> 
     noted = (old_table_of(session, table) for table in ours)
     until = max(now + grace if one is None else one.until for one in noted)
     return until - now, until
+
+
+def _left_for_good(session: SqlSession, tables: Sequence[Name], *, waited: bool) -> bool:
+    """Look whether another run, while this one was away, has left the old tables to the operator.
+
+    One that has ``waited`` has noted a time of its own, which the other one took away.
+    """
+    noted = [old_table_of(session, table) for table in with_old_table(session, tables)]
+    left = [one is not None and (one.finished or (waited and not one.until)) for one in noted]
+    return bool(left) and all(left)
 
 
 def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
