@@ -14,13 +14,14 @@ from spirit_py.checkpoint.live import REVERT, Request
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.migration import auxiliary
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.entry import migrate
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
-from spirit_py.migration.reverse.swap_back import SwapBack
+from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.mysql.connect import connect
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
@@ -409,3 +410,23 @@ def test_reverse_replication_that_is_lost_is_shown_as_such(table, engine):
     assert seen.again == "fail"
     assert "is lost: a value does not fit" in seen.reason
     assert not any("resume" in line for line in seen.lines())
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_the_way_back_of_another_run_is_not_written_over(table, engine, forgets):
+    """A run that was away may have its lock again, and another one may have worked meanwhile."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
+    kept = KeptRecord(changed.process(), changed.record)
+    with contextlib.closing(kept), connect(changed.connection, role="test") as session:
+        kept.write(position="")
+        theirs = None if forgets else replace(changed.record, position="elsewhere")
+        if theirs is None:
+            changed.checkpoint.forget(session, ReverseRecord)
+        else:
+            changed.checkpoint.write(session, theirs)
+        with pytest.raises(MigrationFailure, match="another run has worked on") as failed:
+            kept.write(position="here")
+        assert failed.value.error_code == ErrorCode.RUN_LOCK_LOST
+        kept.save("there")
+        kept.note_end("it is lost")
+    assert changed.stored() == theirs

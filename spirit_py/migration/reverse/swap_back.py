@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py import errors
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.cutover.guard import require_guard
 from spirit_py.cutover.plan import SwapGate
 from spirit_py.cutover.rename import check_names
@@ -219,6 +221,8 @@ class KeptRecord:
         self.record = record
         self._session = RenewedSession(lambda: job.session("keep", read_timeout=_READ_SECONDS))
         self._written_at = time.monotonic()
+        #: Of what this process has found or written: one of them is in the table.
+        self._positions = {record.position}
 
     def seconds_left(self) -> float:
         """Ask the server, by whose clock the end is noted; below 0 when it is over."""
@@ -226,13 +230,31 @@ class KeptRecord:
         return self.record.until - float(now)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
-        """Write the record with changes; an empty position keeps the old one; or ServerFault."""
+        """Write the record with changes; an empty position keeps the old one; or ServerFault.
+
+        Raises MigrationFailure where another run has worked here meanwhile: its record stays.
+        """
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
+        self._positions.add(self.record.position)
         # A lost session is closed: the next try has a new one.
-        self._session.ask(lambda session: self._checkpoint.write(session, self.record))
+        self._session.ask(self._write_over)
+        self._positions = {self.record.position}
         self._written_at = time.monotonic()
+
+    def _write_over(self, session: Session) -> None:
+        stored = None
+        with contextlib.suppress(UnreadableCheckpoint):
+            stored = self._checkpoint.read(session, ReverseRecord)
+        if stored is None or stored.position not in self._positions:
+            raise errors.MigrationFailure(
+                f"another run has worked on {self.record.names} while this one was away, and what"
+                " it noted of the way back stays",
+                hint="see spirit-py status",
+                error_code=ErrorCode.RUN_LOCK_LOST,
+            )
+        self._checkpoint.write(session, self.record)
 
     def save(self, position: str) -> None:
         """Write the position once more, if that can be done."""
@@ -283,14 +305,14 @@ class KeptRecord:
             _LOG.info("the position of reverse replication is not written: %s", fault.message)
 
     def _try(self, work: Callable[[Session], T], failed: str, tries: int = 1) -> T | None:
-        """Do what may fail because of the server; then report it, and return None."""
+        """Do what may fail because of the server, or of another run; report it, and return None."""
         try:
             if tries == 1:
                 return self._session.ask(work)
             again = retrying(self._job.stop, attempts=tries, passing=takes_no_writes)
             done: T = again(self._session.ask, work)
             return done
-        except errors.ServerFault as fault:
+        except errors.MigrationFailure as fault:
             self._job.warn(f"{failed}: {fault.message}")
             return None
 

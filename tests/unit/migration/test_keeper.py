@@ -143,6 +143,7 @@ def test_a_lost_session_fails_no_revert(monkeypatch):
         written.append(record)
 
     monkeypatch.setattr(CheckpointTable, "write", write)
+    monkeypatch.setattr(CheckpointTable, "read", lambda *_: (written or [RECORD])[-1])
     lost: object = None
     process: Any = SimpleNamespace(stop=StopSwitch(), session=session)
     kept = Keeper(process, RECORD)._record
