@@ -206,9 +206,9 @@ class Keeper:
         with contextlib.closing(self._record), self._following():
             try:
                 self._swap_back(skip_drop=skip_drop)
-            except errors.SchemaChanged as error:
-                raise self._lost(error) from error
             except errors.SpiritError as error:
+                if isinstance(error, errors.SchemaChanged) and _is_final(error):
+                    raise self._lost(error) from error
                 # Duplicates are the same to the operator when the change feed has met them first.
                 if (
                     not isinstance(error, errors.DuplicateForUnique)
@@ -254,7 +254,10 @@ class Keeper:
             try:
                 kept.keep_up(self._position)
             except errors.SchemaChanged as error:
-                raise self._lost(error) from error
+                if _is_final(error):
+                    raise self._lost(error) from error
+                kept.save(self._position())
+                raise
             asked = self._asked
             if asked is not None and not asked.ended and self._answer(asked):
                 return True
@@ -335,9 +338,8 @@ class Keeper:
             why = "the process that runs reverse replication was asked to end"
             self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
-        if (cause is self._stop.reason and _is_final(cause)) or isinstance(
-            cause, errors.SchemaChanged
-        ):
+        changed = isinstance(cause, errors.SchemaChanged)
+        if (changed or cause is self._stop.reason) and _is_final(cause):
             cause = self._lost(cause)
         asked.fail(cause)
         if isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):

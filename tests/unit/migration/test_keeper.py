@@ -14,7 +14,7 @@ from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.record import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.reverse.keeper import Keeper
@@ -161,3 +161,39 @@ def test_a_lost_session_fails_no_revert(monkeypatch):
         (RECORD.state, False),
         (REVERTING, True),
     ]
+
+
+@pytest.mark.parametrize("work", ["keep_up", "revert", "asked"])
+def test_one_connection_that_meets_another_server_does_not_end_the_way_back(monkeypatch, work):
+    """The next process checks whether that server has all transactions; the position is saved."""
+    other = AnotherServer("another server answers")
+    stop = StopSwitch()
+    process: Any = SimpleNamespace(
+        stop=stop, tell=untold, follow=untold, unfollow=untold, show=untold, engines=None
+    )
+    keeper, saved, ended = Keeper(process, RECORD), list[str](), list[str]()
+    monkeypatch.setattr(keeper._record, "save", saved.append)
+    monkeypatch.setattr(keeper._record, "note_end", ended.append)
+    monkeypatch.setattr(keeper._record, "seconds_left", lambda: 60.0)
+    monkeypatch.setattr(keeper, "_opened", lambda _: keeper._pairs)
+    feed = SimpleNamespace(position=lambda: "here")
+    same = SimpleNamespace(take_over=lambda: False)
+    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed, tables=same)])
+
+    def meet(*_: object, **__: object) -> None:
+        raise other
+
+    if work == "keep_up":
+        monkeypatch.setattr(keeper._record, "keep_up", meet)
+        with pytest.raises(AnotherServer):
+            keeper.run()
+    elif work == "revert":
+        monkeypatch.setattr(keeper, "_swap_back", meet)
+        with pytest.raises(AnotherServer):
+            keeper.revert(skip_drop=False)
+    else:
+        asked = keeper.ask(skip_drop=False)
+        keeper._answer_failure(asked, other)
+        assert asked.ended
+    assert ended == []
+    assert saved == ([] if work == "asked" else ["here"])
