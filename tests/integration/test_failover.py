@@ -6,19 +6,27 @@ import contextlib
 import json
 import os
 import re
+import signal
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
-from spirit_py.errors import AnotherServer, Refusal
+from spirit_py.config import RevertConfig
+from spirit_py.errors import AnotherServer, Interrupted, Refusal
 from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.reverse.revert import Revert
+from spirit_py.phases import Phase
+from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import Database
+from tests.kits.engine import SharedEngine
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import ALTER, assert_nothing_left, make_table
+from tests.kits.reverse import QUICK
 from tests.kits.tables import tables
 from tests.kits.tcp_proxy import TcpProxy
 from tests.kits.waiting import until
@@ -264,3 +272,48 @@ def test_only_the_new_table_that_was_replicated_is_taken_over(
     )
     assert "dropped lone._t_new" in said
     assert tables(second) == ["t", "theirs"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("altered", [False, True], ids=["proven", "altered"])
+def test_a_promoted_replica_swaps_back(couple: Couple, engine: GangEngine, altered: bool) -> None:
+    """R14: the old table is known there by another number; one that is not proven stays as it is.
+
+    A refusal notes nothing: the way back is not ended by an attempt on the wrong server.
+    """
+    make_table(couple.first, 100)
+    running = Migrating(engine, replace(couple.config, drop_old_after=3600.0))
+    running.wait_until(
+        lambda: running.told.snapshots and running.told.snapshots[-1].phase is Phase.GRACE, "grace"
+    )
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        running.end()
+    couple.stop_replica()
+    couple.fail_over()
+    second = couple.second
+    second.execute("USE lone; UPDATE t SET a = -1 WHERE id = 2; DELETE FROM t WHERE id = 4")
+    if altered:
+        later = (
+            "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = '_t_old'"
+        )
+        until(lambda: second.query(later) == [(1,)])
+        second.execute("ALTER TABLE _t_old FORCE")
+    noted = "SELECT record FROM _t_chkpnt WHERE id = 2"
+    before = second.query(noted)
+    asked = RevertConfig(
+        connection=couple.config.connection, database="lone", table="t", threads=2, feed=QUICK
+    )
+    own: Any = SharedEngine(engine)
+    made = Revert(asked, RecordingReporter(), engine_factory=lambda _: own, stop=StopSwitch())
+    if altered:
+        with pytest.raises(Refusal, match="nothing proves that this one has the same"):
+            made.run()
+        assert second.query(noted) == before
+        return
+    made.run()
+    assert tables(second) == ["t"]
+    assert second.query("SELECT COUNT(*) FROM t WHERE id <> 4") == [(99,)]
+    assert second.query("SELECT a FROM t WHERE id = 2") == [(-1,)]
+    assert [row[0] for row in second.query("SHOW COLUMNS FROM t")] == ["id", "a", "b"]

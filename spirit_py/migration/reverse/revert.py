@@ -14,9 +14,22 @@ from spirit_py.checkpoint import live
 from spirit_py.checkpoint.earlier_run import cannot_be_read
 from spirit_py.checkpoint.examination import asked_at, runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
-from spirit_py.checkpoint.proofs import Where, find_reverse, old_tables, where_is, why_not_back
+from spirit_py.checkpoint.proofs import (
+    Where,
+    find_reverse,
+    note_here,
+    old_tables,
+    where_is,
+    why_not_back,
+)
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
+from spirit_py.checkpoint.record import (
+    ENDED,
+    FOLLOWING,
+    REVERTING,
+    CheckpointRecord,
+    ReverseRecord,
+)
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, Interrupted, OutcomeUnknown, Refusal, ServerFault
@@ -343,6 +356,21 @@ class Revert(Job):
             if disposition(fault) is not Disposition.FATAL:
                 self.warn(f"the request could not be taken back: {fault.message}")
 
+    def _prove_here(self, session: Session, found: ReverseRecord) -> None:
+        """Note what this server knows the tables by; Refusal where it was proven on another one."""
+        with contextlib.suppress(UnreadableCheckpoint):
+            record = CheckpointTable(*found.home).read_record(session)
+            if isinstance(record, CheckpointRecord):
+                note_here(session, record)
+        server = str(session.value("SELECT @@GLOBAL.server_uuid"))
+        if any(old and old.server != server for old in old_tables(session, found).values()):
+            raise Refusal(
+                f"{self._name} cannot be swapped back here: another server has made the old table,"
+                " and nothing proves that this one has the same",
+                hint="run spirit-py revert on that server; the tables stay as they are",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
+            )
+
     def _take_over(self, found: ReverseRecord, known: Mapping[Name, Identity]) -> None:
         """Take over from a process that has ended; ``known`` proves the old tables."""
         names = [table.name for table in found.tables]
@@ -354,6 +382,7 @@ class Revert(Job):
             label = self.config.connection.label
             end_earlier_sessions(session, label, tokens=tokens, warn=self.warn)
             settle_left(self, session, names)
+            self._prove_here(session, found)
             latest = find_reverse(session, *self._names)
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)
