@@ -139,7 +139,11 @@ def remaining(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
 
 def undoing(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what undoes the statements before a RENAME that was not made."""
-    return [*triggers.withdrawn(noted.triggers, existing.places), *withdrawn(noted, existing.keys)]
+    new_of = {swap.name: swap.new for swap in noted.swaps}
+    return [
+        *triggers.withdrawn(noted.triggers, new_of, existing.places),
+        *withdrawn(noted, existing.keys),
+    ]
 
 
 def constraint(key: ForeignKey) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.errors import Refusal
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.session import Session
 from tests.faults.hooks import PACKET_VARIABLE
@@ -114,6 +115,27 @@ def test_a_packet_of_keys_and_triggers_that_stopped_anywhere_is_settled(
             db.execute(f"DROP TABLE `_{name}_old`")
             db.execute(f"CREATE TABLE `_{name}_new` LIKE `{name}`")
             db.execute(f"INSERT INTO `_{name}_new` SELECT * FROM `{name}`")
+
+
+def test_a_strangers_new_table_does_not_undo_a_swap_that_was_made(db: Database) -> None:
+    """By the names alone the RENAME was made and was not: nothing is sent until that is clear."""
+    make_relatives(db)
+    before = catalogue(db)
+    swapping = Swapping(db, ("orders",))
+    attached = swapping.attachments()
+    attached.survey()
+    packet = attached.statements
+    assert run_killed_after(swapping, len(packet.before) + 1)
+    db.execute("CREATE TABLE _orders_new LIKE orders")
+    half_way = catalogue(db)
+    with swapping.session() as session:
+        with pytest.raises(Refusal, match=r"_orders_new and _orders_old are there: not all"):
+            settle_left(swapping.process, session, [(db.name, "orders")])
+        assert catalogue(db) == half_way
+        db.execute("DROP TABLE _orders_new")
+        settle_left(swapping.process, session, [(db.name, "orders")])
+    assert_as_before(db, before)
+    assert_holds(db)
 
 
 def stops(length: int) -> Sequence[int]:

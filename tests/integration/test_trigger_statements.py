@@ -67,7 +67,9 @@ class Carrying:
         connection.cursor().execute(f"LOCK TABLES {locks}")
         with open_session(self.db) as session:
             if "_t_new" in there:
-                rest = withdrawn(self.notes, read_places(session, names))
+                rest = withdrawn(
+                    self.notes, {(self.db.name, "t"): "_t_new"}, read_places(session, names)
+                )
             else:
                 beside = [note.name for note in self.notes]
                 read = [

@@ -227,7 +227,7 @@ def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
 def withdraw(session: Session, moves: Iterable[TriggerMove], swap: Swap) -> None:
     """Drop what is left of the trial on the new table."""
     there = read_places(session, [(swap.schema, swap.new)])
-    for statement in withdrawn([move.note for move in moves], there):
+    for statement in withdrawn([move.note for move in moves], {swap.name: swap.new}, there):
         session.execute_packet([statement])
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.attached.triggers.model import Trigger, TriggerNote
+    from spirit_py.table.names import Name
 
 Sql: TypeAlias = str | bytes
 """Bytes where a statement must be sent in another character set than UTF-8."""
@@ -99,11 +100,12 @@ def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
     return replace(copy, body=body, text=text[len(begin) : -len(_GATE_END)] if whole else body)
 
 
-def withdrawn(noted: Iterable[TriggerNote], existing: Collection[Placed]) -> list[Sql]:
-    """Return what undoes :func:`copies` where no RENAME followed."""
-    names = {(place.schema, place.name) for place in existing}
-    made = ((note.schema, note.temporary) for note in noted)
-    return _framed(_drop(*copy) for copy in made if copy in names)
+def withdrawn(
+    noted: Iterable[TriggerNote], new_of: Mapping[Name, str], existing: Collection[Placed]
+) -> list[Sql]:
+    """Return what undoes :func:`copies` where no RENAME followed: what is on the new tables."""
+    made = (Placed(note.schema, note.temporary, new_of[note.schema, note.table]) for note in noted)
+    return _framed(_drop(copy.schema, copy.name) for copy in made if copy in existing)
 
 
 def _placed(moves: Sequence[TriggerMove], existing: set[Placed]) -> Iterator[Sql]:
