@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint import live
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import cannot_be_read
 from spirit_py.checkpoint.examination import asked_at, runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
