@@ -59,6 +59,10 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
     return None if holder is None else int(holder)
 
 
+#: After a machine is gone without a word its lock is free: the server's own time is hours.
+_GONE_SECONDS: Final = 240
+
+
 def take_from_lost_session(session: SqlSession, name: str) -> None:
     """Take a named lock, which proves that its lost holder is ours, and end that first (R18).
 
@@ -118,7 +122,13 @@ class AdvisoryLock:
             raise
 
     def _take(self, *, again: bool = False) -> Session:
-        session = connect(self.options, role="advisory", read_timeout=30, asks_for_lock=True)
+        session = connect(
+            self.options,
+            role="advisory",
+            read_timeout=30,
+            wait_timeout=_GONE_SECONDS,
+            asks_for_lock=True,
+        )
         try:
             for name in (self.name, *self.also):
                 if not take_named_lock(session, name, timeout=_LAST_RUN_SECONDS):

@@ -39,7 +39,10 @@ SELECT c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'), 
 FROM performance_schema.replication_connection_status c
 LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME
 LEFT JOIN performance_schema.replication_applier_configuration k
-  ON k.CHANNEL_NAME = c.CHANNEL_NAME"""
+  ON k.CHANNEL_NAME = c.CHANNEL_NAME
+WHERE c.CHANNEL_NAME <> 'group_replication_recovery'"""
+#: The channel of a group's member for its return: it rests, and says nothing of its lag.
+_RESTS: Final = "group_replication_recovery"
 _PEERS = """
 SELECT v.VARIABLE_VALUE, t.PROCESSLIST_HOST FROM performance_schema.threads t
 JOIN performance_schema.user_variables_by_thread v ON v.THREAD_ID = t.THREAD_ID
@@ -182,7 +185,7 @@ def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
 def channels(session: SqlSession) -> list[Channel]:
     """Return a replica's channels; SHOW REPLICA STATUS needs REPLICATION CLIENT."""
     if not performance_schema_shows_sessions(session):
-        return [_channel_of(row) for row in replica_status(session)]
+        return [_channel_of(row) for row in replica_status(session) if _RESTS not in row]
     found = []
     for receiver, error, applier, uuid, delay in session.query(_CHANNELS):
         trouble = ""

@@ -289,8 +289,15 @@ class Engines:
             _log.warning("Spark did not stop within %.0f s", _STOP_SECONDS)
 
 
+#: One fewer than a comparison tries.
+_FAILED_GANGS: Final = 2
+
+
 class _SparkOrDriver:
-    """Spark as long as it lives, then the driver; a new gang does what a lost one did not."""
+    """Spark as long as it lives, then the driver; a new gang does what a lost one did not.
+
+    So too where gang after gang fails there: its executors may lack a library, or reach no server.
+    """
 
     ready: bool = True
     failure: SpiritError | None = None
@@ -298,6 +305,7 @@ class _SparkOrDriver:
     def __init__(self, spark: GangEngine, driver: GangEngine) -> None:
         self._engine = spark
         self._driver = driver
+        self._failed = 0
 
     @property
     def in_process(self) -> bool:
@@ -316,7 +324,14 @@ class _SparkOrDriver:
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
-        return self._living().run_gang(function, size=size, group=group, description=description)
+        engine = self._living()
+        outcomes = engine.run_gang(function, size=size, group=group, description=description)
+        failed = any(one.error is not None for one in outcomes)
+        self._failed = self._failed + 1 if failed else 0
+        if self._failed >= _FAILED_GANGS and engine is not self._driver:
+            _log.warning("%d gangs in a row failed on Spark; threads go on", self._failed)
+            self._engine = self._driver
+        return outcomes
 
     def cancel(self, group: str) -> None:
         self._engine.cancel(group)

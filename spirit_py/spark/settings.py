@@ -187,7 +187,8 @@ def ship_package(scratch: Path) -> Path:
     """Write a zip of this package, so that executors run exactly the driver's code."""
     package = Path(spirit_py.__file__).parent
     target = scratch / "spirit_py.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    # A file of an archive of sources may be dated before 1980.
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for source in sorted(package.rglob("*.py")):
             archive.write(source, Path(package.name) / source.relative_to(package))
     return target

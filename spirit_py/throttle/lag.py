@@ -146,6 +146,12 @@ class LagThrottler:
                 self._tell(
                     where, f"the lag of replica {where} is not watched: {UNPROVED}: {NAME_OR_PROVE}"
                 )
+        if replicas.beyond:
+            self._tell(
+                "beyond",
+                f"the lag of replica {replicas.beyond}, and of others perhaps, is not watched: more"
+                f" than {_MOST_FOUND} were found; {NAME}",
+            )
         reported = replicas.watched() or replicas.silent or replicas.unproved
         if self.strict and not reported:
             self._tell("none", f"--max-lag: the server knows no replica; {NAME}")
@@ -203,6 +209,8 @@ class Replicas:
         self._on_look = on_look
         self._account = account or connection
         self._found = 0
+        #: One of those that are too many to be watched.
+        self.beyond = ""
         self._find = also_known or not named
         self._found_at = float("-inf")
         self._interval = interval
@@ -239,7 +247,10 @@ class Replicas:
         """Return the replicas that are watched, each server once. Any thread may ask."""
         servers: dict[str, replica.ReplicaWatch] = {}
         for watch in list(self._watches.values()):
-            servers.setdefault(watch.uuid or watch.address, watch)
+            known = servers.setdefault(watch.uuid or watch.address, watch)
+            if known.state.lost and not watch.state.lost:
+                # It has come back at another address.
+                servers[watch.uuid] = watch
         return list(servers.values())
 
     def _discover(self, session: Session) -> None:
@@ -261,6 +272,8 @@ class Replicas:
             elif self._found < _MOST_FOUND:
                 self._found += 1
                 self._add(address, options, named=False)
+            else:
+                self.beyond = address
         self.unproved = tuple(unproved[:_MOST_FOUND])
         self.silent = tuple(one for one in found if not one.host)
 

@@ -436,3 +436,15 @@ def test_a_statement_with_an_emoji_hides_the_sizes_of_transactions_only(db, sess
         holder.rollback()
         update.result()
         assert open_transactions(session, trx) is not None
+
+
+def test_the_lock_of_a_machine_that_is_gone_is_free_within_minutes(db):
+    """The server ends its session, which is asked every two seconds; its own limit is hours."""
+    name = lock_name("migration", db.name, "t")
+    with AdvisoryLock(connection_options(db), name, stop=StopSwitch(), purpose="test"):
+        ((seconds,),) = db.query(
+            "SELECT VARIABLE_VALUE FROM performance_schema.variables_by_thread JOIN"
+            " performance_schema.threads USING (THREAD_ID) WHERE VARIABLE_NAME = 'wait_timeout'"
+            f" AND PROCESSLIST_ID = IS_USED_LOCK('{name}')"
+        )
+    assert 60 <= int(seconds) <= 300

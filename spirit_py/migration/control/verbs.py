@@ -121,7 +121,7 @@ class Verbs(Carrier):
                 "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
             )
         most = config.threads
-        if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
+        if (changes.get(SETTINGS["threads"].field) or 0) > most:
             raise refused(
                 f"the process was started with {most} threads: {given['threads']} are too many",
                 "abort it, and run the same command with --threads",

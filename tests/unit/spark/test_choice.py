@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -397,3 +398,21 @@ def test_the_driver_has_as_many_slots_as_spark(engines, config, slots):
     """No more statements run on the server than the operator asked for."""
     both, _ = engines(Spark(), config)
     assert both.driver.slots == slots
+
+
+def test_a_comparison_goes_on_in_threads_where_gangs_fail_on_spark(engines):
+    """As with executors that lack a library: Spark itself lives, and every try would end there."""
+    spark = Spark(ready=True)
+    made, _ = engines(spark, CLUSTER)
+    made.begin(LARGE)
+    until(lambda: spark.started, "the start of Spark")
+    engine: Any = made.for_comparison(LARGE, lambda _: None)
+
+    def fails(_rank: int) -> None:
+        raise MigrationFailure("no module named MySQLdb")
+
+    where = []
+    for _ in range(3):
+        where.append(engine._living() is spark)
+        engine.run_gang(fails, size=1, group="g", description="d")
+    assert where == [True, True, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import ServerFault
 from spirit_py.throttle.lag import Replicas, address_of, unnamed
-from spirit_py.throttle.replica import pause_after
+from spirit_py.throttle.replica import ReplicaState, pause_after
 
 
 def test_replicas_may_be_found_while_others_are_listed() -> None:
@@ -18,6 +19,7 @@ def test_replicas_may_be_found_while_others_are_listed() -> None:
 
     class Found:
         address = "one:3306"
+        state = ReplicaState()
 
         @property
         def uuid(self) -> str:
@@ -28,6 +30,18 @@ def test_replicas_may_be_found_while_others_are_listed() -> None:
     replicas._watches["one:3306"] = found
     assert [one.address for one in replicas.watched()] == ["one:3306", "two:3306"]
     assert [one.address for one in replicas.watched()][2:] == ["three:3306"]
+
+
+def test_a_replica_that_is_back_at_another_address_is_looked_at_there() -> None:
+    """Its earlier address does not answer any more."""
+    replicas = Replicas(ConnectionOptions(), [])
+    away, back = (
+        SimpleNamespace(address=f"{name}:3306", uuid="uuid-1", state=ReplicaState(lost=lost))
+        for name, lost in (("one", True), ("two", False))
+    )
+    known: Any = {"one:3306": away, "two:3306": back}
+    replicas._watches.update(known)
+    assert [one.address for one in replicas.watched()] == ["two:3306"]
 
 
 def given(mode: str, authorities: bytes = b"") -> ConnectionOptions:
