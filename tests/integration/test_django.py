@@ -19,7 +19,7 @@ from django.db.utils import ConnectionHandler
 
 from spirit_py.errors import Refusal
 from spirit_py.frameworks import online, revision
-from spirit_py.frameworks.django import Online, SpiritAlter, operations
+from spirit_py.frameworks.django import Online, SpiritAlter, changing, operations
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
 
@@ -280,6 +280,19 @@ def test_mariadb_is_another_database(shop, monkeypatch):
     shop.apply(connection, WIDER, Online(WIDER), SpiritAlter("x", "FORCE", "", added))
     assert "`note`" in shop.definition()
     assert shop.changed() == []
+
+
+def test_what_wraps_statements_for_a_while_takes_itself_away_and_not_ours(shop):
+    """Django's context takes the last wrapper, and ours follows the connection for good."""
+    connection = shop.connection()
+
+    def theirs(execute, *sent):
+        return execute(*sent)
+
+    with connection.execute_wrapper(theirs):
+        changing.revision_of(connection)
+    (left,) = connection.execute_wrappers
+    assert left is not theirs
 
 
 def test_the_migration_writer_writes_the_operations(shop):

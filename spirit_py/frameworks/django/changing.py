@@ -108,7 +108,8 @@ def revision_of(connection: Any) -> Revision:
             settle=online.settle_by(lambda: _told(connection, {}), _log),
         )
         _revisions[connection] = found
-        connection.execute_wrappers.append(partial(_following, found))
+        # Django's own context takes away the last one, whose ever it is.
+        connection.execute_wrappers.insert(0, partial(_following, found))
     return found
 
 
