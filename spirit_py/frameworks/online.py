@@ -172,14 +172,17 @@ def chosen(
     if table is None or is_empty(session, *table):
         return None
     # By the server's own and fresh estimate.
-    ((kept,),) = session.query("SELECT @@SESSION.information_schema_stats_expiry")
+    ((kept, lower_case),) = session.query(
+        "SELECT @@SESSION.information_schema_stats_expiry, @@GLOBAL.lower_case_table_names"
+    )
     session.query("SET SESSION information_schema_stats_expiry = 0")
     try:
         found = session.query(_SIZE, table)
     finally:
         session.query(f"SET SESSION information_schema_stats_expiry = {int(kept)}")
     rows, size = map(int, found[0]) if found else (0, 0)
-    return table if policy.chooses(*table, rows=rows, size=size) else None
+    alike = int(lower_case) != 0
+    return table if policy.chooses(*table, rows=rows, size=size, letters_alike=alike) else None
 
 
 def prepared(

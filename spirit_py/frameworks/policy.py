@@ -31,9 +31,14 @@ class Policy:
         """Whether a table could go online unasked."""
         return bool(self.tables) or self.min_rows is not None or self.min_size is not None
 
-    def chooses(self, schema: str, table: str, *, rows: int, size: int) -> bool:
-        """Return whether a table that has rows goes online."""
-        if table in self.tables or f"{schema}.{table}" in self.tables:
+    def chooses(
+        self, schema: str, table: str, *, rows: int, size: int, letters_alike: bool = False
+    ) -> bool:
+        """Return whether a table that has rows goes online; ``letters_alike``: in any case."""
+        names, listed = {table, f"{schema}.{table}"}, set(self.tables)
+        if letters_alike:
+            names, listed = ({one.lower() for one in some} for some in (names, listed))
+        if names & listed:
             return True
         large = self.min_rows is not None and rows >= self.min_rows
         return large or (self.min_size is not None and size >= self.min_size)

@@ -12,7 +12,8 @@ import pytest
 from spirit_py.api.running import Running
 from spirit_py.errors import Interrupted, MigrationFailure, UsageFault
 from spirit_py.frameworks import online
-from spirit_py.frameworks.online import OnlineChange
+from spirit_py.frameworks.online import OnlineChange, SessionFacts
+from spirit_py.frameworks.policy import split_settings
 from spirit_py.status.report import MigrationReport
 
 if TYPE_CHECKING:
@@ -51,6 +52,19 @@ def test_a_setting_that_is_neither_is_refused_by_name(value):
     with pytest.raises(UsageFault, match="handle_signals is") as refused:
         change(handle_signals=value)
     assert refused.value.hint == "set handle_signals to true or false"
+
+
+@pytest.mark.parametrize(("lower_case", "found"), [(0, None), (1, ("s", "t")), (2, ("s", "t"))])
+def test_a_large_table_is_named_as_the_server_takes_names(lower_case, found):
+    """The spelling of the settings need not be that of the statement."""
+
+    def query(sql: str, _: Any = ()) -> list[tuple[Any, ...]]:
+        return [(86400, lower_case)] if "lower_case_table_names" in sql else [(1, 1)]
+
+    session: Any = SimpleNamespace(query=query)
+    around = SessionFacts(schema="s", sql_mode="", chosen_mode=None, server_uuid="u")
+    policy, _ = split_settings({"tables": "T"})
+    assert online.chosen(session, around, "ALTER TABLE t FORCE", policy) == found
 
 
 def carried_out(

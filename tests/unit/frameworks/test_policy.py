@@ -38,6 +38,14 @@ def test_a_table_is_large_by_any_threshold_or_by_name(settings, rows, size, chos
     assert policy.chooses_any is bool(settings)
 
 
+@pytest.mark.parametrize("asked", ["Orders", "orders", "Shop.ORDERS"])
+def test_letters_of_names_are_alike_where_the_server_takes_them_so(asked):
+    """With lower_case_table_names 1 or 2; with 0 they are different tables."""
+    policy, _ = split_settings({"tables": [asked]})
+    assert policy.chooses("SHOP", "oRDERS", rows=1, size=1, letters_alike=True)
+    assert not policy.chooses("SHOP", "oRDERS", rows=1, size=1)
+
+
 @pytest.mark.parametrize("value", ["many", "-1", "1.5", "20G", ""])
 def test_a_threshold_that_is_no_number_is_refused(value):
     """The refusal shows how it is written."""
