@@ -376,4 +376,10 @@ def batch_config_of(**options: Unpack[commands.BatchArguments]) -> BatchConfig:
 def _listed(statements: str | PathLike[str] | Iterable[str] | None) -> str | None:
     if statements is None or isinstance(statements, (str, PathLike)):
         return None
-    return "".join(f"{one.rstrip().removesuffix(';')};\n" for one in statements)
+    return "".join(_ended(one.rstrip().removesuffix(";")) for one in statements)
+
+
+def _ended(statement: str) -> str:
+    """Return a statement with its end, which a comment in the last line would swallow."""
+    last = statement.rpartition("\n")[2]
+    return f"{statement}\n;\n" if "--" in last or "#" in last else f"{statement};\n"

@@ -25,6 +25,8 @@ from spirit_py.cli.unfinished import revert_config
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import UsageFault
 from spirit_py.options import commands as options
+from spirit_py.statement.lexer import DEFAULT_MODE
+from spirit_py.statement.parse import read_script
 
 BASE: Any = {
     "host": "db1:3307",
@@ -120,6 +122,15 @@ def test_a_batch_is_that_of_the_command_line(tmp_path):
     )
     assert of_file.statements == of_list.statements == file.read_text()
     assert replace(of_file, file="") == replace(of_list, file="")
+
+
+@pytest.mark.parametrize("comment", ["-- note", "# note;", "--"])
+def test_a_statement_of_a_list_ends_with_it_whatever_is_behind_it(comment):
+    """A comment to the end of its line does not swallow the next statement."""
+    given = [f"ALTER TABLE a ADD x INT {comment}", "ALTER TABLE b ADD x INT"]
+    made = batch_config_of(host="db1", user="u", statements=given)
+    read = read_script(made.statements or "", DEFAULT_MODE)
+    assert [one.text for one in read] == ["ALTER TABLE a ADD x INT", given[1]]
 
 
 @pytest.mark.parametrize(
