@@ -330,7 +330,8 @@ class Revision:
     def _end_unmade(self) -> None:
         """Forget the step that was begun last: the server, or a check, has refused it."""
         del self._steps[self._done :]
-        if self._done:
+        # What was noted of an exchange of the version table proves whose tables are left.
+        if self._done or self._table.versions() is not None:
             self._keep()
         else:
             self._table.drop()
@@ -357,8 +358,10 @@ class Revision:
                 self._end_unmade()
                 raise
             except Left as left:
-                if left.made:
-                    self._made(one.table)
+                # Where that fails, the form shows it, or the next run refuses.
+                with contextlib.suppress(Exception):
+                    if left.made:
+                        self._made(one.table)
                 raise
         points.reach("revision.made")
         self._made(one.table)
@@ -389,15 +392,16 @@ class Revision:
             raise
 
 
-def _code_of(error: BaseException) -> object:
+def _code_of(error: BaseException) -> int:
     cause: Any = getattr(error, "orig", None) or error.__cause__ or error
-    return next(iter(cause.args), None)
+    code = next(iter(cause.args), 0)
+    return code if isinstance(code, int) else 0
 
 
 def _is_an_answer(error: BaseException) -> bool:
     """Return whether the server has answered with an error; the codes of a client are between."""
     code = _code_of(error)
-    return isinstance(code, int) and code >= 1000 and code not in range(2000, 3000)
+    return code >= 1000 and code not in range(2000, 3000)
 
 
 def _refusal(message: str, *, hint: str) -> Refusal:

@@ -17,6 +17,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.frameworks import online
 from spirit_py.frameworks import revision as revision_module
+from spirit_py.frameworks.steps import NotedVersions, StepTable
+from spirit_py.mysql.tables.identity import Identity
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import VERSIONS, connected, migration
 from tests.kits import example_projects
@@ -168,6 +170,20 @@ def test_what_another_version_has_noted_of_a_swap_of_versions_is_kept(db):
     with pytest.raises(Refusal, match="it has format 99"):
         run(db)
     assert STEPS in tables(db)
+
+
+def test_a_change_that_is_refused_leaves_what_was_noted_of_a_swap_of_versions(db):
+    """Of a revision that was to happen as a whole before: it proves whose its tables are."""
+    prepared(db)
+    number = Identity(server="u", numbers=frozenset({7}))
+    with connected(db) as connection:
+        session = online.FrameworkSession(connection.connection.dbapi_connection)
+        kept = StepTable(lambda: session, VERSIONS)
+        kept.read(db.name)
+        kept.write_versions(NotedVersions(before=number, after=number, tables=()))
+    with pytest.raises(Refusal, match="Duplicate column"):
+        _add(db, "a")
+    assert db.query(f"SELECT id FROM {STEPS} WHERE id < 0") == [(-1,)]
 
 
 def test_what_nobody_has_noted_is_said_with_the_way_out(db):
