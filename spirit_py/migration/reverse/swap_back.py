@@ -99,7 +99,8 @@ class SwapBack:
 
     def _note_begun(self, *, skip_drop: bool) -> None:
         """Write that the swap back begins; a session lost since the last write costs no revert."""
-        begun = partial(self._kept.write, state=REVERTING, skip_drop=skip_drop)
+        # Why an earlier try was lost is over, now that everything is the same.
+        begun = partial(self._kept.write, state=REVERTING, skip_drop=skip_drop, reason="")
         retrying(self._pairs[0].stop)(begun, position=self._feed.position())
 
     def prove(self) -> None:
@@ -284,10 +285,11 @@ class KeptRecord:
             self._try(note, failed, tries=_LAST_TRIES)
             return
         self._job.await_readers()
-        for table in self.record.tables:
+        home_last = sorted((table.name for table in self.record.tables), reverse=True)
+        for table in home_last:
             self._try(
-                partial(drop_checkpoint, table=table.name),
-                f"the checkpoint table of {table} could not be dropped; drop it by hand",
+                partial(drop_checkpoint, table=table),
+                f"the checkpoint table of {'.'.join(table)} could not be dropped; drop it by hand",
                 tries=_LAST_TRIES,
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import Verb
+from spirit_py.migration.reverse import swap_back
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.swap_back import SwapBack
@@ -104,6 +106,22 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
     assert (dropped, warned) == (opened[-1:], [])
 
 
+def test_the_checkpoint_that_has_the_record_goes_last_after_a_revert(monkeypatch):
+    """By its record a later process knows of the other tables, in whatever order they were."""
+    dropped: list[object] = []
+    monkeypatch.setattr(swap_back, "drop_checkpoint", lambda _, table: dropped.append(table))
+    session = SimpleNamespace(close=lambda: None)
+    process: Any = SimpleNamespace(
+        stop=StopSwitch(), session=lambda *_, **__: session, await_readers=lambda: None
+    )
+    (one,) = RECORD.tables
+    several = tuple(replace(one, schema=name) for name in ("b", "a", "c"))
+    record = replace(RECORD, tables=several)
+    Keeper(process, record)._record.forget(keep=False)
+    assert dropped == [("c", "t"), ("b", "t"), ("a", "t")]
+    assert dropped[-1] == record.home
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
@@ -146,7 +164,8 @@ def test_a_lost_session_fails_no_revert(monkeypatch):
     monkeypatch.setattr(CheckpointTable, "read", lambda *_: (written or [RECORD])[-1])
     lost: object = None
     process: Any = SimpleNamespace(stop=StopSwitch(), session=session)
-    kept = Keeper(process, RECORD)._record
+    # An earlier try was lost, and nothing of that holds up this one.
+    kept = Keeper(process, replace(RECORD, reason="a value was lost"))._record
     kept.write(position="first")
     lost = opened[0]
     feed = SimpleNamespace(position=lambda: "here", flushed_often=contextlib.nullcontext)
@@ -157,9 +176,9 @@ def test_a_lost_session_fails_no_revert(monkeypatch):
     monkeypatch.setattr(back, "swap", lambda: swapped.append(kept.record.position))
     back.run(skip_drop=True)
     assert (len(opened), swapped) == (2, ["here"])
-    assert [(one.state, one.skip_drop) for one in written] == [
-        (RECORD.state, False),
-        (REVERTING, True),
+    assert [(one.state, one.skip_drop, one.reason) for one in written] == [
+        (RECORD.state, False, "a value was lost"),
+        (REVERTING, True, ""),
     ]
 
 
