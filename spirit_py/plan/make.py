@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys.model import not_brought_back
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
@@ -326,7 +327,8 @@ class PlanMaker:
             cause = f"{NO_REVERT}: {no_way_back(refusal)}"
             self.noted.warnings.append(Note(cause=cause, table=name))
             return
-        losses = losses_of(back, name) if asked else ()
+        keys = not_brought_back(mapping.source, context.statement)
+        losses = [*losses_of(back, name), *keys] if asked else ()
         self.noted.warnings += [Note(cause=line, table=name) for line in losses]
 
     def check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:

@@ -14,7 +14,13 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table import unique_keys
-from spirit_py.table.conversions import Conversion, conversion, is_timestamp, values_stay_apart
+from spirit_py.table.conversions import (
+    Conversion,
+    conversion,
+    is_timestamp,
+    rounds,
+    values_stay_apart,
+)
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
 from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, conflicting, fresh_names
 from spirit_py.table.names import AuxiliaryNames
@@ -196,6 +202,9 @@ class ReverseChanges:
         )
 
 
+_ROUNDED: Final = ", but one that is more exact is rounded or cut without an error"
+
+
 def losses_of(mapping: TableMapping, table: str) -> list[str]:
     """Describe what a revert would lose, a line for each kind; ``mapping`` leads back."""
     carried = {pair.old.name for pair in mapping.pairs}
@@ -213,8 +222,15 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
     lines += [
         f"{table}: {pair.old.name} is converted back from {pair.old.column_type} to"
         f" {pair.new.column_type}; a value that does not fit ends reverse replication"
+        + (_ROUNDED if rounds(pair.old, pair.new) else "")
         for pair in mapping.pairs
         if pair.converted or pair.narrowed
+    ]
+    lines += [
+        f"{table}: {pair.old.name} may be NULL now, and not in the old table; the first NULL that"
+        " is written ends reverse replication"
+        for pair in mapping.pairs
+        if pair.old.nullable and not pair.new.nullable
     ]
     return lines
 

@@ -107,6 +107,31 @@ def narrowed(old: Column, new: Column) -> bool:
     return not _longer(old, new)
 
 
+def rounds(old: Column, new: Column) -> bool:
+    """Return whether the server rounds or cuts values of the old column without a warning.
+
+    Measured on 9.7 for numbers and times; a note, as for DECIMAL with fewer digits, is a warning.
+    """
+    if literal_safe(old, new):
+        return False
+    source, target = old.data_type, new.data_type
+    digits = (old.precision or 0) if source in _FRACTIONAL else (old.scale or 0)
+    if target in _FRACTIONAL:
+        whole = {"date", "year", *_INTEGERS}
+        if target == "time" and source in {"date", "datetime", "timestamp"}:
+            return True
+        return source not in whole and (source not in _FRACTIONAL or digits > (new.precision or 0))
+    if target in _INTEGERS or target == "year":
+        exact = source in _INTEGERS or source in {"decimal", *_FRACTIONAL}
+        return not exact or digits > 0
+    if target == "float":
+        return _INTEGERS.get(source, 8) > _INTEGERS["smallint"] and source != "year"
+    if target == "double":
+        whole_float = source == "float" and new.scale is None
+        return _INTEGERS.get(source, 8) > _INTEGERS["int"] and source != "year" and not whole_float
+    return False
+
+
 def cuts_blanks(old: Column, new: Column) -> bool:
     """Return whether a literal's trailing blanks, tabs too, may be cut with no more than a note."""
     return narrowed(old, new) and is_text(old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -416,3 +417,19 @@ def test_a_run_that_ended_before_the_place_was_noted_says_so(kept, monkeypatch):
     again.stop.request(Interrupted(signal.SIGTERM))
     with pytest.raises(Interrupted):
         again.end()
+
+
+@pytest.mark.slow
+def test_a_foreign_key_that_the_change_dropped_is_named_with_what_adds_it_again(kept):
+    """The old table comes back as the swap has left it: without the key."""
+    kept.db.execute("CREATE TABLE p (id INT PRIMARY KEY); INSERT INTO p SELECT v FROM t")
+    kept.db.execute("ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (v) REFERENCES p (id)")
+    running = kept.in_grace(alter="ADD COLUMN extra INT, DROP FOREIGN KEY fk")
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        running.end()
+    said = kept.revert().text
+    (added,) = re.findall(r"not back: (ALTER TABLE .* ADD CONSTRAINT `fk` .*)", said)
+    assert "REFERENCES" not in str(kept.db.query("SHOW CREATE TABLE t")[0][1])
+    kept.db.execute(added)
+    assert "CONSTRAINT `fk` FOREIGN KEY" in str(kept.db.query("SHOW CREATE TABLE t")[0][1])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, replace
+from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
@@ -12,9 +14,15 @@ if TYPE_CHECKING:
 
     from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
+    from spirit_py.table.schema import TableSchema
 
 PASSIVE: Final = frozenset({"NO ACTION", "RESTRICT"})
 """The actions that change no row: the statement on the parent fails instead."""
+NOT_BROUGHT_BACK: Final = "a revert does not bring back a foreign key that the ALTER drops: "
+"""Precedes the statement that adds it again, in a line about a table."""
+_DEFINITION: Final = re.compile(
+    r"^  (CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .*?),?$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +103,23 @@ def carried(
 
 def drops(statement: AlterStatement, key: ForeignKey) -> bool:
     """Return whether a statement for the child table drops a key of it."""
+    return key.name.lower() in _dropped_names(statement)
+
+
+def _dropped_names(statement: AlterStatement) -> set[str]:
     kinds = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
-    return key.name.lower() in {clause.name.lower() for clause in statement.of_kind(*kinds)}
+    return {clause.name.lower() for clause in statement.of_kind(*kinds)}
+
+
+def not_brought_back(source: TableSchema, statement: AlterStatement) -> list[str]:
+    """Describe each key that a statement drops, with what adds it again after a revert."""
+    names = _dropped_names(statement)
+    return [
+        f"{source.full_name}: {NOT_BROUGHT_BACK}"
+        f"ALTER TABLE {quote_table(source.schema, source.name)} ADD {definition}"
+        for definition, name in _DEFINITION.findall(source.create_sql)
+        if name.replace("``", "`").lower() in names
+    ]
 
 
 def missing_column(

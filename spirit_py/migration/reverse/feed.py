@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.attached.foreign_keys.model import not_brought_back
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
@@ -27,17 +28,18 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
-    from spirit_py.table.build import ColumnChanges
+    from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.threads import StopSwitch
 
 
 def plan_reverse(
-    migration: TableMapping, changes: ColumnChanges, server_time_zone: str
+    migration: TableMapping, changes: AlterStatement, server_time_zone: str
 ) -> ReverseTable:
     """Return, before the copy, how the old table would follow; Refusal where it could not."""
     reverse, mapping = way_back(migration, changes, server_time_zone)
-    losses = tuple(losses_of(mapping, migration.source.full_name))
+    source = migration.source
+    losses = (*losses_of(mapping, source.full_name), *not_brought_back(source, changes))
     return replace(reverse_table(migration), changes=reverse, losses=losses)
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__, errors
+from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
 from spirit_py.checkpoint.live import FAILED
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -365,6 +366,9 @@ class Keeper:
         else:
             names = [table.name for table in record.tables]
             stays = bool(drop_swapped_out(self._facing, names, BACK))
+        adds = [add for line in record.losses if (add := line.partition(NOT_BROUGHT_BACK)[2])]
+        if adds:
+            text = f"{text}; foreign keys that the change dropped are not back: {'; '.join(adds)}"
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
+from spirit_py.classes import replace
 from spirit_py.errors import Refusal
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.statement.parse import alter_of
@@ -80,6 +82,57 @@ def test_a_narrowed_column_is_named_with_both_types():
             " replication"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "rounded"),
+    [
+        ("datetime", "datetime(6)", True),
+        ("datetime(6)", "datetime(3)", False),
+        ("datetime(3)", "timestamp(3)", False),
+        ("time", "datetime", True),
+        ("float", "double", True),
+        ("double", "float", False),
+        ("int", "double", True),
+        ("int", "decimal(10,2)", True),
+        ("int", "bigint", False),
+        ("double", "int", False),
+        ("double", "bigint", True),
+        ("decimal(10,2)", "decimal(10,4)", False),
+    ],
+)
+def test_what_the_server_rounds_without_a_warning_is_said(was, becomes, rounded):
+    """Measured: a note comes for DECIMAL with fewer digits alone, and ends reverse replication."""
+    old = table(column("id"), column("v", was), PRIMARY)
+    new = table(column("id"), column("v", becomes), PRIMARY)
+    said = "".join(losses_of(reverse(old, new, f"MODIFY v {becomes} NOT NULL"), "s.t"))
+    assert ("is rounded or cut without an error" in said) == rounded
+
+
+def test_a_column_that_may_be_null_now_is_named():
+    """The first NULL is refused by the old table (error 1048)."""
+    old = table(column("id"), column("v"), PRIMARY)
+    new = table(column("id"), column("v", nullable=True), PRIMARY)
+    assert losses_of(reverse(old, new, "MODIFY v INT NULL"), "s.t") == [
+        (
+            "s.t: v may be NULL now, and not in the old table; the first NULL that is written ends"
+            " reverse replication"
+        )
+    ]
+    assert losses_of(reverse(new, old, "MODIFY v INT NOT NULL"), "s.t") == []
+
+
+def test_a_dropped_foreign_key_is_named_with_what_adds_it_again():
+    """A revert brings the old table back as it is, and the swap has dropped the key."""
+    key = "CONSTRAINT `f``k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE"
+    stays = "CONSTRAINT `stays` FOREIGN KEY (`id`) REFERENCES `p` (`id`)"
+    old = replace(
+        table(column("id"), column("a"), PRIMARY),
+        create_sql=f"CREATE TABLE `t` (\n  `id` int,\n  {key},\n  {stays}\n) ENGINE=InnoDB",
+    )
+    statement = alter_of("s", "t", "DROP FOREIGN KEY `F``K`, DROP CONSTRAINT other")
+    plan = plan_reverse(build_mapping(old, old, statement, "+00:00"), statement, "+00:00")
+    assert plan.losses == (f"s.t: {NOT_BROUGHT_BACK}ALTER TABLE `s`.`t` ADD {key}",)
 
 
 def test_a_dropped_column_without_a_value_is_refused():
