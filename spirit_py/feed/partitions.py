@@ -201,8 +201,11 @@ class Partitions:
         else:
             for change in batch:
                 waiting: Any = self.route(change.key).waiting
-                if waiting.setdefault(change.key, change) is not change:
+                newer = waiting.setdefault(change.key, change)
+                if newer is not change:
                     late.append(change)
+                    # What this one was to remove may still be there.
+                    waiting[change.key] = newer._replace(fresh=newer.fresh and change.fresh)
         self._ended(partition, failed=True)
         return late
 

@@ -323,6 +323,18 @@ def test_a_key_is_as_fresh_as_its_first_change() -> None:
     assert {c.image.key[0]: c.fresh for c in take_all(made)} == {1: True, 2: False}
 
 
+def test_a_newer_change_is_no_fresher_than_the_one_that_is_given_back() -> None:
+    """The row that a failed DELETE was about may still be there, whatever the INSERT after it."""
+    made = merging(key_merging=True)
+    made.add_all([change(1, deleted=True)], epoch())
+    made.transaction_ended()
+    take(made, 10)
+    made.add_all([change(1, "again", fresh=True)], epoch())
+    made.transaction_ended()
+    give_back(made)
+    assert [(c.image.text, c.fresh) for c in take_all(made)] == [("again", False)]
+
+
 def test_what_is_given_back_is_not_fresh_any_more() -> None:
     """Its answer may have been lost only; a newer change of the key knows no better."""
     made = merging(key_merging=True)
