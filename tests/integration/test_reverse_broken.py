@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py import points
-from spirit_py.checkpoint.live import REVERT, Request
+from spirit_py.checkpoint.live import REVERT, LiveFigures, Request
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -410,6 +410,22 @@ def test_reverse_replication_that_is_lost_is_shown_as_such(table, engine):
     assert seen.again == "fail"
     assert "is lost: a value does not fit" in seen.reason
     assert not any("resume" in line for line in seen.lines())
+
+
+def test_a_run_that_was_away_ends_where_another_one_has_worked(table, engine):
+    """Its named lock was free meanwhile, and is its own again: the figures show the other one."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
+    following = changed.keep()
+    with connect(changed.connection, role="test") as session:
+        mine = until(lambda: changed.checkpoint.read(session, LiveFigures), "figures")
+        changed.checkpoint.write(session, replace(mine, run="another"))
+        until(lambda: changed.stop.requested, "the end of the run")
+        with pytest.raises(MigrationFailure, match="another run has worked on") as failed:
+            following.result()
+        assert failed.value.error_code == ErrorCode.RUN_LOCK_LOST
+        last = changed.checkpoint.read(session, LiveFigures)
+    assert last is not None
+    assert last.run == "another"
 
 
 @pytest.mark.parametrize("forgets", [False, True])

@@ -12,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import __version__
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import DONE, Answer, LiveFigures
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import InitVar, dataclass, fields, replace
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.events.copy import BinlogExpires
 from spirit_py.events.run import ControlObeyed, ControlRefused
 from spirit_py.migration.control.settings import shown
@@ -207,7 +209,10 @@ class ControlListener:
     def start(self) -> None:
         """Begin to listen, to what is asked from now on."""
         try:
-            self._create(self._session.session())
+            session = self._session.session()
+            self._create(session)
+            # At once: also a short run is seen by one that was away meanwhile.
+            self._show(session)
         except ServerFault as fault:
             _log.info("%s could not be created yet: %s", self._queue, fault.message)
             self._session.close()
@@ -358,12 +363,32 @@ class ControlListener:
             return
         figures = self.figures(session)
         try:
+            if self._shown is not None and self._another_was_here(session, figures.run):
+                return
             self._checkpoint.write(session, figures)
         except ServerFault as fault:
             # The run has dropped it, and ends.
             if fault.code not in ABSENT_TABLE:
                 raise
         self._shown, self._written_at = shown, now
+
+    def _another_was_here(self, session: Session, run: str) -> bool:
+        """Stop the run where another one has written figures over those of this one.
+
+        The named lock may have been free while this process was away, and be its own again.
+        """
+        last = None
+        with contextlib.suppress(UnreadableCheckpoint):
+            last = self._checkpoint.read(session, LiveFigures)
+        if last is None or last.run == run:
+            return False
+        failure = MigrationFailure(
+            "another run has worked on this migration while this one was away",
+            hint="see spirit-py status, then run the same command again",
+            error_code=ErrorCode.RUN_LOCK_LOST,
+        )
+        self.job.stop.request(failure)
+        return True
 
 
 def _described(asked: Asked) -> dict[str, Any]:
