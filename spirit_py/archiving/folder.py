@@ -99,7 +99,7 @@ class Folder:
             self._of.delete(name)
 
     def settle(self, files: Iterable[str]) -> None:
-        """Wait until files outlive a loss of power, on a disk of this machine; it is read then."""
+        """Wait until files outlive a loss of power, on a disk of this machine."""
         with self._said("be written to its disk"):
             self._of.settle(files)
 
@@ -204,7 +204,7 @@ def _settle(path: Path) -> None:
         return
     try:
         os.fsync(opened)
-        if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError, AttributeError):
             os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)
     except OSError as error:
         if not path.is_dir() or error.errno not in {errno.EBADF, errno.EINVAL}:
@@ -237,8 +237,9 @@ class _Jvm:
         self.path = str(qualified.toString())
         where = qualified.toUri()
         self.here = str(where.getPath()) if where.getScheme() == "file" else ""
-        self._uri, self._context = where, context
-        self._renames = jvm.org.apache.hadoop.fs.Options.Rename
+        self._uri, self._jvm = where, jvm.org.apache.hadoop.fs
+        self._new_array = context._gateway.new_array  # noqa: SLF001
+        self._names: Any = None
         self._parents: set[str] = set()
 
     def _at(self, name: str) -> Any:
@@ -285,16 +286,17 @@ class _Jvm:
 
     def replace(self, name: str, to: str) -> None:
         """Rename a text within its folder; where it can be, there is one at any moment."""
-        jvm = self._context._jvm  # noqa: SLF001
         try:
-            names = jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._uri, self._conf)
-        except Exception:
-            # Of a file system that has no such thing, as some of others' making.
+            if self._names is None:
+                self._names = self._jvm.FileContext.getFileContext(self._uri, self._conf)
+            how = self._new_array(self._jvm.Options.Rename, 1)
+            how[0] = self._jvm.Options.Rename.OVERWRITE
+            self._names.rename(self._at(name), self._at(to), how)
+        except Exception as error:
+            if "Unsupported" not in str(error):
+                raise
+            # Some file systems, as others make them, have no such thing.
             self.move(name, to)
-            return
-        how = self._context._gateway.new_array(self._renames, 1)  # noqa: SLF001
-        how[0] = self._renames.OVERWRITE
-        names.rename(self._at(name), self._at(to), how)
 
     def delete(self, name: str) -> None:
         self._files.delete(self._at(name), True)

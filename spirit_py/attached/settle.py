@@ -11,7 +11,7 @@ from spirit_py.attached.implied_locks import implied_locks, there
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import AttachmentsSettled
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
@@ -141,13 +141,13 @@ def _names_of(noted: AttachmentsNote) -> list[Name]:
 def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bool]:
     """Return what is attached, and whether the RENAME, atomic over all tables, was made.
 
-    Refusal where the names do not show it: somebody else has made one of the tables.
+    MigrationFailure where the names do not show it: somebody else has made one of the tables.
     """
     own = there(session, _names_of(noted))
     new = [swap.new for swap in noted.swaps if (swap.schema, swap.new) in own]
     old = [swap.old for swap in noted.swaps if (swap.schema, swap.old) in own]
     if new and old:
-        raise Refusal(
+        raise MigrationFailure(
             f"a swap was stopped half-way, and {', '.join(new)} and {', '.join(old)} are there:"
             " not all of them are of this migration",
             hint="see who has made one of them, and give it another name; then run the same command"

@@ -316,7 +316,7 @@ def refuse_other_modes(record: CheckpointRecord) -> Refuse:
     begun = f"with {record.modes.options}" if record.modes.options else "under the server's modes"
     add = f"add {record.modes.options}" if record.modes.options else "leave out the option"
     return Refuse(
-        reason=f"the migration was begun {begun}, and this command has other modes: the"
+        reason=f"the copy was begun {begun}, and this command has other modes: the"
         " new table was made under the first ones",
         hint=f"{add}, and run the command again; or drop what is left with spirit-py cleanup, and"
         " begin again",

@@ -94,8 +94,8 @@ class CheckpointRecord:
     after the run's last write to a new table, empty while it may write and after a kill.
     ``started_at`` is ISO 8601 in UTC; ``seconds`` and ``totals`` are of all runs. ``sentinel``: it
     was created; one that is gone was dropped by the operator. ``choices`` are of the last run.
-    ``judged``: digests of what decides which rows are kept; empty for all. ``shards``: how far the
-    same tables are on the targets of a move after the first.
+    ``judged``: digests of what decides which rows are kept, and what new columns hold.
+    ``shards``: how far the same tables are on the targets of a move after the first.
     """
 
     statement: str

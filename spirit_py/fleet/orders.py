@@ -270,8 +270,8 @@ def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
 
 #: See :func:`agreed`: whoever may write there could have forged the order (R26).
 _OF_ONE: Final = MigrationFailure(
-    "of this list no other server has begun, and an order that one server alone has counts only"
-    " where no other of this change has begun",
+    "the order may not count: of this list one server has begun, and where others of this change"
+    " have begun, too, two must have it",
     hint="give the order with a list of all servers, or of two that have begun",
 )
 _LATER: Final = MigrationFailure(

@@ -328,13 +328,19 @@ class Revision:
         self._keep()
 
     def _end_unmade(self) -> None:
-        """Forget the step that was begun last: the server, or a check, has refused it."""
+        """Forget the step that was begun last: the server, or a check, has refused it.
+
+        Where that fails, the refusal is still what is raised.
+        """
         del self._steps[self._done :]
-        # What was noted of an exchange of the version table proves whose tables are left.
-        if self._done or self._table.versions() is not None:
-            self._keep()
-        else:
-            self._table.drop()
+        try:
+            # What was noted of an exchange of the version table proves whose tables are left.
+            if self._done or self._table.versions() is not None:
+                self._keep()
+            else:
+                self._table.drop()
+        except Exception as error:
+            self.log.warning("spirit-py: what was begun could not be forgotten: %s", error)
 
     def _keep(self) -> None:
         if self._table.exists:

@@ -13,8 +13,8 @@ no record                                       afresh
 another server than the record's, on any side   refused
 another command's record, and a moved table     refused
 another command's record, with copied rows      afresh, if the operator agrees
-reverse replication, or a revert                goes on after the switch
 no revert was begun, and the source is back     refused
+reverse replication, or a revert                goes on after the switch
 all tables are out of the way, all is done      refused: what is left is the operator's
 all tables are moved                            goes on after the switch
 switched before, and the source is back         refused
@@ -24,6 +24,7 @@ a new table is gone                             afresh
 a position purged, or never executed here       afresh
 a definition that another session changed       refused
 other modes than the record's                   refused
+anew, and another source's table is there       refused
 anything else                                   resume
 ==============================================  ============================================
 

@@ -113,7 +113,8 @@ _HAS_HOURS: Final = """
 SELECT 1 FROM information_schema.ROUTINES
 WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_show_configuration'"""
 _RETENTION: Final = "binlog retention hours"
-#: Without a retention a file of the binlog goes once it is uploaded, which is every five minutes.
+#: Without a retention RDS drops a file of the binlog once it is uploaded, every five minutes. When
+#: Aurora drops it is not told.
 _AMAZON_SECONDS: Final = 300.0
 
 
@@ -162,6 +163,8 @@ def kept_seconds(session: SqlSession) -> float:
     if session.query(_HAS_HOURS):
         known, hours = amazon_retention(session)
         if known:
+            if not hours and session.query("SHOW GLOBAL VARIABLES LIKE 'aurora_version'"):
+                return 0.0
             return hours * 3600.0 or _AMAZON_SECONDS
     return float(session.query("SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0])
 

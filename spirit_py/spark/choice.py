@@ -296,7 +296,7 @@ _FAILED_GANGS: Final = 2
 class _SparkOrDriver:
     """Spark as long as it lives, then the driver; a new gang does what a lost one did not.
 
-    So too where gang after gang fails there: its executors may lack a library, or reach no server.
+    So too where gang after gang fails there: its executors may reach no server.
     """
 
     ready: bool = True
@@ -324,14 +324,16 @@ class _SparkOrDriver:
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
-        engine = self._living()
-        outcomes = engine.run_gang(function, size=size, group=group, description=description)
-        failed = any(one.error is not None for one in outcomes)
-        self._failed = self._failed + 1 if failed else 0
-        if self._failed >= _FAILED_GANGS and engine is not self._driver:
-            _log.warning("%d gangs in a row failed on Spark; threads go on", self._failed)
-            self._engine = self._driver
-        return outcomes
+        engine, failed = self._living(), True
+        try:
+            outcomes = engine.run_gang(function, size=size, group=group, description=description)
+            failed = any(one.error is not None for one in outcomes)
+            return outcomes
+        finally:
+            self._failed = self._failed + 1 if failed else 0
+            if self._failed >= _FAILED_GANGS and engine is not self._driver:
+                _log.warning("%d gangs in a row failed on Spark; threads go on", self._failed)
+                self._engine = self._driver
 
     def cancel(self, group: str) -> None:
         self._engine.cancel(group)

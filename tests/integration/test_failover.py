@@ -297,6 +297,7 @@ def test_a_promoted_replica_swaps_back(couple: Couple, engine: GangEngine, alter
     if altered:
         later = (
             "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = '_t_old'"
+            " AND TABLE_SCHEMA = DATABASE()"
         )
         until(lambda: second.query(later) == [(1,)])
         second.execute("ALTER TABLE _t_old FORCE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -176,27 +177,28 @@ def server_of(db: Any) -> ConnectionOptions:
 def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
     """Of one DataFrame in a union or a join: each has the moment of its own."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); COMMIT")
-    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=20)
+    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=60)
 
-    def enter(reading: str, rank: int) -> Any:
-        met = replace(meeting, reading=reading).session(server_of(db), rank)
-        return met, met.__enter__()[0]
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as pool:
 
-    with ThreadPoolExecutor(2) as pool:
+        def enter(reading: str, rank: int) -> Any:
+            met = replace(meeting, reading=reading).session(server_of(db), rank)
+            session, _ = met.__enter__()
+            stack.push(met)
+            return session
+
         opened = list(pool.map(enter, ["a", "a"], [0, 1]))
         db.execute("INSERT INTO t VALUES (2); COMMIT")
         # The sessions of the first are still there.
         opened += pool.map(enter, ["b", "b"], [0, 1])
-    counts = [session.value(f"SELECT COUNT(*) FROM {db.name}.t") for _, session in opened]
-    for met, _ in opened:
-        met.__exit__(None, None, None)
+        counts = [session.value(f"SELECT COUNT(*) FROM {db.name}.t") for session in opened]
     assert counts == [1, 1, 2, 2]
 
 
 def test_two_tasks_in_one_place_of_a_snapshot_are_an_error(db):
     """As of speculation: the second one would open a later snapshot unseen."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")
-    meeting = Meeting(name="test", tasks=1, table=(db.name, "t"), patience=20)
+    meeting = Meeting(name="test", tasks=1, table=(db.name, "t"), patience=60)
     again = meeting.session(server_of(db), 0)
     with meeting.session(server_of(db), 0), pytest.raises(MigrationFailure, match="another task"):
         again.__enter__()

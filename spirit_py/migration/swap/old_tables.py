@@ -198,7 +198,7 @@ def settle_old_tables(
         return
     if not for_good:
         left_alone = partial(_left_for_good, tables=tables, waited=bool(waits))
-        for_good = all(_step(one, left_alone) for one in last_first())
+        for_good = any(_step(one, left_alone) for one in last_first())
     last_look = None if for_good else before_drop()
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):

@@ -145,8 +145,11 @@ def require_judged_alike(
     contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping], before: str
 ) -> None:
     """Refuse to go on with a copy that was made under other settings of the server."""
+    option, given = contexts[0].config.keep_given
+    if not (before or given):
+        # An earlier version has begun it, and has noted nothing of computed columns.
+        return
     if judged_by(contexts, mappings) != before:
-        option, given = contexts[0].config.keep_given
         what = f"{option} would judge rows" if given else "new columns would be computed"
         raise Refusal(
             f"{what} otherwise than the earlier run did: settings of the server are others now"

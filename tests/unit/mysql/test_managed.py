@@ -49,18 +49,27 @@ def test_a_setting_is_changed_as_the_service_does_it():
 
 
 @pytest.mark.parametrize(
-    ("hours", "seconds"),
-    [(None, 3600.0), (("24",), 86_400.0), (("0",), 300.0), ((None,), 300.0)],
+    ("hours", "aurora", "seconds"),
+    [
+        (None, False, 3600.0),
+        (("24",), False, 86_400.0),
+        (("24",), True, 86_400.0),
+        (("0",), False, 300.0),
+        ((None,), False, 300.0),
+        ((None,), True, 0.0),
+    ],
 )
-def test_the_hours_of_rds_count_where_it_has_some(hours, seconds):
+def test_the_hours_of_rds_count_where_it_has_some(hours, aurora, seconds):
     """They are how long the binlog is kept, whatever binlog_expire_logs_seconds says.
 
-    Without any, a file goes as soon as Amazon has copied it.
+    Without any, a file goes as soon as RDS has copied it; Aurora does not say when.
     """
 
     def query(sql: str) -> list[tuple[Any, ...]]:
         if "ROUTINES" in sql:
             return [(1,)] if hours else []
+        if "aurora_version" in sql:
+            return [("aurora_version", "3.08")] if aurora else []
         if sql.startswith("CALL"):
             return [("binlog retention hours", *(hours or ()))]
         return [(3600,)]

@@ -401,7 +401,7 @@ def test_the_driver_has_as_many_slots_as_spark(engines, config, slots):
 
 
 def test_a_comparison_goes_on_in_threads_where_gangs_fail_on_spark(engines):
-    """As with executors that lack a library: Spark itself lives, and every try would end there."""
+    """As with executors that reach no server: Spark itself lives, and every try would end there."""
     spark = Spark(ready=True)
     made, _ = engines(spark, CLUSTER)
     made.begin(LARGE)
@@ -409,7 +409,7 @@ def test_a_comparison_goes_on_in_threads_where_gangs_fail_on_spark(engines):
     engine: Any = made.for_comparison(LARGE, lambda _: None)
 
     def fails(_rank: int) -> None:
-        raise MigrationFailure("no module named MySQLdb")
+        raise MigrationFailure("no route to the server")
 
     where = []
     for _ in range(3):
