@@ -240,6 +240,7 @@ class _Jvm:
         self._uri, self._jvm = where, jvm.org.apache.hadoop.fs
         self._new_array = context._gateway.new_array  # noqa: SLF001
         self._names: Any = None
+        self._named = False
         self._parents: set[str] = set()
 
     def _at(self, name: str) -> Any:
@@ -286,17 +287,17 @@ class _Jvm:
 
     def replace(self, name: str, to: str) -> None:
         """Rename a text within its folder; where it can be, there is one at any moment."""
-        try:
-            if self._names is None:
-                self._names = self._jvm.FileContext.getFileContext(self._uri, self._conf)
-            how = self._new_array(self._jvm.Options.Rename, 1)
-            how[0] = self._jvm.Options.Rename.OVERWRITE
-            self._names.rename(self._at(name), self._at(to), how)
-        except Exception as error:
-            if "Unsupported" not in str(error):
-                raise
+        if not self._named:
+            self._named = True
             # Some file systems, as others make them, have no such thing.
+            with contextlib.suppress(Exception):
+                self._names = self._jvm.FileContext.getFileContext(self._uri, self._conf)
+        if self._names is None:
             self.move(name, to)
+            return
+        how = self._new_array(self._jvm.Options.Rename, 1)
+        how[0] = self._jvm.Options.Rename.OVERWRITE
+        self._names.rename(self._at(name), self._at(to), how)
 
     def delete(self, name: str) -> None:
         self._files.delete(self._at(name), True)

@@ -59,7 +59,7 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
     return None if holder is None else int(holder)
 
 
-#: After a machine is gone without a word its lock is free: the server's own time is hours.
+#: The server ends this session after so long without a question; its default is eight hours.
 _GONE_SECONDS: Final = 240
 
 

@@ -147,6 +147,9 @@ def leave(
         run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))
         run.note(PlainFact.STAYS_RESUMABLE)
         return
+    if isinstance(error, errors.SpiritError) and error.error_code is ErrorCode.RUN_LOCK_LOST:
+        # What is there may be another run's by now.
+        return
     run.await_readers()
     if not (drop or _drop_all)(run, tables, error) and isinstance(error, errors.Refusal):
         failure = errors.MigrationFailure(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import HistoryLost, SpiritError
 from spirit_py.events.copy import CheckpointWritten
 from spirit_py.events.run import PhaseEntered
@@ -115,8 +116,11 @@ class Checkpoints:
         # Before anything that may fail: without this record, the earlier one is still valid (R17).
         if self._writer.age is not None:
             self._run.note(PlainFact.RECORD_STAYS)
-        if isinstance(self._run.stop.reason, HistoryLost):
-            # What this run knows may be ahead of what the server has; the record there is not.
+        reason = self._run.stop.reason
+        lock_lost = reason is not None and reason.error_code is ErrorCode.RUN_LOCK_LOST
+        if isinstance(reason, HistoryLost) or lock_lost:
+            # What this run knows may be ahead of what the server has; the record there is not, and
+            # may be another run's by now.
             return
         connection = self._run.config.connection
         limit = min(connection.connect_timeout, _LAST_CONNECT_SECONDS)

@@ -349,6 +349,7 @@ def look(
             # Of another's table of the name a check says more.
             unreadable = unreadable or (str(error) if home.is_ours(session) else "")
         if record is not None:
+            unreadable = ""
             break
     progress = record if isinstance(record, CheckpointRecord) else None
     age, unreachable = 0.0, ""

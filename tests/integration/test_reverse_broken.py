@@ -418,8 +418,13 @@ def test_a_run_that_was_away_ends_where_another_one_has_worked(table, engine):
     following = changed.keep()
     with connect(changed.connection, role="test") as session:
         mine = until(lambda: changed.checkpoint.read(session, LiveFigures), "figures")
-        changed.checkpoint.write(session, replace(mine, run="another"))
-        until(lambda: changed.stop.requested, "the end of the run")
+
+        def another_writes() -> bool:
+            # Again, where it came between the other's look and its writing.
+            changed.checkpoint.write(session, replace(mine, run="another"))
+            return changed.stop.requested
+
+        until(another_writes, "the end of the run")
         with pytest.raises(MigrationFailure, match="another run has worked on") as failed:
             following.result()
         assert failed.value.error_code == ErrorCode.RUN_LOCK_LOST

@@ -211,10 +211,10 @@ class ControlListener:
         try:
             session = self._session.session()
             self._create(session)
-            # At once: also a short run is seen by one that was away meanwhile.
+            # At once, so that a run that was away sees a short one, too.
             self._show(session)
         except ServerFault as fault:
-            _log.info("%s could not be created yet: %s", self._queue, fault.message)
+            _log.info("%s and the figures come later: %s", self._queue, fault.message)
             self._session.close()
         self._thread.start()
 

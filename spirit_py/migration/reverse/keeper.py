@@ -293,7 +293,9 @@ class Keeper:
             return
         if asked is None and _is_final(fault):
             raise self._lost(fault)
-        self._record.save(self._position())
+        if fault.error_code is not ErrorCode.RUN_LOCK_LOST:
+            # Otherwise the record may be another run's by now.
+            self._record.save(self._position())
         if asked is not None:
             if isinstance(asked, errors.Interrupted):
                 asked.hint = _BACK if self._swap is not None and self._swap.swapped else _STILL

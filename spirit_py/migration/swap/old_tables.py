@@ -338,7 +338,7 @@ def _left_for_good(session: SqlSession, tables: Sequence[Name], *, waited: bool)
     """
     noted = [old_table_of(session, table) for table in with_old_table(session, tables)]
     left = [one is not None and (one.finished or (waited and not one.until)) for one in noted]
-    return bool(left) and all(left)
+    return any(left)
 
 
 def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:

@@ -146,10 +146,9 @@ def require_judged_alike(
 ) -> None:
     """Refuse to go on with a copy that was made under other settings of the server."""
     option, given = contexts[0].config.keep_given
-    if not (before or given):
-        # An earlier version has begun it, and has noted nothing of computed columns.
-        return
-    if judged_by(contexts, mappings) != before:
+    noted = set(filter(None, before.split(",")))
+    # An earlier version has noted nothing of computed columns.
+    if not noted <= set(judged_by(contexts, mappings).split(",")) or (given and not noted):
         what = f"{option} would judge rows" if given else "new columns would be computed"
         raise Refusal(
             f"{what} otherwise than the earlier run did: settings of the server are others now"
