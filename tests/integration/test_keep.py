@@ -304,9 +304,17 @@ def test_settings_that_judge_otherwise_end_a_resume(setting, value, keep, db, en
         "modes": SessionModes(keep=keep),
     }
     Interruption(monkeypatch).at(engine, db, "checksum.begin", 1, **asked)
+    told = "would judge rows otherwise than the earlier run did"
+    assert_refused_under(setting, value, told, db, engine, asked)
+
+
+def assert_refused_under(
+    setting: str, value: object, told: str, db: Any, engine: Any, asked: dict[str, Any]
+) -> None:
+    """Resume with another global setting, which is refused, and with that of before."""
     before = db.query(f"SELECT @@GLOBAL.{setting}")[0][0]
     db.set_global(setting, value)
-    with pytest.raises(Refusal, match="would judge rows otherwise than the earlier run did"):
+    with pytest.raises(Refusal, match=told):
         start(engine, db, **asked).end()
     assert "_t_new" in tables(db)
     db.set_global(setting, before)
@@ -332,13 +340,8 @@ def test_settings_that_compute_otherwise_end_a_resume(
     db.execute("INSERT INTO t VALUES (1, '2026-02-01', '2026-01-01'), (2, NOW(), NOW())")
     asked: dict[str, Any] = {"table": "t", "alter": f"ADD COLUMN c {column}"}
     Interruption(monkeypatch).at(engine, db, "checksum.begin", 1, **asked)
-    before = db.query(f"SELECT @@GLOBAL.{setting}")[0][0]
-    db.set_global(setting, value)
-    with pytest.raises(Refusal, match="new columns would be computed otherwise than the earlier"):
-        start(engine, db, **asked).end()
-    assert "_t_new" in tables(db)
-    db.set_global(setting, before)
-    assert start(engine, db, **asked).end().runs == 2
+    told = "new columns would be computed otherwise than the earlier run did"
+    assert_refused_under(setting, value, told, db, engine, asked)
 
 
 @pytest.mark.slow
