@@ -112,8 +112,7 @@ def _zoned(
             f"{what} in the server's time zone {server_time_zone} while key {key.name} of"
             f" {source.name} holds a TIMESTAMP: rows could not be identified where the"
             " clock is set back",
-            hint=f"{unique_keys.NO_KEY_HINT}; or set the server's time_zone to a fixed offset such"
-            " as '+01:00' for the migration, if that is the zone to compute in",
+            hint="give the table a PRIMARY KEY without a TIMESTAMP, in a migration before",
             error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
         )
     kept = (replace(p, by_instant=is_timestamp(p.old) and is_timestamp(p.new)) for p in pairs)
