@@ -230,7 +230,7 @@ REVERT_EXIT_CODES = """\b
 Exit codes:
   0    the old definition is in place, with every write
   1    not reverted; the table is intact, run again
-  2    refused: the old table is not in sync
+  2    refused: there is no old table that could be brought up to date
   3    outcome of the swap unknown: look at the tables
   130  interrupted by SIGINT      143  by SIGTERM"""
 
@@ -239,10 +239,11 @@ Exit codes:
 def revert(shown: ErrorsShown, options: dict[str, Any]) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 
-    Possible as long as "spirit-py migrate --keep-old-current" keeps the old table up to date. The
-    process that does so is asked to swap back; where it has ended, this one takes its place, if
-    the server still has the binlog since. All rows are compared before the swap. What was written
-    into columns that only the new definition has is lost, and reported before.
+    Possible as long as "spirit-py migrate --keep-old-current" keeps the old table up to date, or
+    --drop-old-after keeps it at all. The process that does so is asked to swap back; where it has
+    ended, this one takes its place, if the server still has the binlog since. All rows are
+    compared before the swap. What was written into columns that only the new definition has is
+    lost, and reported before.
 
     \b
     spirit-py revert --host db1 --database shop --table orders
