@@ -201,7 +201,7 @@ class KeyNotProven(MigrationFailure, code=ErrorCode.FOREIGN_KEY, resumable=False
 
 
 class SchemaChanged(FeedFailure, code=ErrorCode.SCHEMA_CHANGED, resumable=False):
-    """Another session changed the definition of the table, or the server is another one (R14)."""
+    """Another session changed the definition of the table (R14)."""
 
 
 class AnotherServer(SchemaChanged, code=ErrorCode.ANOTHER_SERVER, resumable=True):

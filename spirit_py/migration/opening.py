@@ -150,7 +150,7 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
     if isinstance(decision, GiveUp):
         _tell(run, "give_up", f"given up: {decision.reason}", decision.reason)
         clear_abandoned(run, session, sorted(tables), None)
-        raise SchemaChanged(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+        raise SchemaChanged(decision.reason, hint=decision.hint)
     if isinstance(decision, Resume):
         record, more = decision.record, ""
         if not decision.cleanup and not record.copied:

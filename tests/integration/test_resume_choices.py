@@ -257,8 +257,10 @@ def grow_to(db, position):
 def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, engine, ddl, reason):
     """R14: it stops and drops its own tables; the source is left alone; the next run begins."""
     stopped.execute(ddl)
-    with pytest.raises(SchemaChanged, match=reason):
+    with pytest.raises(SchemaChanged, match=reason) as ended:
         start(engine, stopped).end()
+    # The page of a run that cannot be resumed says that everything stays.
+    assert ended.value.error_code is ErrorCode.SCHEMA_CHANGED
     assert_nothing_left(stopped)
     assert int(stopped.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
 
