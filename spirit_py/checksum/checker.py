@@ -129,7 +129,7 @@ class Checker:
         raise errors.StillDifferent(
             f"{self.what.name} and {self._mapping.target.name} still differ in"
             f" {coverage.differences} rows after {number} passes",
-            hint="keep the new table for inspection, or drop it and start afresh",
+            hint="the copy is dropped: run the same command again, without --no-repair",
             details=tuple(str(example) for example in found[: self._options.examples]),
         )
 
