@@ -48,7 +48,7 @@ def more_about(codes: Iterable[str]) -> list[str]:
 
 EXIT_MEANINGS: Final = {
     0: "done",
-    1: "failed cleanly; the source table is intact, run again",
+    1: "failed cleanly; not changed, unless the error says so; run again",
     2: "refused before any write",
     3: "outcome of the swap unknown: look at the tables",
     4: "differences found",
