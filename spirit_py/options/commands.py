@@ -60,8 +60,8 @@ class _Statement(TypedDict, total=False):
     statement: Annotated[
         str,
         BEGIN(),
-        "A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter; several tables,"
-        " separated by semicolons, are cut over at the same moment.",
+        "A whole ALTER TABLE, CREATE INDEX or DROP INDEX, instead of --table and --alter; several"
+        " tables, separated by semicolons, are cut over at the same moment.",
     ]
 
 

@@ -49,7 +49,7 @@ class BatchOptions(TypedDict, total=False):
     statements: Annotated[
         Statements,
         MANY(common=True),
-        "Run a file of ALTER TABLE and CREATE INDEX, each as a migration of its own.",
+        "Run a file of ALTER TABLE, CREATE INDEX and DROP INDEX, each as a migration of its own.",
     ]
     parallel: Annotated[
         int,
