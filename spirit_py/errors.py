@@ -59,6 +59,11 @@ class SpiritError(Exception):
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 
+def is_overtaken(error: BaseException | None) -> bool:
+    """Return whether a run's lock was lost: its tables and its record may be another run's now."""
+    return isinstance(error, SpiritError) and error.error_code is ErrorCode.RUN_LOCK_LOST
+
+
 def _rebuild(kind: type[SpiritError], message: str, fields: dict[str, Any]) -> SpiritError:
     error = kind.__new__(kind)
     Exception.__init__(error, message)

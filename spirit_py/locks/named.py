@@ -35,6 +35,8 @@ _TRY_AGAIN_SECONDS: Final = 1.0
 #: The server may take a moment to end the session of a run that was killed just now.
 _LAST_RUN_SECONDS: Final = 3.0
 _LOST_SECONDS: Final = 30
+#: The server ends this session after so long without a question; its default is eight hours.
+_GONE_SECONDS: Final = 240
 _STILL_RUNS: Final = "a lost session of this program still runs"
 #: Anybody can make the name of such a lock: it is the same for all who work on the table.
 NO_RUN_OF_OURS: Final = (
@@ -57,10 +59,6 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
     """Return the id of the session that holds a named lock, or None."""
     holder = session.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
     return None if holder is None else int(holder)
-
-
-#: The server ends this session after so long without a question; its default is eight hours.
-_GONE_SECONDS: Final = 240
 
 
 def take_from_lost_session(session: SqlSession, name: str) -> None:

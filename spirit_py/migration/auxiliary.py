@@ -147,8 +147,7 @@ def leave(
         run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))
         run.note(PlainFact.STAYS_RESUMABLE)
         return
-    if isinstance(error, errors.SpiritError) and error.error_code is ErrorCode.RUN_LOCK_LOST:
-        # What is there may be another run's by now.
+    if errors.is_overtaken(error):
         return
     run.await_readers()
     if not (drop or _drop_all)(run, tables, error) and isinstance(error, errors.Refusal):

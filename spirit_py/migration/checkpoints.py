@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import HistoryLost, SpiritError
+from spirit_py.errors import HistoryLost, SpiritError, is_overtaken
 from spirit_py.events.copy import CheckpointWritten
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.facts import PlainFact
@@ -117,10 +116,8 @@ class Checkpoints:
         if self._writer.age is not None:
             self._run.note(PlainFact.RECORD_STAYS)
         reason = self._run.stop.reason
-        lock_lost = reason is not None and reason.error_code is ErrorCode.RUN_LOCK_LOST
-        if isinstance(reason, HistoryLost) or lock_lost:
-            # What this run knows may be ahead of what the server has; the record there is not, and
-            # may be another run's by now.
+        if isinstance(reason, HistoryLost) or is_overtaken(reason):
+            # What this run knows may be ahead of what the server has; the record there is not.
             return
         connection = self._run.config.connection
         limit = min(connection.connect_timeout, _LAST_CONNECT_SECONDS)

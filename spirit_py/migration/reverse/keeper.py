@@ -293,8 +293,7 @@ class Keeper:
             return
         if asked is None and _is_final(fault):
             raise self._lost(fault)
-        if fault.error_code is not ErrorCode.RUN_LOCK_LOST:
-            # Otherwise the record may be another run's by now.
+        if not errors.is_overtaken(fault):
             self._record.save(self._position())
         if asked is not None:
             if isinstance(asked, errors.Interrupted):
