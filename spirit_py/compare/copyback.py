@@ -96,9 +96,7 @@ def _scalar_sql(value: Any, kind: Kind) -> str:
     if kind in _TEMPORAL:
         return f"CAST({string_literal(value)} AS {_TEMPORAL[kind]})"
     if kind == "TIMESTAMP":
-        at = f"CAST({string_literal(value)} AS DATETIME(6))"
-        column = "COLUMNS (v TIMESTAMP(6) PATH '$')"
-        return f"(SELECT v FROM JSON_TABLE(JSON_ARRAY({at}), '$[*]' {column}) AS t)"
+        return documents.timestamp_sql(value)
     opaque = _OPAQUE.fullmatch(value)
     if opaque is None:
         raise ValueError(f"a JSON value of type {kind} cannot be carried")

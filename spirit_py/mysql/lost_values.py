@@ -69,6 +69,7 @@ VALUE_ERRORS: Final = frozenset(
         3157,  # document too deep
         *(3616, 3617),  # longitude, latitude out of range, in a function
         3643,  # SRID is not the column's
+        3669,  # out of range for a column of JSON_TABLE
         3673,  # NULL in a geometry
         *(3731, 3732),  # longitude, latitude out of range in a geometry
         *(3751, 3752),  # data truncated, out of range for a functional index

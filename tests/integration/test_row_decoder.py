@@ -17,9 +17,11 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import MySQLdb
 import pytest
 
 import raw_events
+from spirit_py.binlog.codec.jsonb import timestamp_sql
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.scalars import CODECS
 from spirit_py.binlog.codec.tablemap import parse_table_map
@@ -292,6 +294,36 @@ def test_partial_images_are_refused_by_name(db, image):
     with pytest.raises(UnreadableChange, match=rf"{db.name}\.t .*all columns") as caught:
         recorder.changes({"t": lambda table_map: RowCodec.compile(table_map, mapping)})
     assert "binlog_row_image" in caught.value.hint
+
+
+def test_a_timestamp_in_a_document_never_becomes_null(db):
+    """R9: JSON_TABLE by itself makes null of what a session's time zone has not."""
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp(6) NULL, j json)")
+    mapping = map_table(db)
+    recorder = Recorder(db)
+    compilers = {"t": lambda table_map: RowCodec.compile(table_map, mapping)}
+    ends = ["0000-00-00", "1970-01-01 00:00:01", "2038-01-19 03:14:07.999999"]
+
+    def document(number):
+        db.execute(f"UPDATE t SET j = JSON_OBJECT('at', at) WHERE id = {number}")
+        return [change for _, change in recorder.changes(compilers)]
+
+    db.execute("SET time_zone = '+00:00', sql_mode = ''")
+    for number, at in enumerate(ends):
+        db.execute(f"INSERT INTO t VALUES ({number}, '{at}', NULL)")
+        changes = document(number)
+        apply(db, mapping, changes)
+    assert db.query("SELECT * FROM _t_new") == db.query("SELECT * FROM t")
+    assert db.query("SELECT DISTINCT JSON_TYPE(j->'$.at') FROM _t_new") == [("TIMESTAMP",)]
+
+    # The same moment as in the last row, whose local time east of it no session in '+00:00' has.
+    db.execute("SET time_zone = '+01:00'")
+    with pytest.raises(UnreadableChange, match="the TIMESTAMP '2038-01-19 04:14:07"):
+        document(len(ends) - 1)[-1].after.render()
+    # Nor has one in a time zone of a write, such as an hour of the spring, all that '+00:00' has.
+    db.execute("SET time_zone = '-01:00'")
+    with pytest.raises(MySQLdb.Error, match="Value is out of range"):
+        db.query(f"SELECT JSON_ARRAY({timestamp_sql(ends[-1])})")
 
 
 def test_partial_json_is_refused_by_name(db):

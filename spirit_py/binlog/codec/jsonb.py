@@ -30,7 +30,6 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.binlog.codec.scalars import decimal_codec
@@ -146,7 +145,9 @@ _CORRECT = (
     " migration again"
 )
 _TEMPORAL_BYTES = 8
-_Render = Callable[[int, bytes], str]
+_FIRST_TIMESTAMP, _LAST_TIMESTAMP = "1970-01-01 00:00:01", "2038-01-19 03:14:07"
+_NO_DAY = "0000-00-00 "
+_NO_SQL = "NULL"
 
 
 def sql_expression(raw: bytes) -> str:
@@ -155,19 +156,19 @@ def sql_expression(raw: bytes) -> str:
     An empty value, which a non-strict server stores in a new NOT NULL column, is JSON null.
     UnreadableChange where the bytes are not binary JSON, or no expression gives them.
     """
-    return _document(raw, opaque_sql).document
+    return _document(raw, sql=True).document
 
 
 def plain_value(raw: bytes) -> str:
     """Return the document as JSON text; temporal and opaque values as the server shows them."""
-    return _document(raw, lambda _kind, _payload: "NULL").text
+    return _document(raw, sql=False).text
 
 
-def _document(raw: bytes, render: _Render) -> Node:
+def _document(raw: bytes, *, sql: bool) -> Node:
     if not raw:
         return Node("null")
     try:
-        return _value(raw[0], raw, 1, render)
+        return _value(raw[0], raw, 1, sql)
     except UnicodeDecodeError as error:
         said = f"its JSON has a surrogate, or is not UTF-8: {error.object[:40]!r}"
         raise UnreadableChange(said, hint=_CORRECT) from error
@@ -176,9 +177,9 @@ def _document(raw: bytes, render: _Render) -> Node:
         raise UnreadableChange(f"its JSON value cannot be read: {error!r}", hint=hint) from error
 
 
-def _value(kind: int, data: bytes, at: int, render: _Render) -> Node:
+def _value(kind: int, data: bytes, at: int, sql: bool) -> Node:
     if kind <= _LARGE_ARRAY:
-        return _container(kind, data, at, render)
+        return _container(kind, data, at, sql)
     if kind == _LITERAL:
         return Node(_LITERALS[data[at]])
     if kind == _STRING:
@@ -186,14 +187,14 @@ def _value(kind: int, data: bytes, at: int, render: _Render) -> Node:
         return string(_slice(data, start, size).decode("utf-8"))
     if kind == _OPAQUE:
         start, size = _length(data, at + 1)
-        return _opaque(data[at], _slice(data, start, size), render)
+        return _opaque(data[at], _slice(data, start, size), sql)
     (number,) = _NUMBERS[kind].unpack_from(data, at)
     if kind == _DOUBLE:
         return double(repr(number))
     return integer(str(number), unsigned=kind in _UNSIGNED)
 
 
-def _container(kind: int, data: bytes, start: int, render: _Render) -> Node:
+def _container(kind: int, data: bytes, start: int, sql: bool) -> Node:
     """Decode an array or object; offsets inside count from its own start."""
     large, is_object = kind in {_LARGE_OBJECT, _LARGE_ARRAY}, kind <= _LARGE_OBJECT
     word = 4 if large else 2
@@ -213,12 +214,12 @@ def _container(kind: int, data: bytes, start: int, render: _Render) -> Node:
         place = at + 1
         if item not in inline:
             place = start + int.from_bytes(data[place : place + word], "little")
-        items.append(_value(item, data, place, render))
+        items.append(_value(item, data, place, sql))
         at += 1 + word
     return members(keys, items) if is_object else array(items)
 
 
-def _opaque(kind: int, payload: bytes, render: _Render) -> Node:
+def _opaque(kind: int, payload: bytes, sql: bool) -> Node:
     if kind == _DECIMAL:
         precision, scale = payload[0], payload[1]
         codec = decimal_codec(precision, scale)
@@ -228,8 +229,9 @@ def _opaque(kind: int, payload: bytes, render: _Render) -> Node:
     if kind in {_DATE, _TIME, _DATETIME, _TIMESTAMP}:
         if len(payload) != _TEMPORAL_BYTES:
             raise ValueError("a date or time of another length")
-        return _temporal(kind, int.from_bytes(payload, "little", signed=True))
-    return Node(f'"base64:type{kind}:{base64.b64encode(payload).decode()}"', render(kind, payload))
+        return _temporal(kind, int.from_bytes(payload, "little", signed=True), sql)
+    text = f'"base64:type{kind}:{base64.b64encode(payload).decode()}"'
+    return Node(text, opaque_sql(kind, payload) if sql else _NO_SQL)
 
 
 def _decimal(precision: int, scale: int, number: str) -> Node:
@@ -238,7 +240,7 @@ def _decimal(precision: int, scale: int, number: str) -> Node:
     return Node(number, number if natural else f"CAST({number} AS DECIMAL({precision},{scale}))")
 
 
-def _temporal(kind: int, packed: int) -> Node:
+def _temporal(kind: int, packed: int, sql: bool) -> Node:
     """Render a temporal value; all have microseconds but DATE."""
     if kind == _DATE:
         year, month = divmod(packed >> 46, 13)
@@ -248,10 +250,20 @@ def _temporal(kind: int, packed: int) -> Node:
         text = _show_time(packed)
         return Node(f'"{text}"', f"CAST('{text}' AS TIME(6))")
     text = _show_datetime(packed)
-    sql = f"CAST('{text}' AS DATETIME(6))"
     if kind == _TIMESTAMP:
-        sql = _typed(sql, "TIMESTAMP(6)")
-    return Node(f'"{text}"', sql)
+        return Node(f'"{text}"', timestamp_sql(text) if sql else _NO_SQL)
+    return Node(f'"{text}"', f"CAST('{text}' AS DATETIME(6))")
+
+
+def timestamp_sql(text: str) -> str:
+    """Return an SQL expression of a node's TIMESTAMP; UnreadableChange where a session has none.
+
+    ``text`` is the local time of who wrote it. A session in '+00:00' has not all of them.
+    """
+    if not (_FIRST_TIMESTAMP <= text[:19] <= _LAST_TIMESTAMP or text.startswith(_NO_DAY)):
+        held = f"its JSON holds the TIMESTAMP {text[:40]!r} of a session in another time zone"
+        raise UnreadableChange(f"{held}, and no SQL expression gives it in '+00:00'", hint=_CORRECT)
+    return _typed(f"CAST({string_literal(text)} AS DATETIME(6))", "TIMESTAMP(6)")
 
 
 def opaque_sql(kind: int, payload: bytes) -> str:
@@ -282,10 +294,13 @@ def opaque_sql(kind: int, payload: bytes) -> str:
 
 
 def _typed(sql: str, column_type: str, result: str = "v") -> str:
-    """Pass an expression through a column ``v`` of a type."""
+    """Pass an expression through a column ``v`` of a type, which by itself takes NULL for an error.
+
+    Such as for a TIMESTAMP that the time zone of a write (R22) leaves out in spring.
+    """
     return (
         f"(SELECT {result} FROM JSON_TABLE(JSON_ARRAY({sql}), '$[*]'"
-        f" COLUMNS (v {column_type} PATH '$')) AS t)"
+        f" COLUMNS (v {column_type} PATH '$' ERROR ON ERROR)) AS t)"
     )
 
 

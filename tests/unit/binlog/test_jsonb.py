@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.binlog.codec.jsonb import opaque_sql, plain_value, sql_expression
+from spirit_py.binlog.codec.jsonb import opaque_sql, plain_value, sql_expression, timestamp_sql
 from spirit_py.errors import UnreadableChange
 from spirit_py.sql import string_literal
 
@@ -21,7 +21,7 @@ def typed(expression: str, kind: str, result: str = "v") -> str:
     """Return the expression that passes a value through a column."""
     return (
         f"(SELECT {result} FROM JSON_TABLE(JSON_ARRAY({expression}), '$[*]'"
-        f" COLUMNS (v {kind} PATH '$')) AS t)"
+        f" COLUMNS (v {kind} PATH '$' ERROR ON ERROR)) AS t)"
     )
 
 
@@ -61,7 +61,9 @@ ARRAYS = [
     ("0201000b000f070010020201", typed("513", "BIT(16)"), '"base64:type16:AgE="'),
     (
         "02010011000f0700070870580a053144a519",
-        typed("CAST('2020-01-02 03:04:05.678000' AS DATETIME(6))", "TIMESTAMP(6)"),
+        typed(
+            f"CAST({string_literal('2020-01-02 03:04:05.678000')} AS DATETIME(6))", "TIMESTAMP(6)"
+        ),
         '"2020-01-02 03:04:05.678000"',
     ),
     (
@@ -183,9 +185,31 @@ def test_numbers_and_dates_of_another_length_are_refused(raw):
         sql_expression(bytes.fromhex(raw))
 
 
+@pytest.mark.parametrize(
+    ("local", "there"),
+    [
+        ("0000-00-00 00:00:00.000000", True),
+        ("1970-01-01 00:00:00.999999", False),
+        ("1970-01-01 00:00:01.000000", True),
+        ("2038-01-19 03:14:07.999999", True),
+        ("2038-01-19 04:14:07.000000", False),
+    ],
+)
+def test_a_timestamp_of_another_time_zone_is_itself_or_refused(local, there):
+    """R9: of a local time beyond those in '+00:00', JSON_TABLE would make null without a word."""
+    if there:
+        assert string_literal(local) in timestamp_sql(local)
+        return
+    with pytest.raises(UnreadableChange, match=f"the TIMESTAMP '{local}'"):
+        timestamp_sql(local)
+
+
 def test_a_refused_value_can_still_be_shown():
     """``watch`` shows what the server shows; no SQL is needed for it."""
-    raw = bytes.fromhex("0ff202 6162")
-    assert plain_value(raw) == '"base64:type242:YWI="'
-    with pytest.raises(UnreadableChange, match="type code 242"):
-        sql_expression(raw)
+    for raw, shown, held in (
+        ("0ff202 6162", '"base64:type242:YWI="', "type code 242"),
+        ("0f0708 0000008743e6df19", '"2038-01-19 04:14:07.000000"', "the TIMESTAMP '2038"),
+    ):
+        assert plain_value(bytes.fromhex(raw)) == shown
+        with pytest.raises(UnreadableChange, match=held):
+            sql_expression(bytes.fromhex(raw))
