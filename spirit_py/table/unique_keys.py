@@ -173,6 +173,8 @@ def _same_or_finer(
     return part.column.lower() == old.column.lower() and alike.steady(quote_identifier(part.column))
 
 
+#: The bits of a DOUBLE, as which the server compares a SET with a number.
+_EXACT_MEMBERS: Final = 53
 NO_KEY_HINT: Final = (
     "add a PRIMARY KEY, or a UNIQUE key over NOT NULL columns that the ALTER leaves in place,"
     " in a migration of its own before"
@@ -239,6 +241,8 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
             return f"{name} is converted from {pair.old.column_type} to {pair.new.column_type}"
         if has_empty_member(pair.old):
             return f"{name} is a SET with an empty member, whose text the empty set has, too"
+        if pair.old.data_type == "set" and len(pair.old.members) > _EXACT_MEMBERS:
+            return f"{name} is a SET of more than {_EXACT_MEMBERS} members, compared as a DOUBLE"
     names = _new_names(index, by_old)
     if shared(target, names):
         return ""

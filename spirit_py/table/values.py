@@ -196,9 +196,11 @@ def _plain(select: str, parse: Callable[[str], Any], literal: Literal) -> ValueT
 
 
 def _numbered(column: Column) -> ValueType:
-    text = enum_key_text if column.data_type == "enum" else set_members
+    enum = column.data_type == "enum"
+    text = enum_key_text if enum else set_members
     return ValueType(
-        select="{name} + 0",
+        # The sum of a SET is a DOUBLE, which is written with a power of ten from 10^15 on.
+        select="{name} + 0" if enum else "CAST({name} AS UNSIGNED)",
         parse=int,
         literal=str,
         member_literal=lambda value: string_literal(text(value, column.members)),

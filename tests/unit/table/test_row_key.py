@@ -92,6 +92,21 @@ def test_a_key_that_cannot_serve_is_refused_with_the_reason(after, why):
     assert "afterwards" in refused.value.hint
 
 
+@pytest.mark.parametrize("members", [53, 54])
+def test_a_set_whose_numbers_a_double_does_not_tell_apart_is_no_key(members):
+    """The server compares a SET with a number as two DOUBLEs."""
+    names = tuple(f"m{n}" for n in range(members))
+    kind = f"set({','.join(names)})"
+    schema = table(column("a", kind, members=names), column("b"), index("PRIMARY", "a"))
+    statement = alter_of("s", "t", "FORCE")
+    if members == 53:
+        assert build_mapping(schema, schema, statement, "+00:00").key.name == "PRIMARY"
+        return
+    with pytest.raises(Refusal, match="no key") as refused:
+        build_mapping(schema, schema, statement, "+00:00")
+    assert "a SET of more than 53 members" in refused.value.details[0]
+
+
 @pytest.mark.parametrize(
     "more",
     [
