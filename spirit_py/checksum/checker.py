@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py import errors, points
 from spirit_py.checksum.query import ComparisonPlan
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_OVERWRITTEN: Final = (
+    "%s was equal in comparison %d, but is compared once more: a transaction larger than the memory"
+    " has overwritten rows meanwhile; this ends when none comes during a comparison"
+)
+#: Comparisons in succession after which that is a warning.
+_OVERWRITTEN_SAID: Final = frozenset({3, 10, 30, 100})
 
 
 @dataclass(eq=False)
@@ -90,7 +96,7 @@ class Checker:
         return self.result
 
     def _until_clean(self) -> None:
-        number = 0
+        number = overwritten = 0
         while number < self._options.max_passes:
             before = self._overwrites()
             coverage, found = self._pass(number + 1)
@@ -113,7 +119,9 @@ class Checker:
                 if before == self._overwrites():
                     self.proven = before
                     return
-                _log.info("%s is compared once more: rows were overwritten", self.what.name)
+                overwritten += 1
+                said = _log.warning if overwritten in _OVERWRITTEN_SAID else _log.info
+                said(_OVERWRITTEN, self.what.name, overwritten)
                 continue
             number += 1
             self._refuse_duplicates(found)

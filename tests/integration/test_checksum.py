@@ -402,6 +402,21 @@ def test_only_what_stays_different_is_repaired(db):
     assert found(result) == {"(2)": "changed"}
 
 
+def test_comparisons_that_prove_nothing_are_told_after_a_while(db, monkeypatch, caplog):
+    """Each is followed by another while rows are overwritten; the third is a warning."""
+    fill(db, 100)
+    pair = Pair(db).copy()
+    counts = iter([0, 1, 1, 2, 2, 3, 3, 4, 4, 4])
+    monkeypatch.setattr(Checker, "_overwrites", lambda _: next(counts))
+    applier = SqlApplier(pair.options, sessions=1, batch_rows=100, stop=pair.stop)
+    with contextlib.closing(applier):
+        checker = pair.checker(applier=applier)
+        assert checker.run().passes == 5
+    assert checker.proven == 4
+    (warned,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "equal in comparison 3, but is compared once more" in warned
+
+
 def test_a_chunker_that_leaves_a_gap_is_no_pass(db, monkeypatch):
     """A range that is not read fails the checksum, however equal the rest is."""
     fill(db, 4000)
