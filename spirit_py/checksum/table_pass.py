@@ -26,7 +26,6 @@ from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk, KeyRange
     from spirit_py.chunk.chunker import CompositeChunker, Further
     from spirit_py.chunk.sizing import ChunkSizer
+    from spirit_py.config import ConnectionOptions
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.threads import StopSwitch
@@ -208,7 +208,7 @@ class TablePass:
                 what.join,
                 size=self._size,
                 stop=what.stop,
-                kill=self._kill,
+                reach=self._reach,
                 description=f"checksum of {what.name}",
             ) as gang,
         ):
@@ -311,11 +311,6 @@ class TablePass:
             coverage.counts += Counts(extra=extra)
             coverage.differing_chunks += 1
 
-    def _kill(self, server: str, session: int) -> None:
+    def _reach(self, server: str) -> ConnectionOptions:
         what = self.what
-        options = what.target if server == TARGET and what.target is not None else what.source
-        with (
-            contextlib.suppress(ServerFault),
-            connect(options, role="checksum-kill", read_timeout=_LETTER_SECONDS) as killer,
-        ):
-            kill_own(killer, session)
+        return what.target if server == TARGET and what.target is not None else what.source

@@ -27,7 +27,6 @@ from spirit_py.copier.meter import ChunkCopied
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.pace import AtWork, Work
 from spirit_py.spark.gang import Gang, is_transient
@@ -313,7 +312,7 @@ class Crew:
                 size=min(slots - first, size),
                 # Not the run's: a stop lets the tasks end their chunks; the copier sees to it.
                 stop=StopSwitch(),
-                kill=lambda _, session: end_sessions(spec.connection, [session]),
+                reach=spec.reach,
                 description=f"copy of {self._table}",
             )
             enter(gang)

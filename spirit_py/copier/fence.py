@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
@@ -88,8 +89,11 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
 
 def end_teams(join: JoinCopy, teams: Iterable[Team]) -> None:
     """Wait until nothing of these gangs can write (R18)."""
-    sessions = [number for team in teams for _, number in team.gang.sessions]
-    end_sessions(join.connection, sessions)
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for server, number in (session for team in teams for session in team.gang.sessions):
+        found[server].append(number)
+    for server, numbers in found.items():
+        end_sessions(join.reach(server), numbers)
     chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
     # Licences first, then the locks of chunks.
     locks = [

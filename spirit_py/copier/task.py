@@ -103,6 +103,10 @@ class JoinCopy:
         """Return the member of that rank."""
         return self.joined(lambda session: ChunkWriter(self, session))
 
+    def reach(self, _server: str) -> ConnectionOptions:
+        """Return the options of the server on which a member has a session."""
+        return self.connection
+
     def joined(self, made: Callable[[Session], _Member]) -> _Member:
         """Open the session that writes, found by a slot of the table (R18), and make its member."""
         session = connect(self.connection, role="chunk", wait_timeout=_SESSION_SECONDS)

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 _SESSION_SECONDS: Final = 86_400
+#: The name of the server that a task reads, among those of its sessions.
+_READS: Final = "reads"
 _STATEMENT_ROWS: Final = 10_000
 _ROW: Final = re.compile(r"\bat row \d+")
 
@@ -176,6 +178,10 @@ class JoinAcross(JoinCopy):
             reader.close()
             raise
 
+    def reach(self, server: str) -> ConnectionOptions:
+        """Return the options of either server."""
+        return self.reads if server == _READS else self.connection
+
 
 class RowCarrier(ChunkWriter):
     """A task of the copy that reads on one server, and writes on another.
@@ -186,6 +192,7 @@ class RowCarrier(ChunkWriter):
     def __init__(self, spec: JoinAcross, session: Session, reader: Session) -> None:
         super().__init__(spec, session)
         self._reader = reader
+        self.sessions = [*self.sessions, (_READS, reader.id)]
         self._packet = int(session.value("SELECT @@SESSION.max_allowed_packet"))
         #: What is read here is kept: it is not judged again.
         self._judged = replace(spec.mapping, keep=None)

@@ -22,7 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.processlist import any_idle
 from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask
 from spirit_py.threads import Background
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.spark.member import DriverEnd, GangMember, Outcome
     from spirit_py.threads import StopSwitch
 
@@ -41,6 +45,7 @@ _R = TypeVar("_R")
 _LONGEST_LOOK_SECONDS: Final = 0.02
 SILENT_SECONDS: Final = 45
 _CHECK_SECONDS: Final = 5.0
+_LOOK_WITHIN: Final = 10
 _GRACE_SECONDS: Final = 2.0
 _GATHERING_GRACE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 15.0
@@ -104,8 +109,8 @@ class _Seat:
 class Gang(Generic[_R]):
     """The driver's end. Use as a context; one thread. ``join`` must pickle.
 
-    ``mailbox`` is for this gang alone; ``kill`` takes server name and session id; ``description``
-    is for Spark's UI, without secrets (R20).
+    ``mailbox`` is for this gang alone; ``reach`` gives the options of a server by the name that the
+    members' sessions have; ``description`` is for Spark's UI, without secrets (R20).
     """
 
     engine: GangEngine
@@ -114,7 +119,7 @@ class Gang(Generic[_R]):
     _: KW_ONLY
     size: int
     stop: StopSwitch
-    kill: Callable[[str, int], None]
+    reach: Callable[[str], ConnectionOptions]
     description: str
 
     def __post_init__(self) -> None:
@@ -266,14 +271,29 @@ class Gang(Generic[_R]):
         return [answer for answers in taken for answer in answers]
 
     def _silent(self) -> bool:
-        """Return whether a session idles in two looks; one may follow a long statement."""
+        """Return whether a member idles in two looks; one may follow a long statement."""
         if time.monotonic() < self._next_silence_check:
             return False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
-        # While a member works on another server, its session here may idle.
-        senders = [seat.sender for seat in self._seats if len(seat.sessions) == 1]
-        before, self._was_silent = self._was_silent, self.mailbox.silent(senders, SILENT_SECONDS)
+        before = self._was_silent
+        near = [seat.sender for seat in self._seats if len(seat.sessions) == 1]
+        self._was_silent = self.mailbox.silent(near, SILENT_SECONDS) or any(
+            self._idles(seat) for seat in self._seats if len(seat.sessions) > 1
+        )
         return before and self._was_silent
+
+    def _idles(self, seat: _Seat) -> bool:
+        """Return whether a member idles on all of its servers; it works on one at a time."""
+        if not self.mailbox.silent([seat.sender], SILENT_SECONDS):
+            return False
+        with contextlib.suppress(ServerFault):
+            for server, number in seat.sessions[1:]:
+                options = self.reach(server)
+                with connect(options, role="gang-look", read_timeout=_LOOK_WITHIN) as session:
+                    if not any_idle(session, [number], SILENT_SECONDS):
+                        return False
+            return True
+        return False
 
     def _take(self, sender: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]
@@ -314,7 +334,7 @@ class Gang(Generic[_R]):
             return
         for seat in self._seats:
             for server, number in seat.sessions:
-                self.kill(server, number)
+                end_sessions(self.reach(server), [number])
         if self._job.wait(grace):
             return
         self.engine.cancel(self._group)

@@ -14,7 +14,7 @@ import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.own_sessions import ours
 from spirit_py.spark import gang as gang_module
 from spirit_py.spark.gang import Gang, OrderAnswer
 from spirit_py.spark.member import MemoryMailbox
@@ -93,10 +93,6 @@ def gang(db, engine=None, *, kind, size=2, stop=None, member=None, options=None)
     """Open a gang of echoes that has come together; all know each other by the options' secret."""
     options = options or connection_options(db)
 
-    def kill(_server: str, session: int) -> None:
-        with connect(options, role="kill") as killer:
-            kill_session(killer, session)
-
     with (
         connect(options, role="control") as control,
         contextlib.closing(mailbox_of(kind, db, control, options)) as mailbox,
@@ -106,7 +102,7 @@ def gang(db, engine=None, *, kind, size=2, stop=None, member=None, options=None)
             member or partial(join, options),
             size=size,
             stop=stop or StopSwitch(),
-            kill=kill,
+            reach=lambda _: options,
             description="echoes",
         ) as together,
     ):
@@ -308,6 +304,44 @@ def test_a_member_that_works_for_long_is_not_silent(db, kind, monkeypatch):
         assert [answer.text for answer in collect(together, 1)] == ["0:work"]
 
     run(db, kind, work)
+
+
+class Distant(Echo):
+    """A member with a session on another server, on which it works."""
+
+    def __init__(self, options, rank):
+        super().__init__(connect(options, role=f"echo-{rank}"), rank)
+        self.away = connect(options, role=f"away-{rank}")
+        self.sessions = [*self.sessions, ("there", self.away.id)]
+
+    def handle(self, order: str) -> str:
+        """Work there, or idle until that session is ended."""
+        if order == "work":
+            self.away.query("SELECT SLEEP(3)")
+        while order == "idle" and ours(self.session, [self.away.id]):
+            threading.Event().wait(4)
+        return f"{self.rank}:{order}"
+
+    def close(self) -> None:
+        """Close both sessions."""
+        self.away.close()
+        super().close()
+
+
+@pytest.mark.parametrize("order", ["work", "idle"])
+def test_a_member_of_two_servers_is_silent_where_it_idles_on_both(db, monkeypatch, order):
+    """R23: its session here idles while it works there, and its session there is ended as well."""
+    monkeypatch.setattr(gang_module, "SILENT_SECONDS", 2)
+    monkeypatch.setattr(gang_module, "_CHECK_SECONDS", 0.1)
+    options = connection_options(db)
+
+    def work(together):
+        together.post(0, order)
+        assert [answer.text for answer in collect(together, 1)] == ["0:work"]
+
+    lost = pytest.raises(WorkersLost, match="not in contact with the server")
+    with lost if order == "idle" else contextlib.nullcontext():
+        run(db, "memory", work, member=partial(Distant, options), options=options)
 
 
 def forge(db, mailbox, sender, letter):
