@@ -23,7 +23,7 @@ from spirit_py.archiving.rows import batches_of
 from spirit_py.archiving.session import schema_of
 from spirit_py.archiving.snapshot import Meeting
 from spirit_py.classes import dataclass, replace
-from spirit_py.errors import Refusal, SchemaChanged, UsageFault
+from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.sql import string_literal
@@ -89,7 +89,7 @@ class SpiritSource(DataSource):
     def schema(self) -> str:
         """Return the columns that are read, in Spark's types."""
         what, _ = self._read()
-        return schema_of(what.stored, self._more(what))
+        return schema_of(self._shown(what), self._more(what))
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface's
         """Return what cuts and reads the table."""
@@ -97,6 +97,7 @@ class SpiritSource(DataSource):
         patience = self._number("patience", _PATIENCE) if self._is_on("snapshot") else None
         return TableReader(
             what,
+            self._shown(what),
             connection,
             partitions=self._number("partitions", _PARTITIONS),
             patience=patience,
@@ -109,6 +110,10 @@ class SpiritSource(DataSource):
         while what.table.has_column(name):
             name = f"_{name}"
         return (name,) if self._is_on("position") else ()
+
+    def _shown(self, what: ReadTable) -> StoredTable:
+        """Return the columns of the DataFrame; what no type holds is one of them if asked for."""
+        return what.stored if self._is_on("beside") else replace(what.stored, beside="")
 
     def _is_on(self, name: str) -> bool:
         from spirit_py.api.values import flag_value
@@ -152,7 +157,7 @@ class SpiritSource(DataSource):
             if table.column(one) in map(table.column, names[:at]):
                 raise UsageFault(f"columns names {one} twice", hint="name it once")
         stored = StoredTable.of(table, names)
-        if not self._is_on("beside"):
+        if "beside" in self.options and not self._is_on("beside"):
             stored = replace(stored, beside="")
         where = self.options.get("where", "")
         _require_closed(where)
@@ -231,6 +236,7 @@ class TableReader(DataSourceReader):
     def __init__(
         self,
         what: ReadTable,
+        shown: StoredTable,
         connection: ConnectionOptions,
         *,
         partitions: int,
@@ -238,6 +244,7 @@ class TableReader(DataSourceReader):
         more: tuple[str, ...],
     ) -> None:
         self._what = what
+        self._shown = shown
         self._connection = connection
         self._partitions = partitions
         self._patience = patience
@@ -287,7 +294,24 @@ class TableReader(DataSourceReader):
             session.execute("SET SESSION timestamp = %s", (part.moment,))
             # Only a snapshot has a place.
             statement = self._what.rows_of(part.within, [string_literal(position)] if more else [])
-            yield from batches_of(session, statement, stored, more=more)
+            for batch in batches_of(session, statement, stored, more=more):
+                yield batch if self._shown.beside == stored.beside else self._whole(batch)
+
+    def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch without what is beside; ValueLost where a column lacks a value for it."""
+        at = len(self._what.stored.columns)
+        if batch.column(at).null_count < batch.num_rows:
+            name, value = next(one for row in batch.column(at).to_pylist() if row for one in row)
+            raise ValueLost(
+                f"{self._what.table.full_name}, column {name}: {self._shown_type(name)} of Spark"
+                f" cannot hold {value[:40]}",
+                hint='add .option("beside", "true"), and _mysql has such values; "false" makes NULL'
+                " of them",
+            )
+        return batch.drop_columns([batch.schema.names[at]])
+
+    def _shown_type(self, name: str) -> str:
+        return next(one.spark for one in self._shown.columns if one.name == name)
 
     def _require_unaltered(self, session: Session) -> None:
         """Raise SchemaChanged where a column that is read has another definition by now."""

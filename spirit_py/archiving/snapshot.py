@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.02
 _LOCK_SECONDS: Final = 600.0
 _HOLD_SECONDS: Final = 20.0
+_UNDER_LOCK_SECONDS: Final = 3.0
 #: A task is ended by Spark.
 _NOT_STOPPED: Final = StopSwitch()
 
@@ -104,7 +105,8 @@ class Meeting:
             self._take(session, 0, "go")
             position = self._open(session, 0)
             opened = [self._lock(rank, "open") for rank in range(self.tasks)]
-            self._await(session, opened)
+            # Writers wait: a task that was here a moment ago opens at once, or is gone.
+            self._await(session, opened, patience=min(self.patience, _UNDER_LOCK_SECONDS))
             self._take(session, 0, "seen")
             return position
 
@@ -116,16 +118,24 @@ class Meeting:
         while any(named_lock_holder(session, name) is not None for name in others):
             _NOT_STOPPED.wait(_LOOK_SECONDS)
 
-    def _await(self, session: SqlSession, names: list[str], *, while_held: str = "") -> None:
+    def _await(
+        self,
+        session: SqlSession,
+        names: list[str],
+        *,
+        while_held: str = "",
+        patience: float | None = None,
+    ) -> None:
         """Wait until each of these locks has a holder; longer while another one has."""
+        patience = self.patience if patience is None else patience
         since = time.monotonic()
         while any(named_lock_holder(session, name) is None for name in names):
             if while_held and named_lock_holder(session, while_held) is not None:
                 since = time.monotonic()
-            if time.monotonic() - since > self.patience:
+            if time.monotonic() - since > patience:
                 raise MigrationFailure(
                     f"a snapshot of {self.tasks} partitions needs as many tasks at a time, and they"
-                    f" did not come together within {self.patience:.0f} s",
+                    f" did not come together within {patience:.0f} s",
                     hint="give Spark as many slots, or read fewer partitions"
                     " (.option('partitions', ...))",
                     error_code=ErrorCode.SPARK_FAILED,

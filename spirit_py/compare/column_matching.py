@@ -34,6 +34,12 @@ class Matching:
         for table, names in ((source, self.only_source), (target, self.only_target)):
             if names:
                 yield f"not compared: only {table.full_name} has {', '.join(names)}"
+        kept = [name for name in self.computed if target.column(name).generated == "STORED"]
+        if kept:
+            yield (
+                f"not compared: {', '.join(kept)}, because columns of which they are computed"
+                " differ in type, or have other names"
+            )
         if self.only_source and self.only_target:
             yield (
                 "a column with another name in the target is compared with"

@@ -41,6 +41,7 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import unprotected
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.table.build import NO_REVERT, losses_of, no_way_back, way_back
+from spirit_py.table.names import is_local
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import unwatched
 
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
 
 Contexts = tuple["PreflightContext", ...]
 _UNREAD: Final = "the new definition: the server cannot read the statement"
+_LOGGED: Final = (
+    "the new definition: binlog_format=STATEMENT logs the temporary table that tries it"
+)
 
 
 def make_plan(
@@ -154,6 +158,14 @@ class PlanMaker:
                     Note(cause=cause, remedy=remedy, check="replicas")
                     for cause, remedy in unwatched(self.config, self.session)
                 ]
+        if self.config.archive_to and not is_local(self.config.archive_to):
+            self.noted.warnings.append(
+                Note(
+                    cause=f"whether {self.config.archive_to} can be written was not tried: that"
+                    " needs Spark",
+                    remedy="migrate tries it, and refuses before the copy",
+                )
+            )
         deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
         return Plan(
             server=self.config.connection.address,
@@ -213,8 +225,11 @@ class PlanMaker:
         )
         if isinstance(self.decision, Resume) and self.decision.cleanup:
             return plain
-        if not self.brief and any(syntax(context)):
-            return replace(plain, definition=Definition(old=shape_of(source), unknown=(_UNREAD,)))
+        unread = _UNREAD if not self.brief and any(syntax(context)) else ""
+        if self._facts.text("binlog_format").upper() == "STATEMENT":
+            unread = _LOGGED
+        if unread:
+            return replace(plain, definition=Definition(old=shape_of(source), unknown=(unread,)))
         if made_by_server([context]) is not None:
             return replace(
                 plain,

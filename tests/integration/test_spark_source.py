@@ -48,8 +48,9 @@ def read(spark: SparkSession, db: Any, tmp_path: Any) -> Any:
 
     def make(**more: object) -> Any:
         given = {"host": db.server.host, "port": db.server.port, "user": db.server.user}
-        options = {"defaults_file": str(file), "table": f"{db.name}.t", **given, **more}
-        return spark.read.format("spirit").options(**{k: str(v) for k, v in options.items()}).load()
+        options = {"defaults_file": str(file), "table": f"{db.name}.t", "beside": "false"}
+        options = {k: str(v) for k, v in (options | given | more).items() if v is not None}
+        return spark.read.format("spirit").options(**options).load()
 
     return make
 
@@ -96,6 +97,19 @@ def test_columns_conditions_and_what_is_beside_are_chosen(db, read):
     rows = sorted(frame.collect(), key=lambda row: row.n)
     assert [row.n for row in rows] == list(range(51, 101))
     assert [row["_mysql"] for row in rows if row.n == 60] == [{"at": "0000-00-00"}]
+
+
+@pytest.mark.slow
+def test_what_no_type_holds_is_beside_or_null_where_asked_or_an_error(db, read):
+    """A zero date would be NULL in the DataFrame without a word."""
+    fill(db, 100)
+    frame = read(columns="n, at", where="n > 50", partitions=1, beside=None)
+    assert frame.columns == ["n", "at"]
+    with pytest.raises(Exception, match="column at: date of Spark cannot hold 0000-00-00"):
+        frame.collect()
+    there = read(columns="n, at", where="n = 61", beside=None)
+    assert there.first()["at"] == dt.date(2026, 1, 2)
+    assert read(columns="n, at", where="n = 60").first()["at"] is None
 
 
 @pytest.mark.slow
@@ -235,6 +249,7 @@ def test_now_is_one_moment_for_all_partitions(db, tmp_path, monkeypatch):
     given = {"host": db.server.host, "port": str(db.server.port), "user": db.server.user}
     where = "UNIX_TIMESTAMP(NOW(6)) = 1000000000.5"
     options = {**given, "table": f"{db.name}.t", "where": where, "partitions": "3"}
+    options["beside"] = "false"
     reader = SpiritSource(options).reader(None)
     parts: list[Any] = list(reader.partitions())
     assert len({one.moment for one in parts}) == 1

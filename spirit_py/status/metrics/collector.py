@@ -79,7 +79,7 @@ LOCK_HELD: Final = _gauge(
 OUTCOME: Final = _gauge(
     "outcome",
     "1 once the table's run has ended, by how: done, rehearsed, failed, refused, unknown,"
-    " interrupted, reverted, reverse replication lost; of checksum also equal, repaired,"
+    " interrupted, reverted, reverse replication lost, archived; of checksum also equal, repaired,"
     " different.",
     "outcome",
 )

@@ -105,6 +105,17 @@ def test_columns_computed_otherwise_are_read(change, ignored):
     assert not matching.computed
 
 
+@pytest.mark.parametrize("generated", ["STORED", "VIRTUAL"])
+def test_what_is_stored_and_not_compared_is_told(generated):
+    """Computed by one expression, of columns of other types: a stored value may be another."""
+    made = column("g", generated=generated, generation_expression="`a` + 1")
+    wide = replace(A, column_type="bigint", data_type="bigint")
+    matching = match(table(ID, A, made), table(ID, wide, made))
+    assert matching.computed == ("g",)
+    told = "".join(matching.warnings())
+    assert ("not compared: g, because" in told) == (generated == "STORED")
+
+
 def test_a_key_of_other_names():
     """The key is followed through --map."""
     target = table(column("nr"), A, index("PRIMARY", "nr"))
