@@ -91,7 +91,8 @@ class Batch:
         self._related: dict[Name, frozenset[Name]] = {}
         self._ended: queue.SimpleQueue[Name] = queue.SimpleQueue()
         self._halted = self._held = False
-        self._unread: SpiritError | None = None
+        #: Why the record cannot be read or written, so that nobody knows what is to be done.
+        self._record_lost: SpiritError | None = None
         self.resumable = False
         self.ended = False
         self._began = time.monotonic()
@@ -108,8 +109,8 @@ class Batch:
             self._spark.stop()
             self.ended = True
         self.stop.check()
-        if self._unread is not None:
-            raise self._unread
+        if self._record_lost is not None:
+            raise self._record_lost
 
     def _begin_all_that_may(self) -> bool:
         while self._begin_next():
@@ -145,7 +146,7 @@ class Batch:
             # Those under way go on; the next run begins the others.
             said = f"no further table begins: the orders of the fleet are unknown: {error.message}"
             self._tell(Warned(said=said))
-            self._unread = error
+            self._record_lost = error
             self._halted = True
             return False
 
@@ -197,9 +198,13 @@ class Batch:
         if step is Step.PASS:
             self._tell(TableSkipped(table=str(change), reason="an earlier run has changed it"))
             return False
+        # What ended it before is over.
+        begins = {"outcome": "", "error": ""}
         if record.state == TableState.PENDING:
-            forms = self._step(lambda session: forms_of(session, self.config.each, change))
-            self._note(change.name, state=TableState.RUNNING.value, before=forms[0], after=forms[1])
+            before, after = self._step(lambda session: forms_of(session, self.config.each, change))
+            begins |= {"state": TableState.RUNNING.value, "before": before, "after": after}
+        if replace(record, **begins) != record:
+            self._note(change.name, **begins)
         return True
 
     def _end(self, name: Name) -> None:
@@ -216,13 +221,16 @@ class Batch:
         stops = worker.run.concerns_all or self.config.on_failure == "stop"
         self._halted |= bool(report.error) and stops
         self.resumable |= report.resumable
+        known = self.records[name].state
         try:
             self._note(name, **self._outcome(name, report))
         except SpiritError as error:
             # Its state is one from which the next run finds out what is done.
+            self.records[name] = replace(self.records[name], state=known)
             self._tell(
                 Warned(table=table, said=f"{table}: its end could not be recorded: {error.message}")
             )
+            self._record_lost = error
             self._halted = True
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
@@ -268,10 +276,10 @@ class Batch:
 
     def status(self) -> BatchStatus:
         """Take a snapshot for the display."""
-        records = list(self.records.values())
+        under_way = dict(self._workers)
+        records, workers = list(self.records.values()), list(under_way.values())
         done = sum(one.state == TableState.DONE for one in records)
-        failed = sum(bool(one.error) for one in records)
-        workers = list(self._workers.values())
+        failed = sum(bool(one.error) and one.name not in under_way for one in records)
         counts = f"{done} of {len(records)} tables done, {len(workers)} under way"
         return BatchStatus(
             described=f"{counts}, {failed} failed" if failed else counts,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.batch import Batch
 from spirit_py.batch.changes import schemas_of
-from spirit_py.batch.report import BatchReport
+from spirit_py.batch.report import BatchReport, refusal_of
 from spirit_py.batch.store import (
     BatchRecord,
     BatchTable,
@@ -61,14 +61,16 @@ def run_batch(
     """Run the migrations that a plan leaves to do; return and write the report.
 
     A batch of which tables have failed, or that was stopped, has a report too. Raises Refusal
-    before anything is written: tables are refused with ``--on-failure stop``, or another run of it
-    goes on.
+    before anything is written: tables are refused with ``--on-failure stop`` (MigrationFailure
+    after an earlier run has changed one), or another run of it goes on.
     """
     if plan.is_refused(config):
         refused = plan.refused
         codes = {one.code for one in refused}
-        raise Refusal(
-            f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
+        known = (plan.earlier or {}).values()
+        raise refusal_of(
+            f"{len(refused)} of {len(plan.tables)} tables cannot be changed",
+            written=any(one.state != TableState.PENDING for one in known),
             hint="see what refuses each; leave these tables out (--exclude, or in the file), or"
             " change the others with --on-failure continue",
             details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spirit_py.batch.store import TableRecord
+    from spirit_py.codes import ErrorCode
 
 _SUMS: Final = (
     "rows_copied", "chunks", "changes_received", "changes_applied", "checksum_rows",
@@ -65,9 +66,12 @@ class BatchReport(OutcomeReport):
         ended = {"failed"} if stopped is not None else {"failed", "stopped"}
         failed = [one["exit_code"] for one in self.tables if any(one[how] for how in ended)]
         written = any(one["state"] != TableState.PENDING for one in self.tables)
+        whole = all(
+            one["state"] == TableState.DONE or one["outcome"] == REHEARSED for one in self.tables
+        )
         early = self.exit_code if stopped is not None else 0
-        self.exit_code = exit_code(failed, stopped=early, written=written)
-        if stopped is None or self.exit_code == OutcomeUnknown.exit_code:
+        self.exit_code = exit_code(failed, stopped=early, written=written, whole=whole)
+        if stopped is None or self.exit_code != early:
             rehearsed = any(one["outcome"] == REHEARSED for one in self.tables)
             outcomes = {kind.exit_code: kind.outcome for kind in (OutcomeUnknown, Refusal)}
             outcomes[0] = REHEARSED if rehearsed else "done"
@@ -98,20 +102,30 @@ class BatchReport(OutcomeReport):
         return lines
 
 
-def exit_code(failed: Sequence[int], *, stopped: int, written: bool) -> int:
+def exit_code(failed: Sequence[int], *, stopped: int, written: bool, whole: bool) -> int:
     """Return the exit code of a batch (R16).
 
     ``failed`` are the exit codes of tables, ``stopped`` that of what ended the run early, or 0;
-    ``written``: some table was written for, in this run or an earlier one.
+    ``written``: some table was written for, in this run or an earlier one; ``whole``: all of them
+    are done, or were rehearsed.
     """
     if OutcomeUnknown.exit_code in failed:
         return OutcomeUnknown.exit_code
-    if stopped:
+    if stopped and stopped != Refusal.exit_code:
         return stopped
-    if not failed:
+    if whole and not failed and not stopped:
         return 0
-    refused = set(failed) == {Refusal.exit_code}
+    refused = {*failed, *([stopped] if stopped else [])} == {Refusal.exit_code}
     return Refusal.exit_code if refused and not written else MigrationFailure.exit_code
+
+
+def refusal_of(
+    what: str, *, written: bool, hint: str, details: tuple[str, ...], error_code: ErrorCode | None
+) -> SpiritError:
+    """Return the refusal of a whole run; after an earlier one that has ``written``, a failure."""
+    kind = MigrationFailure if written else Refusal
+    was = "begun, and what an earlier run did stays" if written else "written"
+    return kind(f"{what}; nothing was {was}", hint=hint, details=details, error_code=error_code)
 
 
 def _shown(table: TableRecord) -> dict[str, Any]:

@@ -356,8 +356,9 @@ class Fleet:
 
     def status(self) -> BatchStatus:
         """Take a snapshot for the display: the tables at work on all servers."""
-        groups = ([ServerState.DONE], [ServerState.RUNNING], BAD, [ServerState.WAITING])
-        done, under_way, failed, waiting = (len(self.state.of(*states)) for states in groups)
+        left_states = (ServerState.WAITING, ServerState.STOPPED)
+        groups = ([ServerState.DONE], [ServerState.RUNNING], BAD, left_states)
+        done, under_way, failed, left = (len(self.state.of(*states)) for states in groups)
         servers = self.state.servers
         told = f"{done} of {len(servers)} servers done, {under_way} under way"
         if self._orders.paused:
@@ -366,6 +367,6 @@ class Fleet:
             described=f"{told}, {failed} failed" if failed else told,
             elapsed=time.monotonic() - self._began,
             tables=tuple(table for run in servers for table in run.shown),
-            counts={"done": done, "running": under_way, "failed": failed, "left": waiting},
+            counts={"done": done, "running": under_way, "failed": failed, "left": left},
             servers=True,
         )

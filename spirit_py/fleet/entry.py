@@ -8,6 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
+from spirit_py.batch.report import refusal_of
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetOrders, agreed
@@ -73,7 +74,10 @@ def run_fleet(
 
 
 def refuse(config: FleetConfig, plan: FleetPlan) -> None:
-    """Raise Refusal where so much of a plan is refused that nothing is begun."""
+    """Raise Refusal where so much of a plan is refused that nothing is begun.
+
+    After an earlier run has begun a server it is a MigrationFailure: something was written.
+    """
     refused = plan.refused
     canaries = {one.name for one in config.servers[: config.canary]}
     if not refused or not (
@@ -82,9 +86,9 @@ def refuse(config: FleetConfig, plan: FleetPlan) -> None:
         or any(one.server.name in canaries for one in refused)
     ):
         return
-    raise Refusal(
-        f"{len(refused)} of {counted(len(plan.servers), 'server')} cannot be changed;"
-        " nothing was written",
+    raise refusal_of(
+        f"{len(refused)} of {counted(len(plan.servers), 'server')} cannot be changed",
+        written=any(one.begun for one in plan.servers),
         hint="see what refuses each, and correct that; --stop-after says how many may fail",
         details=tuple(f"{one.server.name}: {line}" for one in refused for line in one.refusals[:3]),
         error_code=ErrorCode.BATCH_REFUSED,

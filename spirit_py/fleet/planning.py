@@ -77,7 +77,7 @@ class ServerPlan:
         """Whether nothing is begun there."""
         if self.settled:
             return False
-        if self.batch is None or self.clash:
+        if self.batch is None or self.clash or self.error is not None:
             return True
         return self.batch.is_refused(self.server.batch)
 

@@ -120,10 +120,11 @@ class ServerRun:
 
     @property
     def exit_code(self) -> int:
-        """That of its process, or of what kept it from one."""
-        if self.report is not None:
-            return self.report.exit_code
-        return self.error.exit_code if self.error is not None else 0
+        """That of its process, or of what kept it from one; 0 of none that has failed."""
+        told = self.report.exit_code if self.report is not None else 0
+        code = told or (self.error.exit_code if self.error is not None else 0)
+        ended = self.state in {ServerState.FAILED, ServerState.STOPPED}
+        return code or (MigrationFailure.exit_code if ended else 0)
 
     @property
     def hint(self) -> str:
@@ -253,8 +254,9 @@ class FleetReport(OutcomeReport):
             self.note_failure(stopped)
             early = self.exit_code
         written = any(one["written"] for one in self.servers)
-        self.exit_code = exit_code(failed, stopped=early, written=written)
-        if stopped is None or self.exit_code == OutcomeUnknown.exit_code:
+        whole = all(one["state"] is ServerState.DONE for one in self.servers)
+        self.exit_code = exit_code(failed, stopped=early, written=written, whole=whole)
+        if stopped is None or self.exit_code != early:
             rehearsed = any(
                 (one["report"] or {}).get("outcome") == "rehearsed" for one in self.servers
             )

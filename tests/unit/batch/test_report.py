@@ -12,14 +12,16 @@ from spirit_py.batch.listing import BatchShown
 from spirit_py.batch.plan import BatchPlan
 from spirit_py.batch.report import BatchReport, exit_code
 from spirit_py.batch.store import TableRecord
-from spirit_py.errors import Interrupted
+from spirit_py.errors import Interrupted, Refusal
 from spirit_py.status.report import MigrationReport
 
 
 @pytest.mark.parametrize(
     ("failed", "stopped", "written", "code"),
     [
-        ((), 0, True, 0),
+        ((), 0, True, 1),
+        ((), 2, False, 2),
+        ((), 2, True, 1),
         ((1,), 0, True, 1),
         ((2,), 0, False, 2),
         ((2, 2), 0, True, 1),
@@ -33,7 +35,13 @@ from spirit_py.status.report import MigrationReport
 )
 def test_the_exit_code_says_the_worst(failed, stopped, written, code):
     """Unknown comes first, then the signal; 2 promises that nothing was written (R16)."""
-    assert exit_code(failed, stopped=stopped, written=written) == code
+    assert exit_code(failed, stopped=stopped, written=written, whole=False) == code
+
+
+@pytest.mark.parametrize(("failed", "stopped", "code"), [((), 0, 0), ((1,), 0, 1), ((), 130, 130)])
+def test_only_where_all_is_done_the_exit_code_is_0(failed, stopped, code):
+    """Something may have ended the run nevertheless."""
+    assert exit_code(failed, stopped=stopped, written=True, whole=True) == code
 
 
 def record(name, outcome="", state="pending", *, code=0, rows=0, error=""):
@@ -123,6 +131,27 @@ def test_an_unknown_outcome_is_never_hidden():
     records = (record("a", "unknown", "running", code=3), record("b", "failed", code=1))
     assert concluded(*records).outcome == "unknown"
     assert concluded(*records, stopped=Interrupted(15)).exit_code == 3
+
+
+def test_a_batch_with_a_table_that_is_not_done_is_not_done():
+    """Though no table has failed; one that was rehearsed is as it was."""
+    done, rehearsed = record("a", "done", "done"), record("a", "rehearsed")
+    assert (concluded(done, record("b")).outcome, concluded(done, record("b")).exit_code) == (
+        "failed",
+        1,
+    )
+    assert concluded(done, record("b", state="changed")).exit_code == 1
+    assert (concluded(rehearsed).outcome, concluded(rehearsed).exit_code) == ("rehearsed", 0)
+    assert concluded(rehearsed, record("b")).exit_code == 1
+
+
+def test_what_refuses_a_run_after_another_one_has_changed_a_table_is_a_failure():
+    """``refused`` with 2 would say that nothing was written (R16)."""
+    done, why = record("a", "done", "done"), Refusal("the orders cannot be read")
+    report = concluded(done, record("b"), stopped=why)
+    assert (report.outcome, report.exit_code) == ("failed", 1)
+    assert report.error == "the orders cannot be read"
+    assert concluded(record("b"), stopped=why).exit_code == 2
 
 
 def test_a_batch_that_is_refused_as_a_whole_wrote_nothing():

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from spirit_py.batch.report import BatchReport
+from spirit_py.config import ConnectionOptions
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.fleet.report import FleetState, ServerRun, ServerState
+from spirit_py.fleet.report import FleetReport, FleetState, ServerRun, ServerState
 from spirit_py.progress import BatchStatus
 
 
 def plan(name: str = "db1", **fields: Any) -> Any:
     """Return what a server's plan has that decides how it begins."""
     known = {"done": False, "refused": False, "begun": False, "error": None, "refusals": ()}
-    return SimpleNamespace(server=SimpleNamespace(name=name), **(known | fields))
+    each = SimpleNamespace(connection=ConnectionOptions(host=name))
+    server = SimpleNamespace(name=name, labels={}, batch=SimpleNamespace(each=each))
+    return SimpleNamespace(server=server, **(known | fields))
 
 
 def figures() -> BatchStatus:
@@ -44,7 +47,25 @@ def test_a_server_is_done_by_its_report_alone(told, why, stopped, state):
     run = ServerRun.of(plan()).begun()
     for one in told:
         run = run.heard(one)
-    assert run.ended(1.0, why, stopped=stopped).state is state
+    run = run.ended(1.0, why, stopped=stopped)
+    assert run.state is state
+    assert (run.exit_code == 0) is (state is ServerState.DONE)
+
+
+def test_a_fleet_is_done_where_all_servers_are():
+    """And not by exit codes alone, which a server that waits has none of."""
+
+    def ended(*runs: ServerRun) -> tuple[str, int]:
+        report = FleetReport()
+        report.add(runs)
+        report.conclude(None, seconds=1.0)
+        return report.outcome, report.exit_code
+
+    done, waits = ServerRun.of(plan(done=True)), ServerRun.of(plan())
+    failed = waits.begun().heard(BatchReport()).ended(1.0, LOST, stopped=False)
+    assert ended(done) == ("done", 0)
+    assert ended(done, waits) == ("failed", 1)
+    assert ended(done, failed) == ("failed", 1)
 
 
 @pytest.mark.parametrize(

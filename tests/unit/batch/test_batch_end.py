@@ -1,0 +1,115 @@
+"""The end of a table whose end cannot be noted, and a batch that is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from spirit_py.batch import batch as module
+from spirit_py.batch import entry
+from spirit_py.batch.batch import Batch
+from spirit_py.batch.changes import TableChange
+from spirit_py.batch.plan import BatchPlan, PlannedTable
+from spirit_py.batch.store import TableRecord, TableState
+from spirit_py.batch.table_run import TableRun
+from spirit_py.classes import replace
+from spirit_py.command_config import BatchConfig
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.errors import AnotherServer, SpiritError
+from spirit_py.threads import StopSwitch
+from tests.kits.reporter import RecordingReporter
+
+CONFIG = BatchConfig(each=MigrationConfig(connection=ConnectionOptions(), database="s"))
+
+
+def change(table: str) -> TableChange:
+    """Return the change of one table."""
+    return TableChange(schema="s", table=table, clauses="FORCE", normalized="FORCE")
+
+
+def record(table: str, **more: str) -> TableRecord:
+    """Return what is noted of one table."""
+    return replace(TableRecord(schema="s", table=table, statement="FORCE"), **more)
+
+
+class Store:
+    """Keeps what is noted, or raises ``fault`` for the state ``failing``."""
+
+    def __init__(self, failing: str = "") -> None:
+        self.failing = failing
+        self.noted: list[TableRecord] = []
+
+    def note(self, _session: object, table: TableRecord) -> None:
+        """Keep the record of a table."""
+        if table.state == self.failing:
+            raise AnotherServer("another server answers")
+        self.noted.append(table)
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Return how a batch of these tables begins, whose migrations do nothing but end well."""
+    monkeypatch.setattr(module, "connect", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(module, "related_tables", lambda *_: {})
+    monkeypatch.setattr(module, "step_for", lambda *_: None)
+    monkeypatch.setattr(module, "forms_of", lambda *_: ("", ""))
+
+    monkeypatch.setattr(TableRun, "execute", lambda _: None)
+
+    def of(store: Store, *records: TableRecord) -> Batch:
+        tables = tuple(PlannedTable(change=change(one.table), action="copied") for one in records)
+        nothing: Any = None
+        return Batch(
+            config=CONFIG,
+            plan=BatchPlan(name="b", server_uuid="u", tables=tables),
+            reporter=RecordingReporter(),
+            store=store,  # type: ignore[arg-type]
+            records={one.name: one for one in records},
+            engine_factory=nothing,
+            stop=StopSwitch(),
+        )
+
+    return of
+
+
+def test_a_batch_whose_record_takes_no_note_fails(begun):
+    """The table is not called done: whether it is, the next run finds out; no other one begins."""
+    store = Store(failing=TableState.DONE)
+    batch = begun(store, record("a"), record("b"))
+    with pytest.raises(AnotherServer):
+        batch.run()
+    states = {name: one.state for (_, name), one in batch.records.items()}
+    assert states == {"a": TableState.RUNNING, "b": TableState.PENDING}
+    assert [one.state for one in store.noted] == [TableState.RUNNING]
+
+
+@pytest.mark.parametrize("state", list(TableState))
+def test_a_batch_is_refused_without_a_trace_only_where_no_earlier_run_left_one(state):
+    """Exit code 2 promises that nothing was written (R16)."""
+    tables = (PlannedTable(change=change("a"), refusals=("no key",)),)
+    earlier = {("s", "b"): record("b", state=state)}
+    plan = BatchPlan(name="b", server_uuid="u", tables=tables, earlier=earlier)
+    with pytest.raises(SpiritError) as raised:
+        entry.run_batch(CONFIG, plan, reporter=RecordingReporter())
+    written = state is not TableState.PENDING
+    assert raised.value.exit_code == (1 if written else 2)
+    assert ("nothing was written" in raised.value.message) is not written
+    assert "1 of 1 tables cannot be changed" in raised.value.message
+
+
+def test_counts_say_of_a_table_that_is_resumed_that_it_is_under_way(begun, monkeypatch):
+    """Not that it has failed, as it did before; so that no count falls below zero."""
+    store, seen = Store(), []
+    failed = {"outcome": "failed", "error": "duplicates"}
+    batch = begun(store, record("a", **failed, state=TableState.RUNNING), record("b", **failed))
+
+    def execute(_run: TableRun) -> None:
+        seen.append((batch.status().counts, [one.error for one in batch.records.values()]))
+
+    monkeypatch.setattr(TableRun, "execute", execute)
+    batch.run()
+    counts = {"done": 0, "running": 1, "failed": 1, "left": 0}
+    assert seen == [(counts, ["", "duplicates"]), (counts | {"done": 1, "failed": 0}, ["", ""])]
+    assert [one.error for one in store.noted] == [""] * 4

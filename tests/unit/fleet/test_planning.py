@@ -1,0 +1,78 @@
+"""What is known of a server whose record is dropped, and what refuses a fleet as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.batch.changes import TableChange
+from spirit_py.batch.plan import BatchPlan, PlannedTable
+from spirit_py.batch.trial import Trace
+from spirit_py.command_config import BatchConfig, FleetConfig, FleetServer
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.fleet import entry, planning
+from spirit_py.fleet.planning import FleetPlan, ServerPlan
+from spirit_py.fleet.report import ServerRun, ServerState
+
+LOST = ServerFault(2013, "Lost connection", where="batch session")
+
+
+def server(name: str) -> FleetServer:
+    """Return a server of a list."""
+    each = MigrationConfig(connection=ConnectionOptions(host=name), database="shop")
+    return FleetServer(name=name, batch=BatchConfig(each=each))
+
+
+def planned(name: str = "db1", **more: Any) -> ServerPlan:
+    """Return the plan of one table, which no earlier run has begun."""
+    change = TableChange(
+        schema="shop", table="orders", clauses="ADD INDEX (a)", normalized="ADD INDEX (a)"
+    )
+    table = PlannedTable(change=change, action="copied")
+    batch = BatchPlan(name="b", server_uuid="u", tables=(table,), **more)
+    return ServerPlan(server=server(name), batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("trace", "witnesses", "done", "refused"),
+    [
+        (Trace.MADE, 1, True, False),
+        (Trace.MISSING, 2, False, False),
+        (Trace.NONE, 2, True, False),
+        (Trace.NONE, 1, False, True),
+        (LOST, 2, False, True),
+    ],
+)
+def test_a_server_that_others_call_done_is_begun_only_where_nothing_is_made(
+    monkeypatch, trace, witnesses, done, refused
+):
+    """Where that cannot be looked at it is refused: the change would be made a second time."""
+
+    def trace_of(*_: object) -> Trace:
+        if isinstance(trace, SpiritError):
+            raise trace
+        return trace
+
+    monkeypatch.setattr(planning, "trace_of", trace_of)
+    plan = planning._settled(planned(), witnesses)
+    assert (plan.done, plan.refused) == (done, refused)
+    fleet = FleetPlan(servers=(plan,))
+    assert bool(fleet.left) is not (done or refused)
+    if trace is LOST:
+        run = ServerRun.of(plan)
+        assert (run.state, run.cause) == (ServerState.REFUSED, LOST.message)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_fleet_of_which_a_server_has_begun_is_not_refused_without_a_trace(begun):
+    """Exit code 2 promises that nothing was written (R16)."""
+    fails = ServerPlan(server=server("db2"), error=LOST)
+    plan = FleetPlan(servers=(planned("db1", earlier={} if begun else None), fails))
+    config = FleetConfig(servers=tuple(one.server for one in plan.servers), asked="")
+    with pytest.raises(SpiritError) as raised:
+        entry.refuse(config, plan)
+    assert raised.value.exit_code == (1 if begun else 2)
+    assert ("nothing was written" in raised.value.message) is not begun
+    assert "1 of 2 servers cannot be changed" in raised.value.message
