@@ -53,14 +53,20 @@ class FleetOrders:
 
 
 def agreed(
-    found: Collection[FleetOrders], known: FleetOrders, new: Collection[FleetOrders] = ()
+    found: Collection[FleetOrders],
+    known: FleetOrders,
+    new: Collection[FleetOrders] = (),
+    *,
+    begun: int = 0,
 ) -> FleetOrders:
     """Return the orders that count, of those that servers have: ``known`` ones, or later ones.
 
     Whoever may write the schema of one server may forge its row (R26). So where several have begun
     the latest counts that two of them have; one from the future is none. ``new`` are the rows of
     servers that have begun since the last look: they began with what was known then, while others
-    may have been given a later order, so that they speak against none.
+    may have been given a later order, so that they speak against none. ``begun``: of how many
+    servers, without the new ones, it is known that they have a row, or may have one; where one of
+    them could not be read, no lone row is believed.
     """
     soon = time.time_ns() // 1_000_000 + _CLOCKS_DIFFER
     rows = [one for one in (*found, *new) if 0 < one.number < soon]
@@ -70,7 +76,8 @@ def agreed(
     for row, order in zip(rows, wanted, strict=True):
         if row.number <= known.number:
             break
-        if (len(asked) == 1 and row in asked) or wanted.count(order) > 1:
+        alone = len(asked) == 1 and row in asked and begun <= len(found)
+        if alone or wanted.count(order) > 1:
             return row
     return known
 

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = 0.5
+#: As of the hook that is asked before a swap.
+_GOOD_SECONDS: Final = 30.0
 _UNANSWERED_SECONDS: Final = 120.0
 #: Orders are read of the servers at work, and of so many that have a record.
 _ASKED_SERVERS: Final = 3
@@ -152,12 +154,16 @@ class Fleet:
         waiting = [one for one in wave.servers if self.state[one.name].state is ServerState.WAITING]
         if not waiting or self._halted:
             return
-        if asks and not self._agreed(wave, waiting):
-            return
+        first = None
+        if asks and self.gate is not None:
+            first = self._agreed(wave, waiting, self.gate)
+            if first is None:
+                return
         points.reach("fleet.wave")
         self._tell(WaveBegun(wave=wave.name, servers=[one.name for one in waiting]))
         while (waiting and not self._halted) or self._threads:
-            while (one := self._next(waiting)) is not None:
+            while (one := first or self._next(waiting)) is not None:
+                first = None
                 waiting.remove(one)
                 self._begin(one.name)
             with contextlib.suppress(queue.Empty):
@@ -262,13 +268,18 @@ class Fleet:
         while self._threads:
             self._end(*self._ended.get())
 
-    def _agreed(self, wave: Wave, waiting: list[FleetServer]) -> bool:
-        """Ask the hook until it agrees; False where the fleet ends before that."""
-        if self.gate is None:
-            return True
+    def _agreed(self, wave: Wave, waiting: list[FleetServer], gate: Gate) -> FleetServer | None:
+        """Ask the hook until it agrees, never in a pause; return the server that is begun first.
+
+        None where the fleet ends before that. A yes from before a pause, or of long ago, counts no
+        more: what it looked at may be another thing by now.
+        """
         pause, number = _FIRST_PAUSE, 0
         done, failed = self.state.of(ServerState.DONE), self.state.of(*BAD)
         while not self.stop.requested:
+            if self._orders.paused:
+                self.stop.wait(_WAIT_SECONDS)
+                continue
             number += 1
             ready = WaveReady(
                 wave=wave.name,
@@ -279,15 +290,26 @@ class Fleet:
             )
             self._tell(ready)
             try:
-                why = self.gate(ready, self.stop.check)
+                why = gate(ready, self.stop.check)
             except SpiritError:
-                return False
+                return None
             if not why:
-                return True
+                if (first := self._first_in_time(waiting)) is not None:
+                    return first
+                continue
             self._tell(WaveVetoed(wave=wave.name, reason=why, number=number, seconds=pause))
             self.stop.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-        return False
+        return None
+
+    def _first_in_time(self, waiting: list[FleetServer]) -> FleetServer | None:
+        """Return the next server as long as a yes of the hook is good; None in a pause."""
+        until = time.monotonic() + _GOOD_SECONDS
+        while (first := self._next(waiting)) is None:
+            if self._orders.paused or self.stop.requested or time.monotonic() >= until:
+                break
+            self.stop.wait(_WAIT_SECONDS)
+        return first
 
     def _look(self) -> None:
         """Read what operators have ordered, and figures that no process tells from here."""
@@ -301,7 +323,12 @@ class Fleet:
             side_by_side("look", [partial(self._look_at, run, found) for run in runs], _AT_A_TIME)
             known = [orders for name, orders in found.items() if name in self._heard_of]
             new = [orders for name, orders in found.items() if name not in self._heard_of]
-            latest = agreed(known, self._orders, new)
+            # Also those that do not answer this time.
+            begun = sum(
+                self.state[name].written or self.state[name].state is ServerState.RUNNING
+                for name in self._heard_of
+            )
+            latest = agreed(known, self._orders, new, begun=begun)
             self._heard_of |= found.keys()
             if latest is not self._orders:
                 self._obey(latest, next(name for name in found if found[name] == latest))
@@ -313,6 +340,8 @@ class Fleet:
                 seen = figures_of(run.plan)
                 self.state.note(run.server.name, lambda run: run.heard(seen))
             if orders is None:
+                # Its process has ended without a trace, and dropped its record.
+                self._heard_of.discard(run.server.name)
                 return
             found[run.server.name] = orders
             known = self._orders

@@ -67,7 +67,11 @@ def order_fleet(
         parts, begun = _in_turn(stack, members, table, say)
         given = dict(arguments)
         seen = [one.orders for part in begun for one in part.records]
-        orders = _after(agreed(seen, FleetOrders()), verb, given)
+        # Of those that do not answer it is not known whether they have begun. What one row alone
+        # says may be forged, but a pause in it is not ended by the way.
+        known = FleetOrders(paused=len(seen) == 1 and seen[0].paused)
+        away = sum(one.error is not None for one in parts)
+        orders = _after(agreed(seen, known, begun=len(seen) + away), verb, given)
         # On others this command has no lock. The coordinator passes an order on to them.
         asked = [one for one in parts if one.error is None]
         # Those that are asked to drop their copies must be alive for that.

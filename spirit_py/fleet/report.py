@@ -305,7 +305,9 @@ def _shown(run: ServerRun) -> dict[str, Any]:
 def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]]:
     """Return what each server keeps of a fleet, and what works there, as JSON values."""
     parts = looked_at(members, table)
-    orders = agreed([one.orders for part in parts for one in part.records], FleetOrders())
+    rows = [one.orders for part in parts for one in part.records]
+    away = sum(one.error is not None for one in parts)
+    orders = agreed(rows, FleetOrders(), begun=len(rows) + away)
     listed: dict[ConnectionOptions, list[BatchShown] | SpiritError] = {}
 
     def look(options: ConnectionOptions) -> None:

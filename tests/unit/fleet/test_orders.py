@@ -80,6 +80,22 @@ def test_a_server_that_has_just_begun_speaks_against_no_order(found, new, counts
     assert agreed(found, KNOWN, new) == counts
 
 
+@pytest.mark.parametrize(
+    ("found", "new", "begun", "counts"),
+    [
+        ([PAUSE], [], 1, PAUSE),
+        ([PAUSE], [], 2, KNOWN),
+        ([PAUSE, PAUSE], [], 3, PAUSE),
+        ([ABORT], [KNOWN], 2, KNOWN),
+        ([], [ABORT], 0, ABORT),
+        ([], [ABORT], 1, KNOWN),
+    ],
+)
+def test_a_row_is_not_alone_because_others_do_not_answer(found, new, begun, counts):
+    """Else a forged one counted as soon as the other server is away for one look."""
+    assert agreed(found, KNOWN, new, begun=begun) == counts
+
+
 def test_what_else_a_row_has_is_no_reason_to_differ():
     """Members come in as lists grow."""
     other = FleetOrders(**{**vars(PAUSE), "members": ("s1",)})
@@ -170,6 +186,34 @@ def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatc
         orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
     assert [at for at, _ in taken] == ["s1", "s2"]
     assert len({name for _, name in taken}) == 1
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("away", [False, True])
+def test_an_order_copies_nothing_of_a_row_that_may_be_forged(monkeypatch, away, paused):
+    """The other server that has begun does not answer; but no pause is ended by the way."""
+    written: list[FleetOrders] = []
+    row = order(10, at_once=10_000, paused=paused)
+
+    def look_at(parts: Sequence[ServerRecords]) -> None:
+        for one in parts:
+            vars(one).update(vars(part_of(one.member.name)))
+            one.records = [replace(each, orders=row) for each in one.records]
+            if one.member.name == "s1":
+                one.records = []
+                one.error = MigrationFailure("it is away") if away else None
+
+    monkeypatch.setattr(orders, "connect_first", contextlib.nullcontext)
+    monkeypatch.setattr(orders, "_sessions", lambda *_: [])
+    for module in (orders, fleet_records):
+        monkeypatch.setattr(module, "look_at", look_at)
+    monkeypatch.setattr(ServerRecords, "order", lambda _, given, **__: written.append(given))
+    monkeypatch.setattr(orders, "_WRITES", 1)
+    members = [part_of(name).member for name in ("s1", "s2")]
+    with pytest.raises(MigrationFailure, match="away") if away else contextlib.nullcontext():
+        orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
+    (given,) = written
+    assert (given.paused, given.at_once) == (paused, 0 if away else 10_000)
 
 
 def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(monkeypatch):

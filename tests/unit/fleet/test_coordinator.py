@@ -1,0 +1,191 @@
+"""Wave after wave: when the hook is asked, whose orders count, and what is counted."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.batch.changes import TableChange
+from spirit_py.batch.plan import BatchPlan, PlannedTable
+from spirit_py.batch.report import BatchReport
+from spirit_py.classes import replace
+from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.errors import MigrationFailure, SpiritError
+from spirit_py.fleet import coordinator
+from spirit_py.fleet.coordinator import Fleet
+from spirit_py.fleet.planning import FleetPlan, ServerPlan
+from spirit_py.threads import StopSwitch
+from tests.kits.reporter import RecordingReporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.fleet.process import ServerWork, Told
+
+PAUSED = FleetOrders(number=1, paused=True)
+RESUMED = FleetOrders(number=2)
+
+
+class Switch(StopSwitch):
+    """Waits for no time, and calls ``waits`` instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: Callable[[], object] = lambda: None
+
+    def wait(self, seconds: float) -> bool:
+        """Call it."""
+        self.waits()
+        return super().wait(0)
+
+
+class Place:
+    """Runs nothing; each server is done at once. ``free`` are the slots of each look."""
+
+    shows = True
+
+    def __init__(self, *free: int) -> None:
+        self.free = list(free)
+
+    def run(self, _work: ServerWork, hear: Callable[[Told], None], _stop: StopSwitch) -> None:
+        """Tell the report of a server that is done."""
+        report = BatchReport()
+        report.add(())
+        hear(report)
+
+    def slots(self) -> int | None:
+        """Return the slots of this look."""
+        return self.free.pop(0) if self.free else None
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+def fleet(*, dry_run: bool = True, place: Place | None = None, begun: bool = False) -> Fleet:
+    """Return a fleet of two servers, of which the first is a canary."""
+    plans = []
+    for name in ("s1", "s2"):
+        each = MigrationConfig(
+            connection=ConnectionOptions(host=name), database="shop", dry_run=dry_run
+        )
+        server = FleetServer(name=name, batch=BatchConfig(each=each))
+        change = TableChange(schema="shop", table="t", clauses="FORCE", normalized="FORCE")
+        tables = (PlannedTable(change=change, action="copied"),)
+        batch = BatchPlan(name="b", server_uuid=name, tables=tables, earlier={} if begun else None)
+        plans.append(ServerPlan(server=server, batch=batch))
+    stop = Switch()
+    return Fleet(
+        config=FleetConfig(servers=tuple(one.server for one in plans), asked="", canary=1),
+        plan=FleetPlan(servers=tuple(plans)),
+        place=place or Place(),
+        reporter=RecordingReporter(),
+        stop=stop,
+        stops={one.server.name: stop for one in plans},
+        most=10,
+    )
+
+
+def test_the_hook_is_not_asked_in_a_pause():
+    """The wave waits for the operator, and then for the hook."""
+    run = fleet()
+    asked: list[bool] = []
+
+    def gate(*_: object) -> str:
+        asked.append(run._orders.paused)
+        run._orders = RESUMED
+        return ""
+
+    run.gate = gate
+    first = run._begin
+
+    def begin(name: str) -> None:
+        first(name)
+        run._orders = PAUSED
+
+    def resume() -> None:
+        run._orders = RESUMED
+
+    run._begin = begin  # type: ignore[method-assign]
+    run.stop.waits = resume  # type: ignore[attr-defined]
+    run.run()
+    assert asked == [False]
+
+
+def test_a_yes_from_before_a_pause_counts_no_more():
+    """What the hook looked at then may be another thing when the operator ends the pause."""
+    run = fleet()
+    asked: list[bool] = []
+
+    def gate(*_: object) -> str:
+        asked.append(run._orders.paused)
+        run._orders = RESUMED if len(asked) > 1 else PAUSED
+        return ""
+
+    def resume() -> None:
+        run._orders = RESUMED
+
+    run.gate = gate
+    run.stop.waits = resume  # type: ignore[attr-defined]
+    run.run()
+    assert asked == [False, False]
+
+
+@pytest.mark.parametrize(("good", "times"), [(0.0, 3), (3600.0, 1)])
+def test_a_yes_of_long_ago_counts_no_more(monkeypatch, good, times):
+    """Spark may have no slot for hours."""
+    monkeypatch.setattr(coordinator, "_GOOD_SECONDS", good)
+    run = fleet(place=Place(1, 0, 0, 1))
+    asked: list[bool] = []
+
+    def gate(*_: object) -> str:
+        asked.append(run._orders.paused)
+        return ""
+
+    run.gate = gate
+    run.run()
+    assert len(asked) == times
+    assert [one.state for one in run.state.servers] == ["done", "done"]
+
+
+def test_the_order_of_one_server_counts_not_because_the_other_one_is_away(monkeypatch):
+    """Two have begun, so that two must have it: the row may be forged."""
+    forged = replace(RESUMED, number=time.time_ns() // 1_000_000, at_once=10_000)
+    away: set[str] = set()
+
+    def orders_of(plan: ServerPlan) -> FleetOrders:
+        if plan.server.name in away:
+            raise MigrationFailure("it does not answer")
+        return FleetOrders() if plan.server.name == "s1" else forged
+
+    monkeypatch.setattr(coordinator, "orders_of", orders_of)
+    run = fleet(dry_run=False, begun=True)
+    run._look()
+    away.add("s1")
+    run._look()
+    assert run._orders.at_once == 0
+    away.clear()
+    monkeypatch.setattr(coordinator, "orders_of", lambda _: forged)
+    run._look()
+    assert run._orders.at_once == 10_000
+
+
+def test_a_server_without_a_record_has_not_begun(monkeypatch):
+    """So the only other one's orders count: its process left nothing, and dropped the record."""
+    ordered = replace(PAUSED, number=time.time_ns() // 1_000_000)
+    monkeypatch.setattr(
+        coordinator, "orders_of", lambda plan: ordered if plan.server.name == "s2" else None
+    )
+    run = fleet(dry_run=False, begun=True)
+    run._look()
+    assert run._orders.paused
+
+
+def test_servers_that_were_stopped_are_left():
+    """Each server is in one of the counts."""
+    run = fleet()
+    why: SpiritError = MigrationFailure("it was stopped")
+    run.state.note("s1", lambda one: one.ended(1.0, why, stopped=True))
+    assert run.status().counts == {"done": 0, "running": 0, "failed": 0, "left": 2}
