@@ -218,9 +218,7 @@ def http_throttler(url: str) -> Looking:
     # A password, and a token in the query, appear in no message (R20).
     place = parts.netloc.rpartition("@")[2]
     shown = urlunsplit((parts.scheme, place, parts.path, "", ""))
-    request = urllib.request.Request(  # noqa: S310 - http and https alone
-        urlunsplit(parts._replace(netloc=place)), method="HEAD", headers=_credentials(parts)
-    )
+    asked, credentials = urlunsplit(parts._replace(netloc=place)), _credentials(parts)
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -232,6 +230,10 @@ def http_throttler(url: str) -> Looking:
         opener.add_handler(handler)
 
     def look() -> str:
+        # A proxy is written into it: sent again, it would go there as http, with the credentials.
+        request = urllib.request.Request(  # noqa: S310 - http and https alone
+            asked, method="HEAD", headers=credentials
+        )
         try:
             with opener.open(request, timeout=_TIMEOUT) as answer:
                 code = int(answer.status)

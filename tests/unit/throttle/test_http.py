@@ -24,6 +24,10 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         self.send_header("Location", "/elsewhere")
         self.end_headers()
 
+    def do_CONNECT(self):
+        """Answer, as a proxy."""
+        self.do_HEAD()
+
     def log_message(self, *_):
         """Print nothing."""
 
@@ -63,6 +67,20 @@ def test_a_password_in_the_url_is_sent_and_never_shown():
         throttler = http_throttler(f"http://joe:p%40ss@127.0.0.1:{port}/?token=abc")
         assert throttler.look() == f"http://127.0.0.1:{port}/, which answered 429"
         assert handler.asked == [("HEAD", "/?token=abc", "Basic am9lOnBAc3M=")]
+
+
+def test_each_look_through_a_proxy_goes_to_the_endpoint_by_tls(monkeypatch):
+    """A proxy is asked for the way, and sees no credentials, however often it is asked."""
+    for name in ("no_proxy", "NO_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with endpoint() as (handler, port):
+        handler.code = 502
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        throttler = http_throttler("https://joe:p@gate.invalid/check")
+        for _ in range(4):
+            with pytest.raises(OSError, match="502"):
+                throttler.look()
+        assert handler.asked == [("CONNECT", "gate.invalid:443", "")] * 4
 
 
 def test_an_endpoint_that_does_not_answer_is_an_error():
