@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
 from spirit_py.batch.report import BatchReport
@@ -294,11 +295,24 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[_Logs(teller.event)])
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
-        carry_out(work, teller, stop)
-    finally:
+        try:
+            carry_out(work, teller, stop)
+        except BaseException as error:
+            teller.tell(_broken(error))
         teller.close(stop)
-    # A thread may wait for the coordinator, or for what a second signal has left.
-    os._exit(0)
+    finally:
+        # A thread may wait for the coordinator, or for what a second signal has left; and one that
+        # reads the input makes an orderly end an abort, with a core dump that has the password.
+        os._exit(0)
+
+
+def _broken(error: BaseException) -> MigrationFailure:
+    trace = "".join(traceback.format_exception(error)).splitlines()
+    return MigrationFailure(
+        f"{type(error).__name__}: {error}",
+        hint="see what ended it; the same command resumes",
+        details=tuple(trace[-_KEPT_LINES:]),
+    )
 
 
 if __name__ == "__main__":
