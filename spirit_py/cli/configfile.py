@@ -94,7 +94,8 @@ def read_config(files: Iterable[Path], commands: Mapping[str, click.Command]) ->
 def usual_files() -> list[Path]:
     """Return the files that are read without being named."""
     places = (Path(os.path.expanduser(place)) for place in PLACES)  # noqa: PTH111 - raises no error
-    return [place for place in places if place.is_file()]
+    # The home may be one of another account, as after setpriv, where Path.is_file() raises.
+    return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
 
 
 def _tables(file: Path) -> dict[str, dict[str, Any]]:

@@ -272,6 +272,9 @@ def output_errors() -> Iterator[None]:
 
 def leave_unwritten(error: OSError) -> NoReturn:
     """End a command that only prints, such as a help page, whose output takes no more."""
+    if error.filename is not None:
+        # It is about a file that was read, and not about what was written.
+        _leave(error)
     try:
         with output_errors():
             raise error

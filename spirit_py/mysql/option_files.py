@@ -125,7 +125,7 @@ _LENGTH: Final = 4
 
 def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dict[str, str]:
     """Read the options of some groups and of a login path; nothing where there is no such file."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - raises no error where the home is another's
         if login_path:
             raise UsageFault(
                 f"--login-path {login_path}: there is no {path}",

@@ -317,7 +317,11 @@ def run_begun(command: str, server: ConnectionOptions) -> Event:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file as a whole, through links, in UTF-8 with escapes; raises OSError."""
+    """Replace a file as a whole, through links, in UTF-8 with escapes; raises OSError.
+
+    One that may be written in a folder that takes no other file, or that is mounted by itself, is
+    written in place.
+    """
     _require_own_link(path)
     target = path.resolve()
     content = text.encode("utf-8", "backslashreplace")
@@ -325,6 +329,18 @@ def write_whole(path: Path, text: str) -> None:
         target.write_bytes(content)
         return
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    try:
+        _replace(target, content, mode)
+    except OSError as error:
+        if mode is None or error.errno not in _TAKES_NO_OTHER:
+            raise
+        target.write_bytes(content)
+
+
+_TAKES_NO_OTHER: Final = (errno.EACCES, errno.EBUSY, errno.EROFS)
+
+
+def _replace(target: Path, content: bytes, mode: int | None) -> None:
     temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
     # A new file gets what the umask leaves; a replacement is private until it has the old mode.
     created = os.O_WRONLY | os.O_CREAT | os.O_EXCL

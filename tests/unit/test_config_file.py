@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
+from pathlib import Path
 
 import click
 import pytest
@@ -10,6 +13,8 @@ from click.testing import CliRunner
 
 from spirit_py.cli import configfile, main
 from spirit_py.cli.changes import migration_config
+from spirit_py.errors import UsageFault
+from spirit_py.mysql.option_files import GROUPS, read_login_file
 
 
 @pytest.fixture
@@ -48,6 +53,44 @@ def test_later_files_count_more_and_the_command_line_most(places, tmp_path, conf
 
     assert (found.kill_after, found.nice, found.lock_wait_timeout) == (1, 4, 3)
     assert found.replicas == ("db2", "db3:3307")
+
+
+@pytest.fixture
+def away(tmp_path, monkeypatch):
+    """A folder that this account may not enter, whoever runs the test."""
+    folder, stat = tmp_path / "away", os.stat
+
+    def denied(path, *given, **more):
+        if isinstance(path, str | os.PathLike) and folder in Path(path).parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, *given, **more)
+
+    monkeypatch.setattr(os, "stat", denied)
+    return folder
+
+
+def test_a_home_that_may_not_be_entered_has_no_files(places, away, monkeypatch, configured):
+    """As after setpriv, or in a container whose account has another one's HOME."""
+    monkeypatch.setattr(configfile, "PLACES", (str(places[0]), str(away / "home.toml")))
+    places[0].write_text("[migrate]\nnice = 1\n")
+    assert configured("migrate").nice == 1
+    assert read_login_file(away / ".mylogin.cnf", GROUPS, "") == {}
+    with pytest.raises(UsageFault, match="there is no"):
+        read_login_file(away / ".mylogin.cnf", GROUPS, "prod")
+
+
+def test_an_error_of_a_file_is_none_of_the_output(monkeypatch):
+    """It names the file, and sends nobody to look for room."""
+
+    def usual_files():
+        raise PermissionError(errno.EACCES, "Permission denied", "/home/x")
+
+    monkeypatch.setattr(configfile, "usual_files", usual_files)
+    shown = CliRunner().invoke(main, ["explain"])
+    assert shown.exit_code == 1
+    assert "unexpected PermissionError" in shown.output
+    assert "/home/x" in shown.output
+    assert "standard output" not in shown.output
 
 
 def test_one_value_serves_an_option_that_may_be_repeated(places, configured):

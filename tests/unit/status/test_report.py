@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -236,3 +238,20 @@ def test_no_file_is_replaced_through_the_link_of_another_user(tmp_path, monkeypa
         with pytest.raises(PermissionError, match="another user's link"):
             write_whole(link, "text")
         assert real.read_text() == "mine"
+
+
+@pytest.mark.parametrize("trouble", [errno.EACCES, errno.EBUSY, errno.EROFS])
+def test_a_file_that_cannot_be_replaced_is_written_in_place(tmp_path, monkeypatch, trouble):
+    """Its folder takes no other file, or it is mounted by itself: a report of days was lost."""
+    known, new = tmp_path / "known.json", tmp_path / "new.json"
+    known.write_text("a longer text of before")
+
+    def refuses(*_: object) -> None:
+        raise OSError(trouble, os.strerror(trouble))
+
+    monkeypatch.setattr(Path, "replace", refuses)
+    write_whole(known, "text")
+    assert known.read_text() == "text"
+    with pytest.raises(OSError, match=re.escape(os.strerror(trouble))):
+        write_whole(new, "text")
+    assert list(tmp_path.iterdir()) == [known]
