@@ -175,7 +175,7 @@ NAME_OR_PROVE: Final = (
 
 
 FIND_SECONDS: Final = 10.0
-#: Addresses watched or reported without having been named.
+#: Addresses watched or reported without having been named, at a time.
 _MOST_FOUND: Final = 32
 _HOST: Final = re.compile(r"[0-9A-Za-z._:-]+")
 
@@ -208,7 +208,8 @@ class Replicas:
     ) -> None:
         self._on_look = on_look
         self._account = account or connection
-        self._found = 0
+        #: Whose place another one has taken.
+        self._gone: list[replica.ReplicaWatch] = []
         #: One of those that are too many to be watched.
         self.beyond = ""
         self._find = also_known or not named
@@ -262,6 +263,7 @@ class Replicas:
             self.unlisted = fault.message
             return
         unproved = []
+        listed = {address_of(one.host, one.port) for one in found if one.host}
         for one in found:
             address = address_of(one.host, one.port)
             if not one.host or address in self._watches:
@@ -269,13 +271,24 @@ class Replicas:
             options = unnamed(self._account, one.host, one.port)
             if options is None:
                 unproved.append(one)
-            elif self._found < _MOST_FOUND:
-                self._found += 1
+            elif self._has_room(listed):
                 self._add(address, options, named=False)
             else:
                 self.beyond = address
         self.unproved = tuple(unproved[:_MOST_FOUND])
         self.silent = tuple(one for one in found if not one.host)
+
+    def _has_room(self, listed: set[str]) -> bool:
+        """Return whether one more may be watched; one that is away, and unlisted, may go for it."""
+        found = [one for one in self._watches.values() if not one.named]
+        if len(found) < _MOST_FOUND:
+            return True
+        gone = next((one for one in found if one.state.lost and one.address not in listed), None)
+        if gone is None:
+            return False
+        gone.stop()
+        self._gone.append(self._watches.pop(gone.address))
+        return True
 
     def _add(self, address: str, options: ConnectionOptions, *, named: bool = True) -> None:
         self._watches[address] = replica.ReplicaWatch(
@@ -292,7 +305,7 @@ class Replicas:
         """End all threads and sessions."""
         for watch in self._watches.values():
             watch.stop()
-        for watch in self._watches.values():
+        for watch in (*self._gone, *self._watches.values()):
             watch.close()
         self._source.close()
 

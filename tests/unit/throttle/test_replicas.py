@@ -9,6 +9,8 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.replication import KnownReplica
+from spirit_py.throttle import lag
 from spirit_py.throttle.lag import Replicas, address_of, unnamed
 from spirit_py.throttle.replica import ReplicaState, pause_after
 
@@ -42,6 +44,29 @@ def test_a_replica_that_is_back_at_another_address_is_looked_at_there() -> None:
     known: Any = {"one:3306": away, "two:3306": back}
     replicas._watches.update(known)
     assert [one.address for one in replicas.watched()] == ["two:3306"]
+
+
+def test_a_new_replica_takes_the_place_of_one_that_has_gone(monkeypatch) -> None:
+    """Replicas come and go for weeks; one that is only away, and still listed, keeps its place."""
+    replicas = Replicas(given("VERIFY_IDENTITY", b"ca"), [])
+    session: Any = None
+
+    def listed(*names: str) -> list[str]:
+        known = [KnownReplica(host=one, port=3306, uuid=one, server_id=1) for one in names]
+        monkeypatch.setattr(lag, "known_replicas", lambda _: known)
+        replicas._discover(session)
+        return [one.address.removesuffix(":3306") for one in replicas.watched()]
+
+    first = [f"r{number}" for number in range(lag._MOST_FOUND)]
+    assert listed(*first) == first
+    assert listed(*first[2:], "new") == first
+    assert replicas.beyond == "new:3306"
+    for one in replicas.watched()[:3]:
+        one._state = ReplicaState(lost=True)
+    assert listed(*first[2:], "new") == [*first[1:], "new"]
+    assert listed(*first[2:], "new", "newer") == [*first[2:], "new", "newer"]
+    assert listed(*first[2:], "new", "newer", "newest") == [*first[2:], "new", "newer"]
+    replicas.close()
 
 
 def given(mode: str, authorities: bytes = b"") -> ConnectionOptions:
