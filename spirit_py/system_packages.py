@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Final
 
 from spirit_py.codes import ErrorCode
@@ -50,7 +51,11 @@ def driver_commands(*, prefix: str, python: str) -> tuple[str, ...]:
 def install_command(prefix: str, python: str) -> str:
     """Return the command that adds a Python package to this installation."""
     by_pipx = _PIPX.search(prefix)
-    return f"pipx inject {by_pipx[1]}" if by_pipx else f"{python} -m pip install"
+    return (
+        f"pipx inject {shlex.quote(by_pipx[1])}"
+        if by_pipx
+        else f"{shlex.quote(python)} -m pip install"
+    )
 
 
 def broken_library(error: BaseException) -> BaseException:

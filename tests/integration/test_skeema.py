@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def shop(db, tmp_path):
     db.execute("INSERT INTO `my t'able` VALUES (1, 2)")
     server = db.server
     wrapper = tmp_path / "spirit-py"
-    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} -m spirit_py "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m spirit_py "$@"\n')
     wrapper.chmod(0o755)
     return {
         "HOST": server.host,

@@ -51,3 +51,11 @@ def test_every_thread_that_the_program_starts_is_listed():
     known = [FILLED.sub("x", name) for name in listed(DEFAULT) | listed(OTHERS)]
     assert len(found) > 20
     assert [name for name, one in started.items() if not any(map(one.fullmatch, known))] == []
+
+
+def test_what_is_listed_beside_a_default_run_can_be_started():
+    """Each whole name stands somewhere; those of a default run are seen to be started."""
+    source = "".join(path.read_text() for path in (ROOT / "spirit_py").rglob("*.py"))
+    whole = [name for name in listed(OTHERS) if not FILLED.search(name)]
+    assert len(whole) > 20
+    assert [name for name in whole if f'"{name}"' not in source] == []

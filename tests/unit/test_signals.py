@@ -16,12 +16,13 @@ from spirit_py.errors import (
     Refusal,
     SchemaChanged,
 )
-from spirit_py.events.run import RunBegun
+from spirit_py.events.run import RunBegun, StopRequested
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command, work_goes_on
 from spirit_py.status.report import OutcomeReport, told
 from spirit_py.threads import StopSwitch
+from tests.kits.waiting import until
 
 BEGUN = RunBegun(command="migrate", server="db1", program="1")
 
@@ -46,9 +47,9 @@ class Said:
         self.lines.append(event.line)
 
 
-def run(work, stop=None, **more):
+def run(work, stop=None, said=None, **more):
     """Run a command whose work gets the stop switch; return what it said."""
-    stop, said = stop or StopSwitch(), Said()
+    stop, said = stop or StopSwitch(), said or Said()
     run_command(
         lambda: work(stop),
         stop=stop,
@@ -91,17 +92,19 @@ def test_what_a_stop_cannot_cause_is_reported_itself(kind):
 
 def test_a_signal_stops_the_work_and_is_told():
     """SIGTERM becomes the reason of a stop request, which the work follows."""
+    said = Said()
 
     def work(stop):
         os.kill(os.getpid(), signal.SIGTERM)
         while not stop.wait(0.05):
             pass
-        threading.Event().wait(0.7)
+        until(lambda: said.lines, "the line of the stop request")
         stop.check()
 
     with pytest.raises(Interrupted) as raised:
-        run(work)
+        run(work, said=said)
     assert raised.value.exit_code == 128 + signal.SIGTERM
+    assert said.lines == [StopRequested(reason=str(raised.value)).line]
 
 
 def test_a_second_interrupt_leaves_the_work_behind():

@@ -104,3 +104,9 @@ def test_a_library_that_cannot_be_loaded_is_no_defect_of_this_program(capsys, er
 def test_the_driver_is_added_to_this_installation(prefix, command):
     """Pipx keeps programs apart, so that a plain pip would install it where nobody looks."""
     assert system_packages.install_command(prefix, "/opt/venv/bin/python") == command
+
+
+def test_the_command_that_adds_the_driver_is_one_of_a_shell():
+    """The folder of an installation may have a blank in its name."""
+    command = system_packages.install_command("/opt/my venv", "/opt/my venv/bin/python")
+    assert command == "'/opt/my venv/bin/python' -m pip install"
