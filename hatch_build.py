@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-_MADE = "build/man"
 
 
 class ManualPages(BuildHookInterface[Any]):
@@ -25,8 +24,14 @@ class ManualPages(BuildHookInterface[Any]):
             from spirit_py.cli import main
         finally:
             sys.path.remove(self.root)
-        folder = Path(self.root, _MADE)
-        folder.mkdir(parents=True, exist_ok=True)
+        # Not in the clone: another account may build there, too.
+        self._made = TemporaryDirectory(prefix="spirit-py-man-")
         for name, text in manual_pages(main, __version__).items():
-            (folder / name).write_text(text, encoding="utf-8")
-            build_data["shared_data"][f"{_MADE}/{name}"] = f"share/man/man1/{name}"
+            made = Path(self._made.name, name)
+            made.write_text(text, encoding="utf-8")
+            build_data["shared_data"][str(made)] = f"share/man/man1/{name}"
+
+    def finalize(self, version: str, _build_data: dict[str, Any], _artifact: str) -> None:
+        """Drop the pages, which the wheel has by now."""
+        if version != "editable":
+            self._made.cleanup()

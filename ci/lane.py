@@ -16,6 +16,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mysql_base import free_port
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 COMPOSE_FILE = "docker-compose.semisync.yml"
+INIT_FILE = "ci/semisync-init.sh"
 FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
 SEMISYNC_VARIABLE = "SPIRIT_PY_SEMISYNC"
 START_SECONDS = 300
@@ -155,7 +157,7 @@ class Lane:
         print(f"lane: semi-sync servers: {wanted}", file=sys.stderr, flush=True)
         if wanted != "compose":
             return self.tests("tests/semisync", **{SEMISYNC_VARIABLE: wanted})
-        with self._composed() as variables:
+        with TemporaryDirectory() as folder, self._composed(Path(folder)) as variables:
             return self.tests("tests/semisync", **{SEMISYNC_VARIABLE: wanted}, **variables)
 
     def large(self) -> int:
@@ -170,13 +172,17 @@ class Lane:
         return self.tests(*files, SPIRIT_PY_FAULTS_RUNS=runs)
 
     @contextlib.contextmanager
-    def _composed(self) -> Iterator[dict[str, str]]:
+    def _composed(self, folder: Path) -> Iterator[dict[str, str]]:
         """Run the servers of the compose file for the duration of a `with` block."""
+        # In a clone made with umask 077 nobody else may read it.
+        init = shutil.copy(REPOSITORY / INIT_FILE, folder)
+        Path(init).chmod(0o755)
         password = secrets.token_hex(12)
         ports = {"SOURCE": free_port(), "REPLICA": free_port()}
         environ = {
             **self.environ,
             "SPIRIT_PY_SEMISYNC_PASSWORD": password,
+            "SPIRIT_PY_SEMISYNC_INIT": str(init),
             **{f"SPIRIT_PY_SEMISYNC_{name}_PORT": str(port) for name, port in ports.items()},
         }
         project = f"spirit-py-semisync-{os.getpid()}"

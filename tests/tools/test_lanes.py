@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
+from lane import COMPOSE_FILE, INIT_FILE, LANES, Lane, LaneLacks, main
 from mysql_base import wait_until
 from tests.fixtures.cases import SLOW_DAYS, is_its_day
 from tests.fixtures.lane import LANE_VARIABLE, check_series
@@ -79,6 +79,24 @@ def test_the_semisync_lane_uses_compose_where_an_engine_answers() -> None:
         assert used[f"SPIRIT_PY_SEMISYNC_{name}"] == f"mysql://root:{password}@127.0.0.1:{port}"
     assert used["SPIRIT_PY_SEMISYNC"] == "compose"
     assert all(password not in command for command in outside.commands)
+
+
+def test_the_image_may_read_what_it_runs_in_a_private_clone(monkeypatch, tmp_path) -> None:
+    """Made with umask 077; the account of the server in the image is another one."""
+    private = tmp_path / INIT_FILE
+    private.parent.mkdir()
+    private.write_text("sql")
+    private.chmod(0o700)
+    monkeypatch.setattr("lane.REPOSITORY", tmp_path)
+    modes = set()
+
+    def outside(_command: Sequence[str], environ: Mapping[str, str]) -> int:
+        given = environ.get("SPIRIT_PY_SEMISYNC_INIT", private)
+        modes.add((Path(given).stat().st_mode & 0o777, Path(given).read_text()))
+        return 0
+
+    assert Lane(arguments=(), environ={}, engine=lambda _: True, run=outside).semisync() == 0
+    assert (0o755, "sql") in modes
 
 
 def test_the_semisync_lane_uses_two_local_servers_without_an_engine() -> None:
@@ -304,7 +322,8 @@ def test_the_compose_file_mounts_only_what_exists() -> None:
     """The files that containers mount are in the repository; the proxy needs no package there."""
     for service in compose().values():
         for volume in service["volumes"]:
-            assert (ROOT / volume.split(":")[0]).is_file()
+            given = re.sub(r"\$\{\w+:-(.*?)\}", r"\1", volume)
+            assert (ROOT / given.split(":")[0]).is_file()
     # -I and -S: neither this project nor anything installed.
     command = [sys.executable, "-I", "-S", "tests/kits/tcp_proxy.py", "--help"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout

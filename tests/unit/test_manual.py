@@ -6,14 +6,18 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from hatch_build import ManualPages
 from manual_pages import manual_pages
 from spirit_py import __version__
 from spirit_py.cli import main
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = manual_pages(main, __version__)
 
 
@@ -31,6 +35,18 @@ def shown(page: str, folder) -> str:
     )
     assert done.stderr == ""
     return re.sub(".\b", "", done.stdout)
+
+
+def test_the_pages_of_a_wheel_are_not_made_in_the_clone():
+    """What root has built there, another account could not write over."""
+    nothing: Any = None
+    hook = ManualPages(str(ROOT), {}, nothing, nothing, "", "wheel")
+    data: dict[str, Any] = {"shared_data": {}}
+    hook.initialize("standard", data)
+    assert {Path(one).name: Path(one).read_text() for one in data["shared_data"]} == PAGES
+    assert not any(ROOT in Path(one).parents for one in data["shared_data"])
+    hook.finalize("standard", data, "")
+    assert not any(Path(one).exists() for one in data["shared_data"])
 
 
 def test_there_is_a_page_for_the_program_and_for_each_command():
