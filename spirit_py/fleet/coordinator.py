@@ -269,18 +269,18 @@ class Fleet:
             self._end(*self._ended.get())
 
     def _agreed(self, wave: Wave, waiting: list[FleetServer], gate: Gate) -> FleetServer | None:
-        """Ask the hook until it agrees, never in a pause; return the server that is begun first.
+        """Ask the hook until it agrees, when a server could begin, so never in a pause.
 
-        None where the fleet ends before that. A yes from before a pause, or of long ago, counts no
-        more: what it looked at may be another thing by now.
+        Return that server; None where the fleet ends before that. A yes from before a pause, or of
+        long ago, counts no more: what it looked at may be another thing by now.
         """
         pause, number = _FIRST_PAUSE, 0
         done, failed = self.state.of(ServerState.DONE), self.state.of(*BAD)
         while not self.stop.requested:
-            if self._orders.paused:
+            if self._next(waiting) is None:
                 self.stop.wait(_WAIT_SECONDS)
                 continue
-            number += 1
+            number, orders = number + 1, self._orders
             ready = WaveReady(
                 wave=wave.name,
                 servers=[one.name for one in waiting],
@@ -294,7 +294,7 @@ class Fleet:
             except SpiritError:
                 return None
             if not why:
-                if (first := self._first_in_time(waiting)) is not None:
+                if (first := self._first_in_time(waiting, orders)) is not None:
                     return first
                 continue
             self._tell(WaveVetoed(wave=wave.name, reason=why, number=number, seconds=pause))
@@ -302,14 +302,16 @@ class Fleet:
             pause = min(2 * pause, _LONGEST_PAUSE)
         return None
 
-    def _first_in_time(self, waiting: list[FleetServer]) -> FleetServer | None:
-        """Return the next server as long as a yes of the hook is good; None in a pause."""
+    def _first_in_time(self, waiting: list[FleetServer], orders: FleetOrders) -> FleetServer | None:
+        """Return the next server as long as a yes of the hook is good; None after other orders."""
         until = time.monotonic() + _GOOD_SECONDS
-        while (first := self._next(waiting)) is None:
-            if self._orders.paused or self.stop.requested or time.monotonic() >= until:
+        while self._orders is orders and not self.stop.requested:
+            if (first := self._next(waiting)) is not None:
+                return first
+            if time.monotonic() >= until:
                 break
             self.stop.wait(_WAIT_SECONDS)
-        return first
+        return None
 
     def _look(self) -> None:
         """Read what operators have ordered, and figures that no process tells from here."""
