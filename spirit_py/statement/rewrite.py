@@ -183,6 +183,9 @@ _OPTIONS: Final = frozenset({
     "data directory", "index directory", "tablespace", "engine", "secondary_engine",
 })  # fmt: skip
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_COLUMNS: Final = re.compile(r"\((`(?:[^`]|``)+`(?:,`(?:[^`]|``)+`)*)\)")
+#: What SHOW CREATE TABLE writes after the options that are taken out; the directories are last.
+_BEHIND: Final = re.compile(r" (?:COMMENT|CONNECTION|SECONDARY_ENGINE)=.*\Z")
 
 
 def without_partitions(create_sql: str) -> str:
@@ -194,6 +197,7 @@ def without_partitions(create_sql: str) -> str:
 class TemporaryForm:
     """A definition without what a temporary table cannot have, which is kept with its commas."""
 
+    table: str
     body: str
     fulltext: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -214,6 +218,7 @@ class TemporaryForm:
         kept = _OPTION.sub("", options)
         inside += "\n"
         return cls(
+            table=table,
             body=FOREIGN_KEY.sub("", _FULLTEXT.sub("", inside)).removesuffix("\n") + end + kept,
             fulltext=tuple(_FULLTEXT.findall(inside)),
             keys=tuple(FOREIGN_KEY.findall(inside)),
@@ -231,14 +236,19 @@ class TemporaryForm:
         at = next(constraints, len(lines))
         lines[at:] = sorted(lines[at:], key=lambda line: _name(line).lower())
         kept = [
-            _renamed_columns(line.removeprefix(",\n"), statement)
+            _with_columns(line.removeprefix(",\n"), self.table, statement)
             for line in (*self.fulltext, *self.keys)
             if _name(line).lower() not in dropped
         ]
-        own = "".join(one for one in self.options if not _given(one, statement))
-        inside = ",\n".join((*lines[:at], *kept, *lines[at:]))
+        inside = ",\n".join((*lines[:at], *filter(None, kept), *lines[at:]))
+        found = _BEHIND.search(options)
+        behind = found[0] if found else ""
+        own = [one for one in self.options if not _given(one, statement)]
+        places = [one for one in own if " DIRECTORY=" in one]
+        before = "".join(one for one in own if one not in places)
         partitions = "" if statement.of_kind(*_PARTITIONING) else self.partitions
-        return f"{inside}{end}{options}{own}{partitions}"
+        head = inside + end + options.removesuffix(behind)
+        return f"{head}{before}{behind}{''.join(places)}{partitions}"
 
 
 def unlike(statement: AlterStatement, keys: Collection[str], fulltext: Collection[str]) -> bool:
@@ -290,17 +300,19 @@ def _name(line: str) -> str:
     return found[1].replace("``", "`") if found else ""
 
 
-def _renamed_columns(line: str, statement: AlterStatement) -> str:
-    head, opened, rest = line.partition("(")
-    columns, closed, end = rest.partition(")")
-    if f" REFERENCES {quote_identifier(statement.table)} (" in end:
-        end = _renamed_columns(end, statement) if opened else end
-
-    def new(found: re.Match[str]) -> str:
-        name = found[1].replace("``", "`")
-        return quote_identifier(statement.renames.get(name.lower(), name))
-
-    return head + opened + _NAME.sub(new, columns) + closed + end
+def _with_columns(line: str, table: str, statement: AlterStatement) -> str:
+    """Return the line of an index or foreign key after the statement; empty where it goes."""
+    own = _NAME.search(line)
+    found = _COLUMNS.search(line, own.end() if own else 0)
+    if found is None:
+        return line
+    names = [name.replace("``", "`") for name in _NAME.findall(found[1])]
+    left = [name for name in names if name.lower() not in statement.dropped]
+    columns = ",".join(quote_identifier(statement.renames.get(n.lower(), n)) for n in left)
+    end = line[found.end() :]
+    if end.startswith(f" REFERENCES {quote_identifier(table)} "):
+        end = _with_columns(end, table, statement)
+    return f"{line[: found.start()]}({columns}){end}" if left else ""
 
 
 def _given(option: str, statement: AlterStatement) -> bool:

@@ -79,6 +79,17 @@ def test_the_server_makes_what_no_copy_can(keyless, engine, alter, algorithm):
     assert tables(db) == ["other", "t"]
 
 
+def test_a_fulltext_index_loses_the_columns_that_are_dropped(db, engine):
+    """As the server makes it; an index of no other column goes."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a TEXT, b TEXT, `(c` TEXT, FULLTEXT KEY ab (a, b),"
+        " FULLTEXT KEY `(bc` (b, `(c`), FULLTEXT KEY b (b), FULLTEXT KEY c (`(c`))"
+    )
+    db.execute("CREATE TABLE other LIKE t; ALTER TABLE other DROP b")
+    assert change(db, engine, "DROP b").algorithm == "native"
+    assert contents(db) == contents(db, "other")
+
+
 def test_the_plan_says_how_long_writes_wait(keyless):
     """Sampled, and what waits."""
     plan = make_plan(config_for(keyless, table="t", alter=COPIED, native=1 << 20))

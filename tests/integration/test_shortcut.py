@@ -128,8 +128,10 @@ def test_what_only_touches_metadata_is_changed_in_place(desk, alter, shows):
     [
         "FULLTEXT KEY f (v), CONSTRAINT k FOREIGN KEY (n) REFERENCES p (id))",
         "KEY k (n)) ROW_FORMAT=DYNAMIC PARTITION BY HASH (id) PARTITIONS 3",
+        "KEY k (n)) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
+        "KEY k (n)) COMPRESSION='zlib' COMMENT='old'",
     ],
-    ids=["keys", "partitions"],
+    ids=["keys", "partitions", "options", "comment"],
 )
 def test_the_change_of_an_unusual_table_is_known_before(db, desk, more):
     """R25: also with what a temporary table cannot have; its InnoDB numbers stay."""

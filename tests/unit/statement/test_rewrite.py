@@ -7,6 +7,7 @@ import pytest
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.statement.rewrite import (
+    TemporaryForm,
     check_definitions,
     check_names,
     rewrite_clauses,
@@ -123,3 +124,38 @@ def test_a_foreign_key_that_is_dropped_needs_no_change_of_the_new_table(clauses,
     """The new table has no foreign keys: only the clause's place among the others is kept."""
     statement = alter_of("s", "t", clauses)
     assert rewrite_clauses(statement, "t", "_t_new", {"mine": "_mine"}, keys=["f"]) == rewritten
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "KEY_BLOCK_SIZE=8",
+        "COMPRESSION='zlib' /*!80016 ENCRYPTION='Y' */",
+        "KEY_BLOCK_SIZE=8 COMMENT='x' CONNECTION='y' DATA DIRECTORY='/z/'",
+    ],
+)
+def test_options_come_back_where_the_server_writes_them(options):
+    """Before a comment, old or new, but for the directories."""
+    create = f"CREATE TABLE `t` (\n  `id` int NOT NULL\n) ENGINE=InnoDB {options}"
+    form = TemporaryForm.of(create, "t")
+    assert form is not None
+    made = f"CREATE TABLE `t` {form.body}"
+    assert form.complete(made, alter_of("a", "t", "ADD c INT")) == create
+    new = made.partition(" COMMENT=")[0] + " COMMENT='new'"
+    rest = " DATA DIRECTORY='/z/'" if "DIRECTORY" in options else ""
+    expected = create.partition(" COMMENT=")[0] + f" COMMENT='new'{rest}"
+    assert form.complete(new, alter_of("a", "t", "COMMENT 'new'")) == expected
+
+
+def test_a_key_to_the_same_table_has_the_new_names():
+    """However the table is written in the statement."""
+    create = (
+        "CREATE TABLE `o(` (\n  `id` int NOT NULL,\n  `up` int DEFAULT NULL,\n"
+        "  CONSTRAINT `k(` FOREIGN KEY (`up`) REFERENCES `o(` (`id`) ON DELETE CASCADE\n) ENGINE=x"
+    )
+    form = TemporaryForm.of(create, "o(")
+    assert form is not None
+    made = form.complete(
+        f"CREATE TABLE `o(` {form.body}", alter_of("a", "O(", "RENAME COLUMN id TO oid")
+    )
+    assert "(`up`) REFERENCES `o(` (`oid`) ON DELETE CASCADE\n" in made
