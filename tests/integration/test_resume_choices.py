@@ -29,6 +29,9 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.preflight import registry
+from spirit_py.preflight.checks.source_table import source_table
+from spirit_py.preflight.preflight import prepare
+from spirit_py.statement import alter_of
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_count, to_the_second
 from tests.kits.binlogs import purge_binlogs
@@ -356,6 +359,13 @@ def test_a_new_table_is_refused_as_a_source(stopped, engine):
         with pytest.raises(Refusal, match="an auxiliary table of a migration"):
             start(engine, stopped, table=table, alter="MODIFY a INT").end()
     assert tables(stopped) == KEPT
+    # Where the server keeps names in lower case, any other spelling names it too.
+    config = config_for(stopped, table="_t_new", alter="MODIFY a INT")
+    with connect(config.connection, role="test") as session:
+        (context,) = prepare(session, config)
+        typed = alter_of(stopped.name, "_T_NEW", "MODIFY a INT")
+        (finding,) = source_table(dataclasses.replace(context, statement=typed))
+    assert "an auxiliary table of a migration" in finding.cause
 
 
 def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, engine):

@@ -29,7 +29,7 @@ _TOO_WIDE: Final = frozenset({1117, 1118})  # too many columns, row size too lar
 
 def source_table(context: PreflightContext) -> Findings:
     """Refuse what is not an InnoDB base table of a user."""
-    schema, table = context.statement.schema, context.statement.table
+    schema, table = context.schema, context.table
     if schema.lower() in _SYSTEM:
         yield refuse(f"{schema} is a system schema", "name a table of your own", code=_UNSUITABLE)
     elif context.found is None:
