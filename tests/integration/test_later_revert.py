@@ -24,7 +24,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.capabilities import answer
 from tests.kits.cleanup import clean
-from tests.kits.connection import connection_options
+from tests.kits.connection import account, connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for
@@ -35,6 +35,7 @@ from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
     from spirit_py.migration.migration_status import MigrationShown
     from tests.kits.migrate import Migrating
 
@@ -61,11 +62,13 @@ class Kept:
         running.wait_until(lambda: _phase(running) is Phase.GRACE, "the grace")
         return running
 
-    def revert(self, table: str = "t") -> RecordingReporter:
+    def revert(
+        self, table: str = "t", connection: ConnectionOptions | None = None
+    ) -> RecordingReporter:
         """Swap back as ``spirit-py revert`` does; return what it reported."""
         notes, engine = RecordingReporter(), SharedEngine(self.engine)
         config = RevertConfig(
-            connection=connection_options(self.db),
+            connection=connection or connection_options(self.db),
             database=self.db.name,
             table=table,
             threads=2,
@@ -170,6 +173,30 @@ def test_a_revert_goes_on_where_the_waiting_process_was_stopped(kept):
     assert kept.revert().said("the binlog since the swap")
     assert kept.rows() == {**FIRST, 7: (-1, "first7")}
     assert set(tables(kept.db)) == {"t"}
+
+
+@pytest.mark.slow
+def test_a_privilege_that_only_the_way_back_needs_is_named_with_its_grant(kept):
+    """The old table keeps the values of a dropped column, so it is updated; then it goes on."""
+    kept.db.execute("ALTER TABLE t DROP INDEX u, ALTER u SET DEFAULT 'none'")
+    running = kept.in_grace(alter="DROP u")
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        running.end()
+    kept.db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    on_schema = (
+        "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+        " CREATE TEMPORARY TABLES ON {db}.*"
+    )
+    on_server = "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS ON *.*"
+    with account(kept.db, on_schema, on_server) as options:
+        with pytest.raises(SpiritError, match="lacks UPDATE") as caught:
+            kept.revert(connection=options)
+        grant, _, rest = caught.value.hint.partition(";")
+        assert "run the same command again" in rest
+        kept.db.execute(grant)
+        kept.revert(connection=options)
+    assert kept.rows() == {**FIRST, 7: (-1, "first7")}
 
 
 @pytest.mark.slow

@@ -579,6 +579,23 @@ def test_grants_on_the_table_alone_are_not_enough(db, desk, user):
 
 
 @pytest.mark.gtid
+def test_an_old_table_that_keeps_dropped_values_is_updated(db, desk, user):
+    """The GRANT that is named is enough; nothing else asks for UPDATE."""
+    account = make_account(db, user, ALL, GLOBAL, SEEN)
+    with connect(account, role="test") as session:
+        for alter, kept in (("DROP b", 0.0), ("ADD c INT", 60.0)):
+            plain = prepare(session, desk.config(alter, keep_old_current=kept))
+            assert check_before_create(plain) == ()
+        config = desk.config("DROP b", keep_old_current=60.0)
+        with pytest.raises(Refusal, match="lacks UPDATE") as refused:
+            check_before_create(prepare(session, config))
+    assert refused.value.hint.startswith("GRANT UPDATE, ")
+    db.execute(refused.value.hint)
+    with connect(account, role="test") as session:
+        assert check_before_create(prepare(session, config)) == ()
+
+
+@pytest.mark.gtid
 def test_own_writes_need_the_right_to_number_transactions(db, desk, user):
     """--tag-own-writes: the smallest privilege is named, the copy goes on without the option."""
     with connect(make_account(db, user, ALL, GLOBAL, SEEN), role="test") as session:

@@ -12,11 +12,12 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged
+from spirit_py.errors import MigrationFailure, PositionNotFound, Refusal, SchemaChanged
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import read_shape, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.table.build import losses_of, reverse_mapping, way_back
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.job import Job
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
     from spirit_py.threads import StopSwitch
 
 
@@ -85,7 +87,8 @@ def open_reverse_feed(
     Where ``job`` has a target, the old tables and the record are there. ``made_by`` makes the
     applier. ``stop`` gets the fault that ends the feed; never the process's own switch.
     SchemaChanged for another definition than was noted; PositionNotFound where the binlog no longer
-    reaches the position; Refusal where the old table cannot follow.
+    reaches the position; Refusal where the old table cannot follow; MigrationFailure with the
+    GRANT where a privilege is missing.
     """
     with job.session("keep") as now, job.session("keep", there=True) as session:
         require_definitions(session, record.tables)
@@ -95,6 +98,7 @@ def open_reverse_feed(
             replace(_mapping(now, session, table, time_zone), apart=apart)
             for table in record.tables
         ]
+        _require_updates(session, [one.target for one in mappings if one.kept])
         age = CheckpointTable(*record.home).age(session, ReverseRecord)
     if why := why_unreachable(job.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
@@ -113,6 +117,19 @@ def open_reverse_feed(
     for pair in pairs:
         pair.tables.look()
     return pairs
+
+
+def _require_updates(session: SqlSession, olds: Iterable[TableSchema]) -> None:
+    """Require what writes rows around the values that dropped columns have in the old tables."""
+    grants = read_grants(session)
+    for old in olds:
+        if missing := grants.missing(("UPDATE",), old.schema, (old.name,)):
+            raise MigrationFailure(
+                f"account {grants.account} lacks {', '.join(missing)} on {old.full_name}: it has"
+                " to keep the values of dropped columns, and its other columns are updated",
+                hint=f"{grants.grant(missing, old.schema)} Then run the same command again",
+                error_code=ErrorCode.MISSING_PRIVILEGES,
+            )
 
 
 def _mapping(

@@ -19,6 +19,8 @@ _ON_SCHEMA = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
 # Others: LOCK TABLES asks for SELECT, a child's key for ALTER, a key for REFERENCES on its parent
 # (measured on 9.7; not INSERT and CREATE, which the manual names for ALTER).
 _ON_PARENT = ("SELECT", "REFERENCES")
+# INSERT ... ON DUPLICATE KEY UPDATE, which leaves the values of dropped columns in the old table.
+_ON_OLD = ("UPDATE",)
 _ON_EXCHANGED = ("SELECT", "ALTER", "INSERT", "CREATE", "DROP")
 _ON_CHILD = ("SELECT", "ALTER")
 _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
@@ -66,6 +68,8 @@ def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     beside = (names.new, names.old, names.checkpoint, names.requests, names.sentinel)
     yield schema, grants.missing(_ON_TABLES, schema, (context.table, *beside))
     yield schema, grants.missing(_ON_SCHEMA, schema)
+    if context.config.keep_old_current and context.statement.dropped:
+        yield schema, grants.missing(_ON_OLD, schema, (names.old,))
     yield "", grants.missing(_GLOBAL)
     for clause in context.statement.parsed:
         if clause.other[1]:
