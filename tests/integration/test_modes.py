@@ -10,6 +10,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
+from tests.kits.connection import account
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, start
 from tests.kits.reverse import SwappedTable
@@ -34,9 +35,9 @@ def make_table(db, definition=TABLE, rows=3000):
     db.execute("ANALYZE TABLE t")
 
 
-def changed(engine, db, alter, modes=SessionModes()):  # noqa: B008 - it is frozen
+def changed(engine, db, alter, modes=SessionModes(), **more):  # noqa: B008 - it is frozen
     """Run the migration to its end; return its report."""
-    config = config_for(db, table="t", alter=alter, modes=modes)
+    config = config_for(db, table="t", alter=alter, modes=modes, **more)
     return migrate_here(engine, config)[0]
 
 
@@ -104,12 +105,24 @@ def test_a_choice_does_not_carry_on_without_it(db, engine, interrupt):
 
 
 def test_a_servers_own_innodb_strict_mode_needs_no_option(db, engine):
-    """Where the server does not check the length of rows, a native ALTER does not either."""
+    """Where the server does not check the length of rows, a native ALTER does not either.
+
+    Nor any privilege: no session has to set it. What is refused of a server is refused so too.
+    """
     long = ", ".join(f"c{number} VARCHAR(250) NOT NULL DEFAULT ''" for number in range(40))
     made = f"CREATE TABLE t (id INT PRIMARY KEY, a INT, {long}) CHARSET=latin1 ROW_FORMAT=COMPACT"
     make_table(db, f"SET SESSION innodb_strict_mode = 0; {made}", rows=5)
     db.set_global("innodb_strict_mode", 0)
-    report = changed(engine, db, alter="MODIFY a BIGINT")
+    on_schema = (
+        "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+        " CREATE TEMPORARY TABLES ON {db}.*"
+    )
+    on_server = "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS ON *.*"
+    with account(db, on_schema, on_server) as plain:
+        report = changed(engine, db, alter="MODIFY a BIGINT", connection=plain)
+        db.set_global("binlog_row_image", "MINIMAL")
+        with pytest.raises(Refusal, match="binlog_row_image is MINIMAL"):
+            changed(engine, db, alter="MODIFY a INT", connection=plain)
     assert report.algorithm == "copy"
     assert not any("innodb_strict_mode" in line for line in report.warnings)
 
