@@ -16,6 +16,7 @@ from spirit_py.mysql.tables.new_table import NewTable
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.table.names import AuxiliaryNames
 from tests.kits.connection import account, granted
+from tests.kits.migrate import Migrating, config_for
 from tests.kits.schema_tools import open_schema_tools
 
 PARENT = "CREATE TABLE p (id INT PRIMARY KEY, u INT, UNIQUE (u))"
@@ -198,6 +199,19 @@ def test_the_grants_that_are_named_are_enough(db, desk, far):
         connect(options, database=db.name, role="driver") as session,
     ):
         assert findings(desk, "ADD z INT", session) == []
+
+
+def test_what_the_trial_of_a_key_needs_is_asked_for(db, desk, far, engine):
+    """The copy of a parent elsewhere is in the table's own schema."""
+    db.execute(f"DROP TABLE `{far}`.c")
+    on_far = (f"SELECT, REFERENCES ON `{far}`.p", f"LOCK TABLES ON `{far}`.*")
+    with account(db, SCHEMA, GLOBAL, SEEN, *on_far) as options:
+        with connect(options, database=db.name, role="driver") as session:
+            message, hint = findings(desk, "ADD z INT", session)
+        assert message.endswith(f" lacks REFERENCES on `{db.name}`.*")
+        db.execute(hint)
+        given = {"table": "t", "alter": "ADD z INT", "no_shortcut": True, "connection": options}
+        assert Migrating(engine, config_for(db, **given)).end().algorithm == "copy"
 
 
 def test_other_missing_privileges_are_named_with_those_for_keys(db, desk, far):

@@ -426,6 +426,12 @@ def test_rights_on_the_parent_are_asked_for_before(db, desk, engine):
         with pytest.raises(Refusal, match="lacks REFERENCES on") as refused:
             migrate(db, engine, connection=few)
         assert refused.value.error_code is ErrorCode.MISSING_PRIVILEGES
+        # That on the parent alone does not reach its copy.
+        db.execute(f"GRANT REFERENCES ON {db.name}.p TO 'few_{db.name}'@'%'")
+        with pytest.raises(Refusal, match="lacks REFERENCES on") as refused:
+            migrate(db, engine, connection=few)
+        db.execute(refused.value.hint)
+        migrate(db, engine, connection=few)
     finally:
         db.execute(f"DROP USER 'few_{db.name}'@'%'")
 

@@ -20,7 +20,7 @@ from spirit_py.attached.sequence import copies
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, disposition
+from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, access_denied, disposition
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import drop_tables
 from spirit_py.sql import quote_table
@@ -253,7 +253,8 @@ class Trial:
                 with as_stored(self.session):
                     self.session.execute(str(sql))
             except ServerFault as error:
-                if disposition(error) is not Disposition.FATAL or error.hint:
+                fatal = disposition(error) is Disposition.FATAL
+                if not fatal or error.hint or access_denied(error):
                     raise
                 yield self._refused(keys, error)
                 return

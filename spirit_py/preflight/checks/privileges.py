@@ -23,6 +23,8 @@ _ON_PARENT = ("SELECT", "REFERENCES")
 _ON_OLD = ("UPDATE",)
 _ON_EXCHANGED = ("SELECT", "ALTER", "INSERT", "CREATE", "DROP")
 _ON_CHILD = ("SELECT", "ALTER")
+# Keys are tried between copies of both ends, which are in the schema of the run's first table.
+_ON_COPIES = ("CREATE", "DROP", "ALTER", "REFERENCES")
 _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
 _PERFORMANCE_SCHEMA = "performance_schema"
 
@@ -76,15 +78,19 @@ def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
             on_other = _ON_PARENT if clause.columns else _ON_EXCHANGED
             where, table = clause.other
             yield where, grants.missing(on_other, where, (table,))
+            if clause.columns:
+                yield schema, grants.missing(_ON_COPIES, schema)
 
 
 def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     """Yield what is missing for foreign keys, with the schema; they are known with PROCESS."""
     grants, schema, table = context.grants, context.schema, context.table
-    if not grants.has_global("PROCESS"):
-        return
-    for key in keys_around(context.session, schema, table):
+    keys = keys_around(context.session, schema, table) if grants.has_global("PROCESS") else ()
+    for key in keys:
         for (where, name), privileges in ((key.child, _ON_CHILD), (key.parent, _ON_PARENT)):
             names = (name, context.names.new) if (where, name) == (schema, table) else (name,)
             yield where, grants.missing(privileges, where, names)
             yield where, grants.missing(("LOCK TABLES",), where)
+    if keys:
+        copies = next(iter(context.altered), (schema, table))[0]
+        yield copies, grants.missing(_ON_COPIES, copies)
