@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, UsageFault
-from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
+from spirit_py.mysql.faults import (
+    ACCESS_NEEDS_PRIVILEGE,
+    Disposition,
+    access_denied,
+    disposition,
+)
 from spirit_py.sql import quote_identifier, string_literal
 
 if TYPE_CHECKING:
@@ -37,6 +42,8 @@ DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 #: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
 _UNSAFE_FUNCTION = 1674
 _NAME_TOO_LONG = 1059
+#: An encryption that is not the schema's, without TABLE_ENCRYPTION_ADMIN.
+_ENCRYPTS_OTHERWISE: Final = 3826
 #: The end of a name that the server gives to a CHECK constraint.
 _GIVEN_NAME = re.compile(r"_chk_\d+'")
 
@@ -237,11 +244,23 @@ def _candidates(mode: str) -> Iterator[tuple[str, str]]:
     yield f"{_ANY_ROW} --sql-mode '{lenient}'", both
 
 
+#: What is refused where it is not the statement.
+DEFINITION_COPY: Final = "a copy of the table's definition"
+
+
 def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     """Return a refusal with the server's message, and the options under which it accepts it."""
     hint = "correct the statement; a native ALTER TABLE would fail in the same way"
     code = ErrorCode.DEFINITION_REFUSED
-    if modes:
+    if what == DEFINITION_COPY:
+        hint = "see SHOW CREATE TABLE for what the server refuses now: the new table begins as that"
+    if access_denied(error) or error.code == _ENCRYPTS_OTHERWISE:
+        code = ErrorCode.MISSING_PRIVILEGES
+        hint = (
+            "grant the account what the definition needs: FILE ON *.* for a DATA DIRECTORY,"
+            " TABLE_ENCRYPTION_ADMIN ON *.* for an encryption that is not the schema's"
+        )
+    elif modes:
         code = ErrorCode.OTHER_MODES_ACCEPT
         hint = (
             f"the server accepts it under other modes: add {modes} if the definition is meant so;"

@@ -13,6 +13,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import (
+    DEFINITION_COPY,
     accepting_modes,
     as_stored,
     choose_modes,
@@ -142,7 +143,7 @@ def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, claus
             native.execute(f"{TEMPORARY}{table} {form.body}")
         except ServerFault as fault:
             if modes := copying_modes(fault):
-                raise server_refusal(fault, "a copy of the table's definition", modes) from fault
+                raise server_refusal(fault, DEFINITION_COPY, modes) from fault
             raise
     try:
         if clauses:

@@ -173,6 +173,9 @@ _OPTION: Final = re.compile(
     r"|(?:DATA|INDEX) DIRECTORY='(?:[^']|'')*'|ENCRYPTION='.'"
     r"|/\*!\d+ (?:ENCRYPTION='.'|TABLESPACE `(?:[^`]|``)+`|AUTOEXTEND_SIZE=\d+) ?\*/)"
 )
+_DIRECTORY: Final = re.compile(
+    r" DATA DIRECTORY='(?:[^']|'')*'(?: INDEX DIRECTORY='(?:[^']|'')*')?\Z"
+)
 _PARTITIONING: Final = frozenset({
     ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING, ClauseKind.ADD_PARTITION,
     ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION,
@@ -191,6 +194,11 @@ _BEHIND: Final = re.compile(r" (?:COMMENT|CONNECTION|SECONDARY_ENGINE)=.*\Z")
 def without_partitions(create_sql: str) -> str:
     """Return a definition without the list of its partitions."""
     return _PARTITIONS.sub("", create_sql)
+
+
+def has_directory(create_sql: str) -> bool:
+    """Return whether a table, and not only a partition, lies elsewhere."""
+    return _DIRECTORY.search(without_partitions(create_sql)) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from spirit_py.mysql.tables.new_table import (
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.names import AuxiliaryNames
+from tests.kits.connection import account
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.schema_tools import SchemaTools, open_schema_tools
 from tests.kits.tables import tables
@@ -144,7 +145,10 @@ def test_the_counter_is_kept_without_rows_to_raise_it(db, desk):
 
 
 def test_data_directory_is_kept(db, desk):
-    """A table that lies elsewhere stays there, its other options and constraints with it."""
+    """A table that lies elsewhere stays there, its other options and constraints with it.
+
+    Its foreign keys come later; who may not place files is told so.
+    """
     ((folder,),) = db.query("SELECT CONCAT(@@tmpdir, '/', DATABASE(), '_data')")
     db.execute(
         "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT,"
@@ -159,9 +163,29 @@ def test_data_directory_is_kept(db, desk):
             "  PRIMARY KEY", "  `b` int DEFAULT NULL,\n  PRIMARY KEY"
         )
         assert f"DATA DIRECTORY='{folder}" in created.create_sql
+        db.execute("DROP TABLE _t_new; ALTER TABLE t ADD FOREIGN KEY (v) REFERENCES t (id)")
+        assert "FOREIGN KEY" not in desk.create("ADD b INT").create_sql
+        db.execute("DROP TABLE _t_new")
+        with (
+            account(db, "SELECT, INSERT, CREATE, DROP, ALTER ON {db}.*") as options,
+            open_schema_tools(db, options) as ordinary,
+            pytest.raises(Refusal, match="refuses a copy") as refused,
+        ):
+            ordinary.create("ADD b INT")
+        assert refused.value.hint.startswith("grant the account")
     finally:
         db.execute("DROP TABLE IF EXISTS t, _t_new")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_comment_about_a_directory_is_none(db, desk):
+    """The keys are not made twice, and the words stay."""
+    words = "COMMENT 'DATA DIRECTORY=', KEY (v), CONSTRAINT k FOREIGN KEY (v) REFERENCES t (id))"
+    words += " COMMENT=' DATA DIRECTORY=''x'''"
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v INT {words}")
+    created = desk.create("ADD b INT")
+    assert "FOREIGN KEY" not in created.create_sql
+    assert created.create_sql.count("DATA DIRECTORY=") == 2
 
 
 def test_own_names_of_checks(db, desk):

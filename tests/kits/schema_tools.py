@@ -95,9 +95,9 @@ def foreseen(config: MigrationConfig) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_schema_tools(db: Any) -> Iterator[SchemaTools]:
+def open_schema_tools(db: Any, options: ConnectionOptions | None = None) -> Iterator[SchemaTools]:
     """Open both sessions in a test's schema."""
-    options = options_of(db.server)
+    options = options or options_of(db.server)
     with (
         connect(options, database=db.name, role="driver") as session,
         connect(options, database=db.name, role="ddl", native=True) as native,

@@ -10,7 +10,13 @@ from spirit_py import points
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes, server_refusal
+from spirit_py.mysql.evaluation import (
+    DEFINITION_COPY,
+    accepting_modes,
+    as_stored,
+    copying_modes,
+    server_refusal,
+)
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
@@ -180,12 +186,14 @@ class NewTable:
     def _create_copy(self, new: str, seen: set[str] | None = None) -> dict[str, str]:
         session, source = self.session, self.source
         checks = names_of_checks(session, source, new)
-        if "DATA DIRECTORY=" in source.create_sql:
-            sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, new, checks)
+        if rewrite.has_directory(source.create_sql):
+            # LIKE leaves the directory out, as it does with foreign keys.
+            alone = rewrite.FOREIGN_KEY.sub("", source.create_sql)
+            sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
             sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {source.quoted}"
         with as_stored(session):
-            _judged(session, sql, "a copy of the table's definition")
+            _judged(session, sql, DEFINITION_COPY)
             try:
                 if seen is not None:
                     seen.add(read_shape(session, source.schema, new))
@@ -210,7 +218,7 @@ class NewTable:
             clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
         if clauses:
             altering = f"ALTER TABLE {quote_table(source.schema, new)} {', '.join(clauses)}"
-            _judged(session, altering, "a copy of the definition")
+            _judged(session, altering, DEFINITION_COPY)
 
     def _alter_copy(self, new: str, checks: dict[str, str], *, modifiers: str = "") -> None:
         native, source = self.native, self.source
