@@ -28,9 +28,14 @@ _LONGEST_STATEMENT: Final = 200
 _TABLE_LOCKS: Final = frozenset({"SHARED_READ_ONLY", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE"})
 _DEFINITION_LOCKS: Final = frozenset({"SHARED_UPGRADABLE", "EXCLUSIVE"})
 
+#: Whether locks are noted, whether the asking session's are, which has some, and how many are not.
 _MDL_INSTRUMENT: Final = """
-SELECT ENABLED FROM performance_schema.setup_instruments
-WHERE NAME = 'wait/lock/metadata/sql/mdl'"""
+SELECT ENABLED, EXISTS (SELECT 1 FROM performance_schema.threads t
+  JOIN performance_schema.metadata_locks m ON m.OWNER_THREAD_ID = t.THREAD_ID
+  WHERE t.PROCESSLIST_ID = CONNECTION_ID() AND m.OBJECT_TYPE = 'USER LEVEL LOCK'),
+ (SELECT VARIABLE_VALUE FROM performance_schema.global_status
+  WHERE VARIABLE_NAME = 'Performance_schema_metadata_lock_lost')
+FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl'"""
 
 # The server's compatibility matrix (manual 10.11.4, Metadata Locking; sql/mdl.cc). The lock of a
 # statement that only reads a table's definition blocks no LOCK TABLES.
@@ -112,7 +117,10 @@ def why_locks_are_unseen(session: SqlSession) -> str:
         return "this account may not read performance_schema"
     if not enabled or enabled[0][0] != "YES":
         return "the instrument wait/lock/metadata/sql/mdl is disabled"
-    return ""
+    _, seen, lost = enabled[0]
+    if int(lost or 0):
+        return f"{lost} of them had no room (performance_schema_max_metadata_locks)"
+    return "" if seen else "performance_schema does not show those of this session"
 
 
 def global_read_lock(session: SqlSession) -> str:

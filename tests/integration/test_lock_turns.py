@@ -359,6 +359,22 @@ def blind_server(db) -> Iterator[None]:
     db.execute(switch.format("YES"))
 
 
+def test_a_server_that_notes_no_locks_now_is_told_from_one_without_any(db):
+    """Its table is read, and shows not even those of the session that asks."""
+    switch = (
+        "UPDATE performance_schema.setup_consumers SET ENABLED = '{}'"
+        " WHERE NAME = 'global_instrumentation'"
+    )
+    db.execute(switch.format("NO"))
+    try:
+        with connect(connection_options(db), role="test") as session:
+            assert "does not show those of this session" in why_locks_are_unseen(session)
+    finally:
+        db.execute(switch.format("YES"))
+    with connect(connection_options(db), role="test") as session:
+        assert why_locks_are_unseen(session) == ""
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("blind_server")
 def test_without_the_instrument_old_transactions_are_waited_for(db, start):

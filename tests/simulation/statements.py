@@ -730,9 +730,9 @@ def _old_transactions(*_: Any) -> Rows:
     return []
 
 
-@statement(r"SELECT ENABLED FROM performance_schema\.setup_instruments .*")
+@statement(r"SELECT ENABLED, EXISTS .* FROM performance_schema\.setup_instruments .*")
 def _instruments(*_: Any) -> Rows:
-    return [("YES",)]
+    return [("YES", 1, "0")]
 
 
 @statement(r"SELECT 1 FROM performance_schema\.threads WHERE PROCESSLIST_ID = CONNECTION_ID\(\)")

@@ -23,7 +23,8 @@ def blockers(context: PreflightContext) -> Findings:
         yield warn(
             f"metadata locks cannot be seen: {why}: before a lock on the table is requested, old"
             f" transactions on any table are waited for,{lost or ' not only those on this one'}",
-            "start the server with --performance-schema=ON, enable wait/lock/metadata/sql/mdl in"
+            "start the server with --performance-schema=ON and without"
+            " performance_schema_max_metadata_locks, enable wait/lock/metadata/sql/mdl in"
             " performance_schema.setup_instruments, and let the account read performance_schema",
         )
     elif kills and not _may_kill(context):
