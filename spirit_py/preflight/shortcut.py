@@ -122,7 +122,7 @@ def why_rebuilt(session: SqlSession, context: PreflightContext) -> str:
 def _takes_version(source: TableSchema, clause: Clause) -> bool:
     """Return whether a clause takes a row version: columns that are VIRTUAL take none."""
     if clause.kind is ClauseKind.ADD_COLUMN:
-        return " as (" not in f" {clause.body}"
+        return " as(" not in clause.body
     if clause.kind is not ClauseKind.DROP_COLUMN or not source.has_column(clause.name):
         return False
     return not source.column(clause.name).generated

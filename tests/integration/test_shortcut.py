@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from functools import partial
@@ -248,6 +249,8 @@ def test_a_small_table_is_copied_before_its_row_versions_are_used_up(db, engine)
     assert planned() == ("instant", most // 4 + 1)
     db.execute(f"ALTER TABLE t ADD v{used} INT, ALGORITHM=INSTANT")
     assert planned() == ("copy", most // 4)
+    virtual = dataclasses.replace(config, alter="ADD g INT AS (n + 1)")
+    assert make_plan(virtual, sample=False).tables[0].method.algorithm == "instant"
     db.execute("CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 1")
     assert planned() == ("instant", most // 4)
     db.execute("DROP TRIGGER tr")
