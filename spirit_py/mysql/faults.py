@@ -66,7 +66,8 @@ LOST: Final = frozenset({
     4031,  # disconnected for inactivity
     5014,  # TLS read failed in the client library
 })  # fmt: skip
-_CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005})
+_OFFLINE: Final = 3032  # offline_mode=ON, which has ended the sessions that there were
+_CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005, _OFFLINE})
 _AWAY: Final = LOST | _CANNOT_CONNECT | {TOO_MANY_CONNECTIONS, 1203}
 _TRANSIENT: Final = frozenset({
     TOO_MANY_CONNECTIONS,
@@ -210,6 +211,7 @@ _CONNECTION_FAULTS: Final = (
      "check that this is a MySQL server, and its error log"),
     ((TOO_MANY_CONNECTIONS, 1203, 1226), "{text}",
      "wait, or raise max_connections or the account's limits"),
+    ((_OFFLINE,), "{text}", "wait until it has offline_mode=OFF again"),
     # The server's words are the same for all of these.
     ((ACCESS_DENIED, 1698), "the server does not accept user {user} with this password",
      ("check --user and --password, and what the account requires: TLS (--ssl-mode REQUIRED),"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TLS_FAULT: Final = 2026
 TLS_REQUIRED: Final = 3159
 _ACCESS_DENIED: Final = 1045
+#: Also of caching_sha2_password, where MySQL's own client library sends no password in the clear.
+_PLUGIN_FAILED: Final = 2061
 
 SSL_MODES: Final = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 VERIFYING: Final = frozenset({"VERIFY_CA", "VERIFY_IDENTITY"})
@@ -83,7 +85,7 @@ def next_may_do(attempt: TlsAttempt, code: int, text: str) -> bool:
     """Return whether the next attempt may help; never after a denial under TLS (R20)."""
     if attempt.encrypted:
         return code == TLS_FAULT and WITHOUT_TLS in text
-    return code in {TLS_REQUIRED, _ACCESS_DENIED}
+    return code in {TLS_REQUIRED, _ACCESS_DENIED, _PLUGIN_FAILED}
 
 
 def certificate_host(options: ConnectionOptions) -> str:

@@ -27,7 +27,7 @@ def fault(code: int, text: str = "text of the server") -> ServerFault:
     return ServerFault(code, text, where="test session")
 
 
-@pytest.mark.parametrize("code", [1040, 1205, 1213, 1317, 2002, 2003, 3024, 3101])
+@pytest.mark.parametrize("code", [1040, 1205, 1213, 1317, 2002, 2003, 3024, 3032, 3101])
 def test_transient_errors_are_tried_again(code):
     """Deadlocks, lock waits, interruptions and full servers pass."""
     assert disposition(fault(code)) is Disposition.RETRY
@@ -104,6 +104,7 @@ def test_a_fault_survives_pickling():
         (3159, "requires TLS", "--ssl-mode REQUIRED"),
         (2026, "TLS failed: text of the server", "ssl-ca"),
         (1040, "text of the server", "max_connections"),
+        (3032, "text of the server", "offline_mode=OFF"),
         (1129, "has blocked this host", "host_cache"),
         (1130, "from this host", "create the account joe"),
         (2013, "closed the connection", "MySQL server"),

@@ -67,6 +67,7 @@ def test_a_mode_means_what_it_means_to_the_mysql_client(given, expected):
         (ENCRYPTED, 1045, "Access denied", False),
         (PLAIN, 1045, "Access denied", True),
         (PLAIN, 3159, "insecure transport", True),
+        (PLAIN, 2061, "reported error: Authentication requires secure connection.", True),
         (PLAIN, 2003, "no answer", False),
     ],
 )
