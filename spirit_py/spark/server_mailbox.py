@@ -92,8 +92,9 @@ class _TableBox:
         return _RowMember(self, rank, session)
 
     def replace(self, session: SqlSession, place: int, message: Any) -> None:
+        table = self.table.replace("%", "%%")
         session.execute(
-            f"REPLACE INTO {self.table} (id, record) VALUES (%s, %s)",
+            f"REPLACE INTO {table} (id, record) VALUES (%s, %s)",
             (self.first + place, self.seal.close(message, self.first + place)),
         )
 

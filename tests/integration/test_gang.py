@@ -72,8 +72,8 @@ def mailbox_of(kind, db, control, options):
         return MemoryMailbox(control)
     if kind == "variables":
         return VariablesMailbox(control)
-    db.execute("CREATE TABLE IF NOT EXISTS box (id INT PRIMARY KEY, record LONGTEXT NOT NULL)")
-    return TableMailbox(options, quote_table(db.name, "box"))
+    db.execute("CREATE TABLE IF NOT EXISTS `b%sx` (id INT PRIMARY KEY, record LONGTEXT NOT NULL)")
+    return TableMailbox(options, quote_table(db.name, "b%sx"))
 
 
 @pytest.fixture(params=["memory", "variables", "table"])
@@ -349,7 +349,7 @@ def forge(db, mailbox, sender, letter):
     intruder = db.connect()
     if isinstance(mailbox, TableMailbox):
         text, place = json.dumps([sender, letter]), mailbox.box.first
-        intruder.cursor().execute("REPLACE INTO box (id, record) VALUES (%s, %s)", (place, text))
+        intruder.cursor().execute("REPLACE INTO `b%%sx` (id, record) VALUES (%s, %s)", (place, text))
     else:
         intruder.cursor().execute(f"SET @{mailbox.name} = %s", (json.dumps(letter),))
 
