@@ -188,7 +188,8 @@ def _settings(
     timeouts: tuple[str, ...],
     said: tuple[str, ...],
 ) -> str:
-    settings = _NATIVE_SETTINGS if native else _SETTINGS
+    # Statements are read under the global mode; init_connect may have set another one.
+    settings = (*_NATIVE_SETTINGS, "SESSION sql_mode=@@GLOBAL.sql_mode") if native else _SETTINGS
     evaluated = () if native else _evaluation(given)
     return "SET " + ", ".join((*settings, *evaluated, *timeouts, *said))
 

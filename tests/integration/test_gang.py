@@ -349,7 +349,8 @@ def forge(db, mailbox, sender, letter):
     intruder = db.connect()
     if isinstance(mailbox, TableMailbox):
         text, place = json.dumps([sender, letter]), mailbox.box.first
-        intruder.cursor().execute("REPLACE INTO `b%%sx` (id, record) VALUES (%s, %s)", (place, text))
+        sql = "REPLACE INTO `b%%sx` (id, record) VALUES (%s, %s)"
+        intruder.cursor().execute(sql, (place, text))
     else:
         intruder.cursor().execute(f"SET @{mailbox.name} = %s", (json.dumps(letter),))
 

@@ -266,6 +266,15 @@ def test_no_session_of_ours_changes_what_an_applications_write_computes(db):
     assert db.query("SELECT d FROM t") == [(-9,)]
 
 
+def test_an_accounts_first_statements_change_no_mode(db, account):
+    """The ALTER is read under the server's mode; init_connect is not run for root."""
+    plain = dataclasses.replace(connection_options(db), user=account("plain"), password="p'w")
+    db.set_global("init_connect", "SET SESSION sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'")
+    for native in (True, False):
+        with connect(plain, role="alter", native=native) as session:
+            assert "ANSI" not in session.value("SELECT @@SESSION.sql_mode")
+
+
 def test_native_session_keeps_the_servers_mode(db):
     """A native session converts as a client of the operator would."""
     db.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
