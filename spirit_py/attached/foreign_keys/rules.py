@@ -44,8 +44,8 @@ REMEDIES: Final = {
     3733: "keep the generated column STORED, or drop the foreign key first",
     3780: _ALIKE,
     3823: "leave the CHECK out, or replace the key by one without such an action first",
-    6125: f"{_PARENT_INDEX}; or SET GLOBAL restrict_fk_on_non_standard_key=OFF, here and on the"
-    " replicas, if it referred to such an index before",
+    6125: f"{_PARENT_INDEX}; or set the global restrict_fk_on_non_standard_key to OFF, here and on"
+    " the replicas, if it referred to such an index before",
 }
 """What to do about errors of the server that are about foreign keys, by their number."""
 

@@ -238,7 +238,7 @@ def _refused(trigger: Trigger, fault: ServerFault) -> Exception:
     if fault.code == ACCESS_NEEDS_PRIVILEGE:
         hint = f"grant the account the named privilege, for the definer {trigger.user}"
     elif fault.code == _BINLOG_UNTRUSTED:
-        hint = "SET GLOBAL log_bin_trust_function_creators = 1"
+        hint = "set the global log_bin_trust_function_creators to 1"
     return Refusal(
         f"{trigger.label} of {trigger.schema}.{trigger.table} cannot be created again:"
         f" {fault.text} (error {fault.code})",

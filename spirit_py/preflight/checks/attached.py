@@ -12,6 +12,7 @@ from spirit_py.attached.triggers.model import changed_by, mentions
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.capabilities import Capability
+from spirit_py.mysql.endpoint import Service, how_to_set, service_of
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.grants import scope_of
 from spirit_py.mysql.tables.definition import read_table
@@ -147,10 +148,12 @@ def _privileges(context: PreflightContext, found: tuple[Trigger, ...]) -> Findin
         and not context.facts.is_on(_TRUST)
         and not grants.has_global("SUPER")
     ):
+        service = service_of(context.session, context.facts)
+        instead = "" if service is not Service.NONE else f", or {grants.grant(['SUPER'])}"
         yield refuse(
             f"account {grants.account} may not create triggers while the binlog is on"
             f" ({_TRUST} is off; error 1419)",
-            f"SET GLOBAL {_TRUST} = 1, or {grants.grant(['SUPER'])}",
+            how_to_set(service, _TRUST, "1") + instead,
         )
     others = [one for one in found if f"{one.user}@{one.host}" != grants.account]
     if others and not any(grants.has_global(one) for one in _ANY_DEFINER):

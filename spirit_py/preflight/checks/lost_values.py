@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.duplicates import row_name
+from spirit_py.mysql.endpoint import how_to_set, service_of
 from spirit_py.mysql.evaluation import STRICT_MODES
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.preflight.check import SECONDS, Findings, PreflightContext, first_row, refuse, warn
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 _KINDS: Final = frozenset({"enum", "set"})
+_EXPLICIT: Final = "explicit_defaults_for_timestamp"
 
 
 def lost_members(context: PreflightContext) -> Findings:
@@ -45,7 +47,7 @@ def _holds(column: Column, members: list[str]) -> str:
 
 def new_not_null(context: PreflightContext) -> Findings:
     """Name a row with NULL for each column that becomes NOT NULL."""
-    implicit = not context.facts.is_on("explicit_defaults_for_timestamp")
+    implicit = not context.facts.is_on(_EXPLICIT)
     for pair in context.mapping.pairs:
         if not pair.old.nullable or pair.new.nullable or pair.new.auto_increment:
             continue
@@ -54,7 +56,7 @@ def new_not_null(context: PreflightContext) -> Findings:
                 f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
                 " explicit_defaults_for_timestamp is OFF: the server would replace"
                 " NULL by the current time",
-                "SET PERSIST explicit_defaults_for_timestamp = ON",
+                how_to_set(service_of(context.session, context.facts), _EXPLICIT, "ON"),
             )
         else:
             name = pair.old.name
