@@ -169,10 +169,10 @@ class LockWatch:
                     return not self._finished
             waited = self.clock() - began
             if self.stop.requested:
-                return self._end("a stop was asked for", session=False)
+                return self._end_request("a stop was asked for")
             if waited >= self.wait:
                 late = f"the table lock was not granted in {self.wait:g} s"
-                return self._end(late, session=False)
+                return self._end_request(late)
             if not self._cannot_look:
                 self._look()
 
@@ -208,17 +208,23 @@ class LockWatch:
         held = f"it was held for {self.hold:g} s"
         self._end("a stop was asked for" if self.stop.requested else held, session=True)
 
-    def _end(self, why: str, *, session: bool) -> bool:
+    def _end_request(self, why: str) -> bool:
+        """End it; return whether the lock was granted all the same, at that moment."""
+        self._end(why, session=False)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting())
+            return not self._finished
+
+    def _end(self, why: str, *, session: bool) -> None:
         with self._changed:
             if self._finished or (not session and self._held_until is not None):
-                return not self._finished
+                return
             self.verdict = why
             self._ended = session
             # Inside the condition, so that finish() cannot say yes while the kill is under way.
             trouble = kill_own(self.session, self.waiter, statement=not session)
         if trouble:
             _LOG.warning("could not end session %d: %s", self.waiter, trouble)
-        return False
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -14,7 +14,8 @@ from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFa
 from spirit_py.locks.blockers import Blocker, kill_blocker
 from spirit_py.locks.look import LockRequest, find_blockers, find_in_front
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
-from spirit_py.locks.table import TableLock
+from spirit_py.locks.table import LockWatch, TableLock
+from spirit_py.locks.turns import Front
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.processlist import FRESH_SECONDS, open_transactions
@@ -63,6 +64,22 @@ def test_proof_does_not_disturb(db, session, lock):
     session.execute(f"RENAME TABLE `{db.name}`.t TO `{db.name}`._t_old")
     lock.release()
     assert db.query("SELECT COUNT(*) FROM _t_new") == [(1,)]
+
+
+def test_a_lock_that_is_granted_as_its_request_ends_is_held_no_longer_than_another(db, lock):
+    """R23: the KILL QUERY came too late for LOCK TABLES; what holds the lock is ended in time."""
+    options = connection_options(db)
+    with connect(options, role="watch") as watcher, connect(options, role="test") as session:
+        front = Front(LockRequest(tables=lock.tables))
+        late = TableLock(session, lock.tables)
+        late.acquire()
+        with LockWatch(
+            watcher, session.id, wait=0.01, hold=0.01, front=front, stop=StopSwitch()
+        ) as watch:
+            until(lambda: watch.verdict, "the end of the request")
+            watch.holding()
+            until(lambda: not session.alive(), "the end of the session")
+            assert "was held" in watch.verdict
 
 
 @pytest.mark.parametrize("statement", ["UNLOCK TABLES", "START TRANSACTION"])
