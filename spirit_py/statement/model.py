@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass
 from spirit_py.sql import quote_identifier, quote_table
@@ -91,6 +92,11 @@ class Clause:
         return " ".join((head, *names, body)).rstrip()
 
 
+#: In the normal form of a column's definition.
+_NAMED_CHECK: Final = re.compile(r" constraint (?:[^\s`(]+|`(?:[^`]|``)+`) check\(")
+_CHECK: Final = re.compile(r" check\(")
+
+
 def _renamed(clauses: Iterable[Clause]) -> tuple[set[str], set[str]]:
     """Return the names that go and those that come, in lower case."""
     renamed = {one.name.lower(): one.new_name.lower() for one in clauses}
@@ -147,13 +153,16 @@ class AlterStatement:
         gone, come = _renamed(self.of_kind(ClauseKind.CHANGE_COLUMN, ClauseKind.RENAME_COLUMN))
         if (gone or self.dropped) and gone | self.dropped == come | self.added:
             return "exchange the names again, or drop the new values"
+        fails = bool(gone or self.dropped or self.added)
         gone, come = _renamed(self.of_kind(ClauseKind.RENAME_INDEX))
         dropped = {one.name.lower() for one in self.of_kind(ClauseKind.DROP_INDEX)}
         adding = self.of_kind(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE)
         if gone and gone | dropped == come | {one.name.lower() for one in adding}:
             return "exchange the names of the indexes again"
+        columns = self.of_kind(ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN)
         unnamed = any(not one.name for one in (*adding, *self.of_kind(ClauseKind.ADD_CHECK)))
-        if unnamed and not self.added:
+        unnamed |= any(_CHECK.search(_NAMED_CHECK.sub("", one.body)) for one in columns)
+        if unnamed and not fails:
             return "add the same again under another name"
         if self.of_kind(ClauseKind.TRUNCATE_PARTITION):
             return "delete the rows that were written since"
