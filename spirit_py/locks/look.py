@@ -209,7 +209,9 @@ def _blocker(
         rows_modified=None if modified is None else modified.get(number, 0),
         table_locks=bool(locks & _TABLE_LOCKS) or globally,
         defining=bool(locks & _DEFINITION_LOCKS) or bool(asks),
-        system=user in {None, "", "system user", "event_scheduler"} or "/replica" in (name or ""),
+        # With terminology_use_previous, as before 8.0.26, an applier is a slave (measured on 9.7).
+        system=user in {None, "", "system user", "event_scheduler"}
+        or any(word in (name or "") for word in ("/replica", "/slave")),
         requesting=bool(asks),
     )
 

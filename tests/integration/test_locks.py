@@ -12,7 +12,7 @@ import pytest
 
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.blockers import Blocker, kill_blocker
-from spirit_py.locks.look import LockRequest, find_blockers, find_in_front
+from spirit_py.locks.look import LockRequest, _blocker, find_blockers, find_in_front
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
 from spirit_py.locks.table import LockWatch, TableLock
 from spirit_py.locks.turns import Front
@@ -80,6 +80,16 @@ def test_a_lock_that_is_granted_as_its_request_ends_is_held_no_longer_than_anoth
             watch.holding()
             until(lambda: not session.alive(), "the end of the session")
             assert "was held" in watch.verdict
+
+
+@pytest.mark.parametrize(
+    ("thread", "system"),
+    [("replica_worker", True), ("slave_worker", True), ("one_connection", False)],
+)
+def test_appliers_are_the_servers_own_whoever_has_started_them(thread, system):
+    """They have that account's name; terminology_use_previous gives their threads the old ones."""
+    row = (8, 1, 7, "root", "localhost", "s", "Query", 0, None, f"thread/sql/{thread}", None, 0)
+    assert _blocker(row, set(), None).system is system
 
 
 @pytest.mark.parametrize("statement", ["UNLOCK TABLES", "START TRANSACTION"])
