@@ -108,7 +108,9 @@ class Batch:
         finally:
             self._spark.stop()
             self.ended = True
-        self.stop.check()
+        # The record of a batch that is done goes, so that it cannot be told from one to be resumed.
+        if any(one.state != TableState.DONE for one in self.records.values()):
+            self.stop.check()
         if self._record_lost is not None:
             raise self._record_lost
 

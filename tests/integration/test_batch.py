@@ -9,7 +9,7 @@ import MySQLdb
 import pytest
 
 from spirit_py.batch import entry
-from spirit_py.batch.batch import related_tables
+from spirit_py.batch.batch import Batch, related_tables
 from spirit_py.batch.entry import run_batch
 from spirit_py.batch.planning import plan_batch, plan_of_batch
 from spirit_py.batch.report import BatchReport
@@ -468,6 +468,23 @@ def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, engine, m
     assert any(one["report"]["resumed"] for one in again.tables), told.text
     writers.assert_kept()
     assert set(map(tuple, four.tables().values())) == {("orders",)}
+
+
+def test_a_stop_request_behind_the_last_table_changes_no_outcome(two, engine, monkeypatch):
+    """Nothing is left to be resumed: the same command would make the change a second time."""
+    stop = StopSwitch()
+    end = Batch._end
+
+    def ended(batch, name):
+        end(batch, name)
+        if not batch._waiting:
+            stop.request(Interrupted(2))
+
+    monkeypatch.setattr(Batch, "_end", ended)
+    config = batch_config(two.db, two.pattern, alter="ADD INDEX (a)")
+    report = Batching(engine, config, stop).end()
+    assert (report.outcome, report.exit_code) == ("done", 0)
+    assert [one["state"] for one in report.tables] == ["done", "done"]
 
 
 @pytest.mark.draws(3)
