@@ -13,7 +13,7 @@ from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
-from spirit_py.mysql.faults import TOO_MANY_CONNECTIONS, server_away
+from spirit_py.mysql.faults import TOO_MANY_CONNECTIONS, access_denied, server_away
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.retry import waiting_for
@@ -139,16 +139,31 @@ def require_repairable(
         *_side_effects(target),
         *_column_findings(matching, two_servers=two_servers),
     ]
-    if two_servers and follower(source, target) == "target":
-        findings.append(
-            refuse(
-                f"{target.table.full_name} is on a replica of the source's server: rows that are"
-                " repaired there make it diverge from its source",
-                "correct the replica through replication, or rebuild it",
-            )
-        )
+    if two_servers:
+        findings += _replication(target, source, "rows that are repaired there make it diverge")
+        findings += _replication(source, target, "what it has not applied would be undone there")
     if findings:
         raise refusal_of(list(dict.fromkeys(findings)), "the repair")
+
+
+def _replication(side: Side, other: Side, harm: str) -> Iterator[Finding]:
+    """Refuse a replica of the other server, also a stopped one, with GTIDs or without."""
+    try:
+        found = any(each.source_uuid == other.facts.uuid for each in channels(side.session))
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        yield refuse(
+            f"the account may not see whether the {side.what}'s server is a replica of the other:"
+            f" {fault.text}",
+            "GRANT SELECT ON performance_schema.* there",
+        )
+        return
+    if found:
+        yield refuse(
+            f"the {side.what}'s server is a replica of the {other.what}'s: {harm}",
+            "correct the replica through replication, or rebuild it",
+        )
 
 
 def _writable(target: Side) -> Iterator[Finding]:

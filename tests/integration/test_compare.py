@@ -389,10 +389,19 @@ def test_a_replica_is_compared_at_the_very_moment():
         with pytest.raises(DifferencesFound, match="1 row differs; all are listed"):
             compare_there(options_of(both.source), options_of(both.replica), reporter=told)
         assert "its applier is OFF: what it has not applied" in told.text
-        both.of.execute("START REPLICA SQL_THREAD")
-        until(lambda: both.rows() == written + 1, "the replica to go on")
-        with pytest.raises(Refusal, match="on a replica of the source's server"):
-            compare_there(options_of(both.source), options_of(both.replica), repair=True)
+        for change in ("", "STOP REPLICA", "START REPLICA"):
+            if change:
+                both.of.execute(change)
+            if change.startswith("START"):
+                until(lambda: both.rows() == written + 1, "the replica to go on")
+            # A repair would undo what the replica has not applied, or write what it will apply.
+            for ends, said in (
+                ((both.source, both.replica), "the target's server is a replica of the source's"),
+                ((both.replica, both.source), "the source's server is a replica of the target's"),
+            ):
+                with pytest.raises(Refusal, match=said):
+                    compare_there(*map(options_of, ends), repair=True)
+        assert both.rows() == written + 1
 
 
 @pytest.mark.parametrize("where", ["one server", "two servers"])
