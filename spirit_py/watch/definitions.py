@@ -243,7 +243,7 @@ class Definitions:
                 del self._known[table]
                 self.learn(table)
                 changed = True
-            elif known.described and not _harmless(seen, known.schema):
+            elif known.described and not (statement.unless_there or _harmless(seen, known.schema)):
                 raise _outdated(
                     table,
                     f"{statement.verb} at {place.file}:{place.offset} may have given columns"

@@ -39,19 +39,21 @@ def utc_time(seconds: int) -> str | None:
 
 def row_record(position: str, place: Place, table: Table, change: RowChange) -> Record:
     """Build the event of one changed row."""
-    old = None if change.before is None else change.before.values()
-    new = None if change.after is None else change.after.values()
-    before, after = _columns(change.before, old, new), _columns(change.after, new, old)
+    before, after = _columns(change.before), _columns(change.after)
+    if change.before is not None and change.after is not None:
+        stored = change.before.stored(), change.after.stored()
+        for columns in (before, after):
+            for column in columns or ():
+                old, new = (values[column["name"]] for values in stored)
+                column["changed"] = not _same(old, new)
     names = {"schema": table[0], "table": table[1]}
     return record(change.kind, position, place, **names, before=before, after=after)
 
 
-def _columns(
-    image: RowImage | None, values: dict[str, Any] | None, other: dict[str, Any] | None
-) -> list[Record] | None:
-    if image is None or values is None:
+def _columns(image: RowImage | None) -> list[Record] | None:
+    if image is None:
         return None
-    codec = image.codec
+    codec, values = image.codec, image.values()
     return [
         {
             "name": column.name,
@@ -59,7 +61,7 @@ def _columns(
             "type": column.column_type,
             "is_key": column.name in codec.key_names,
             "is_null": (value := values[column.name]) is None,
-            "changed": other is None or not _same(value, other[column.name]),
+            "changed": True,
             **_shown(value, column),
         }
         for column in codec.schema.columns
@@ -67,7 +69,7 @@ def _columns(
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Compare values; 0.0 and -0.0 are two."""
+    """Compare stored values; 0.0 and -0.0 are two."""
     return bool(value == other) and repr(value) == repr(other)
 
 

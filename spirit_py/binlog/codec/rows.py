@@ -13,7 +13,7 @@ map must agree with it, else the table has been altered.
 from __future__ import annotations
 
 import struct
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -21,6 +21,7 @@ from spirit_py.binlog import wire
 from spirit_py.binlog.codec.definition import plain_function, render_function, split_function
 from spirit_py.binlog.codec.fields import expected_type, field_of, old_temporal
 from spirit_py.binlog.codec.tablemap import packed_integer
+from spirit_py.classes import replace
 from spirit_py.errors import HiddenChange, NullInKey, SchemaChanged, UnreadableChange
 from spirit_py.table import values
 from spirit_py.table.keys import INTEGERS, comparable
@@ -106,6 +107,10 @@ class RowImage(NamedTuple):
         """Decode every column into a value that JSON can carry without loss."""
         return self.codec.values(self.data)
 
+    def stored(self) -> dict[str, Any]:
+        """Return every column as it is stored: two JSON values or SETs may have one text."""
+        return self.codec.stored[self.data[: self.codec.bitmap_bytes]](self.data)
+
 
 class RowChange(NamedTuple):
     """One changed row: ``before`` of an update or delete, ``after`` of an insert or update."""
@@ -182,10 +187,16 @@ class RowCodec:
         self._columns = len(fields)
         self.bitmap_bytes = (len(fields) + 7) // 8
         self._all_present = (1 << len(fields)) - 1
-        optional = any(field.nullable for field in fields)
+        optional = self._optional = any(field.nullable for field in fields)
         self._split = _ByBitmap(lambda n: split_function(fields, key, n, self), optional=optional)
         self.renderers = _ByBitmap(lambda n: render_function(fields, order, n), optional=optional)
         self._plain = _ByBitmap(lambda n: plain_function(fields, n), optional=optional)
+
+    @cached_property
+    def stored(self) -> _ByBitmap[Callable[[bytes], dict[str, Any]]]:
+        """Functions that cut an image into the values of :meth:`RowImage.stored`, by bitmap."""
+        fields = [replace(field_of(c, at), plain="{v}") for at, c in enumerate(self.schema.columns)]
+        return _ByBitmap(lambda n: plain_function(fields, n), optional=self._optional)
 
     @classmethod
     def compile(cls, table_map: TableMap, mapping: TableMapping) -> RowCodec:

@@ -144,6 +144,7 @@ def test_enum_error_value_takes_the_staged_path():
         RenderedRow("(3, NULL)", staged=False),
     ]
     assert [change.after.values()["v"] for change in rows] == [0, "", None]
+    assert [change.after.stored()["v"] for change in rows] == [0, 2, None]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,14 @@ def test_an_older_ddl_before_any_row_is_harmless(server: Server) -> None:
     assert server.names() == ["a", "b"]
 
 
+def test_a_create_of_a_table_that_is_there_does_not_stop_the_stream(server: Server) -> None:
+    """The server logs it, and it changed nothing; one without IF NOT EXISTS made the table."""
+    server.names()
+    assert not server.ddl("CREATE TABLE IF NOT EXISTS t (a INT, b INT)", 100)
+    with pytest.raises(SchemaChanged):
+        server.ddl("CREATE TABLE t (a INT, b INT)", 100)
+
+
 def test_a_table_map_that_describes_itself_needs_nobody(server: Server) -> None:
     """With binlog_row_metadata=FULL rows keep the names they were written under."""
     for names in (("a", "b"), ("a", "x")):

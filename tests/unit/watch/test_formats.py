@@ -18,8 +18,8 @@ PLACE = Place("b.000001", 120, "16e8969d-e4d3-11f1-b00c-02fc00000001", 7, 1_700_
 class Image:
     """A row image whose values are there already."""
 
-    def __init__(self, **found: Any) -> None:
-        self._found = found
+    def __init__(self, *, stored: Any = None, **found: Any) -> None:
+        self._found, self._stored = found, stored or found
         columns = tuple(
             Column(name=name, ordinal=at, data_type=kind, column_type=kind, nullable=True)
             for at, (name, kind) in enumerate({"id": "int", "v": "text", "e": "enum"}.items(), 1)
@@ -31,6 +31,10 @@ class Image:
     def values(self) -> dict[str, Any]:
         """Return the values."""
         return self._found
+
+    def stored(self) -> dict[str, Any]:
+        """Return the values as they are stored."""
+        return self._stored
 
 
 def row(kind: Any, before: Any, after: Any) -> Record:
@@ -71,6 +75,15 @@ def test_changed_is_the_difference_of_both_images() -> None:
     assert [column["changed"] for column in update["before"]] == [False, True, False]
     insert = row("insert", None, Image(id=1, v=None, e="x"))
     assert all(column["changed"] for column in insert["after"])
+
+
+def test_values_of_one_text_that_are_stored_otherwise_are_changed() -> None:
+    """A date and a text in JSON, and two numbers of a SET with an empty member."""
+    before = Image(id=1, v='"2020-01-02"', e="", stored={"id": 1, "v": b"\x0c", "e": 0})
+    after = Image(id=1, v='"2020-01-02"', e="", stored={"id": 1, "v": b"\x0f", "e": 1})
+    update = row("update", before, after)
+    assert [column["changed"] for column in update["after"]] == [False, True, True]
+    assert 'v="\\"2020-01-02\\"" -> ' in as_text(update).text
 
 
 def test_json_is_one_line_whatever_is_in_it() -> None:
