@@ -141,7 +141,8 @@ class BinlogSource(FollowedServer):
             self._own = {own_uuid(self._options.own_writes, *table) for table in tables}
         parser = self._parser(mappings, start)
         parser.between = self._between
-        parser.cascades = Cascades.into(m.source for m in mappings)
+        if mappings:
+            parser.cascades = Cascades.into(m.source for m in mappings)
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
         )

@@ -13,9 +13,11 @@ from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessio
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
 
 #: Places of columns in SHOW REPLICA STATUS; the same in SHOW SLAVE STATUS, from 8.0 to 9.7.
 _RELAY_SOURCE_LOG_FILE, RECEIVES, APPLIES, _EXEC_SOURCE_LOG_POS = 9, 10, 11, 21
+_LOGS_REPLICATED: Final = ("log_replica_updates", "log_slave_updates")
 _RECEIVER_ERROR, _APPLIER_ERROR_TEXT, _SOURCE_UUID, _DELAY = 35, 37, 40, 42
 
 _APPLIER_LAG = """
@@ -180,6 +182,13 @@ def in_replication_group(session: SqlSession) -> bool:
 def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
     """Return SHOW REPLICA STATUS, one row a channel; nothing for a server that is no replica."""
     return _either(session, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+
+
+def unlogged_replica(session: SqlSession, facts: ServerFacts) -> str:
+    """Return that a replica does not log what it replicates (REPLICATION CLIENT); else empty."""
+    if any(facts.is_on(name) for name in _LOGS_REPLICATED) or not replica_status(session):
+        return ""
+    return "the server is a replica and does not log replicated changes (log_replica_updates=OFF)"
 
 
 def channels(session: SqlSession) -> list[Channel]:

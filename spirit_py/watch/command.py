@@ -183,7 +183,11 @@ class _Watch:
         options = self.options
         try:
             return ScopeSource(
-                options.connection, FeedOptions(), database=options.database, table=options.table
+                options.connection,
+                FeedOptions(),
+                database=options.database,
+                table=options.table,
+                warn=lambda said: self.tell(Warned(said=said)),
             )
         except errors.ServerFault as fault:
             raise connection_refusal(fault, options.connection) from fault

@@ -10,6 +10,7 @@ import contextlib
 import enum
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.binlog.cascades import acting_parents
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import agrees, described
 from spirit_py.classes import dataclass
@@ -170,6 +171,8 @@ class Definitions:
         self._executed = executed
         self._collations = collations or {}
         self._known: dict[Table, _Known] = {}
+        #: The tables from which foreign keys change rows of a table, as far as that is known.
+        self.acting: dict[Table, frozenset[bytes]] = {}
 
     def learn(self, table: Table) -> None:
         """Read a definition before it is needed; a table that does not exist is skipped."""
@@ -219,12 +222,14 @@ class Definitions:
 
     def _settled(self, table: Table) -> _Known | None:
         before = self._read(table)
+        self.acting.pop(table, None)
         for _ in range(_ATTEMPTS):
             executed = self._executed()
             after = self._read(table)
             if before is None and after is None:
                 return None
             if before is not None and after is not None and shape_of(before) == shape_of(after):
+                self.acting[table] = acting_parents(after)
                 return _Known(schema=after, executed=executed)
             before = after
         said = f"the definition of {'.'.join(table)} changes again and again"

@@ -7,15 +7,20 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys.rules import cascades_unseen
 from spirit_py.binlog import events
+from spirit_py.binlog.cascades import Cascades, acting_parents
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.statements import readings
 from spirit_py.binlog.xa import XaTransactions, recoverable
 from spirit_py.classes import dataclass
-from spirit_py.errors import FeedFailure, SchemaChanged, ServerFault, UnreadableChange
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import FeedFailure, Refusal, SchemaChanged, ServerFault, UnreadableChange
+from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
+from spirit_py.mysql.replication import unlogged_replica
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.records import Scope, TableNames, record, row_record
@@ -59,7 +64,7 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._said_at = self.clock()
-        self._open = False
+        self._open = self._doubtful = False
         self._statements: list[tuple[StatementSeen, list[str]]] = []
         self._shadows: dict[tuple[str, str], deque[str]] = {}
         self._xa = XaTransactions(_XA_MEMORY)
@@ -72,8 +77,8 @@ class Follower:
                     self._print_rows(event, place)
             case events.Began(place, xid):
                 self._began(place, xid)
-            case events.Committed(place):
-                self._committed(place)
+            case events.Committed(place, cascaded):
+                self._committed(place, cascaded=cascaded)
             case events.Advanced(place):
                 self.progress.advance(place)
                 self._quiet(place)
@@ -96,23 +101,26 @@ class Follower:
         if xid:
             self._xa.begin()
             return
-        self._open = True
+        self._open, self._doubtful = True, False
         self._say("begin", place)
         self._say_statements()
 
     def _print_rows(self, event: RowsChanged, place: Place) -> None:
         position = self.progress.text()
+        more = {"doubt": True} if event.doubt else {}
+        self._doubtful |= bool(event.doubt)
         for change in event.codec.rows(event.event_type, event.body):
-            self.out(row_record(position, place, event.table, change))
+            self.out(row_record(position, place, event.table, change) | more)
         self._said_at = self.clock()
 
-    def _committed(self, place: Place) -> None:
+    def _committed(self, place: Place, *, cascaded: bool) -> None:
         if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, place)
             self._xa.end()
         self.progress.advance(place)
         if self._open:
-            self._say("commit", place)
+            doubt = {"doubt": True} if cascaded and self._doubtful else {}
+            self._say("commit", place, **doubt)
             self.flush()
         elif self._statements:
             self._say_statements()
@@ -123,7 +131,7 @@ class Follower:
         self._statements.clear()
 
     def _replay(self, rows: XaRows, place: Place, **fields: object) -> None:
-        self._open = True
+        self._open, self._doubtful = True, False
         self._say("begin", place, **fields)
         for event in rows.replay():
             self._print_rows(event, place)
@@ -146,8 +154,10 @@ class Follower:
         self._open = False
         self.progress.decided(xid, place)
         if rows is not None or not known:
-            note = {} if rows is not None else {"note": _OLDER}
-            self._say("xa_commit" if event.commit else "xa_rollback", place, xid=xid, **note)
+            more: Record = {} if rows is not None else {"note": _OLDER}
+            if rows is not None and event.commit and self._doubtful:
+                more = {"doubt": True}
+            self._say("xa_commit" if event.commit else "xa_rollback", place, xid=xid, **more)
             self.flush()
 
     def _statement(self, event: StatementSeen) -> None:
@@ -228,6 +238,10 @@ class Follower:
 
 
 _MOST_READ_AHEAD: Final = 200
+_MOST_NAMED: Final = 10
+_CHANGED_BY_KEYS: Final = """
+SELECT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE DELETE_RULE IN ('CASCADE', 'SET NULL') OR UPDATE_RULE IN ('CASCADE', 'SET NULL')"""
 _MOST_KEPT: Final = 100
 _LONGEST_KEPT: Final = 1 << 16
 _OF_INDEX: Final = re.compile(
@@ -241,15 +255,31 @@ class ScopeSource(BinlogSource):
     """A binlog stream of all tables in a scope; it changes nothing on the server."""
 
     def __init__(
-        self, connection: ConnectionOptions, options: FeedOptions, *, database: str, table: str
+        self,
+        connection: ConnectionOptions,
+        options: FeedOptions,
+        *,
+        database: str,
+        table: str,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__(connection, options)
+        with self._control.lend() as session:
+            self._facts = read_facts(session)
+        self._unseen = cascades_unseen(self._facts)
+        self._warn = warn
+        self._warned: set[Table] = set()
         self.scope = Scope(database, table, ignore_case=self.ignore_case)
         self.definitions = Definitions(self._definition, self._executed, self.collations)
         self._events: BinlogParser | None = None
 
     def open(self, position: str) -> ServerFrontier:
         """Open the stream after a position, or after everything committed and visible now."""
+        with self._control.lend() as session:
+            unlogged = unlogged_replica(session, self._facts)
+        if unlogged:
+            hint = "follow the primary, or start the replica with --log-replica-updates"
+            raise Refusal(unlogged, hint=hint, error_code=ErrorCode.REPLICA)
         return self.resume((), position) if position else self._open((), self.executed())
 
     def prepared_before(self) -> set[str] | None:
@@ -266,7 +296,9 @@ class ScopeSource(BinlogSource):
                 " WHERE TABLE_TYPE = 'BASE TABLE'"
                 " AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema')"
             )
+            changed = session.query(_CHANGED_BY_KEYS) if self._unseen else []
         tables = [(str(s), str(t)) for s, t in rows if self.scope.covers(str(s), str(t))]
+        self._warn_of(set(tables) & {(str(s), str(t)) for s, t in changed})
         for table in tables if len(tables) <= _MOST_READ_AHEAD else ():
             self.definitions.learn(table)
         return len(tables)
@@ -284,19 +316,35 @@ class ScopeSource(BinlogSource):
         self._events = BinlogParser(
             self.definitions.compile, start, TableNames(self.scope), collations=self.collations
         )
+        self._events.cascades = Cascades(self.definitions.acting)
         return self._events
 
     def _definition(self, table: Table) -> TableSchema | None:
         """Read a definition in the reader's thread; the stream also handles a lost server."""
         try:
             with self._control.lend() as session:
-                return read_table(session, *table)
+                found = read_table(session, *table)
         except ServerFault as fault:
             if connection_lost(fault) or disposition(fault) is not Disposition.FATAL:
                 raise StreamLost(fault.message) from fault
             if fault.code == NO_SUCH_TABLE:  # dropped or renamed between two questions
                 return None
             raise
+
+        if self._unseen and found is not None and acting_parents(found):
+            self._warn_of([table])
+        return found
+
+    def _warn_of(self, tables: Iterable[Table]) -> None:
+        """Warn, once for each, of tables whose rows foreign keys change unseen."""
+        if new := sorted(set(tables) - self._warned):
+            self._warned.update(new)
+            names = ", ".join(".".join(table) for table in new[:_MOST_NAMED])
+            more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+            self._warn(
+                f"foreign keys (ON DELETE or ON UPDATE CASCADE or SET NULL) change rows of"
+                f" {names}{more}, and {self._unseen}: these changes are not in this stream"
+            )
 
     def _executed(self) -> Frontier:
         try:

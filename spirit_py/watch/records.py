@@ -113,6 +113,8 @@ def as_text(found: Record) -> Line:
     where = ".".join(found[name] for name in ("schema", "table") if found.get(name))
     said = [when, found["kind"], where, _row(found)]
     said += [" ".join(str(found[name]).split()) for name in ("xid", "sql", "note") if name in found]
+    if found.get("doubt"):
+        said.append("(in doubt)")
     if found["kind"] in _WITH_POSITION:
         said.append(f"position {found['position']}")
     elif found.get("gtid"):

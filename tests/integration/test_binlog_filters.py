@@ -132,3 +132,15 @@ def test_a_server_that_comes_back_with_native_foreign_keys_ends_the_feed(server,
         assert "innodb_native_foreign_keys" in fault.message
     finally:
         scene.close()
+    shop.execute("CREATE TABLE parent (id INT PRIMARY KEY)")
+    key = "CREATE TABLE {} (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES parent (id){})"
+    shop.execute(key.format("plain", "") + ";" + key.format("child", " ON DELETE CASCADE"))
+    said: list[str] = []
+    with contextlib.closing(
+        ScopeSource(
+            options_of(server), FeedOptions(), database=shop.name, table="", warn=said.append
+        )
+    ) as watched:
+        watched.open("")
+        assert watched.learn() > 2
+    assert [f"change rows of {shop.name}.child, and with" in text for text in said] == [True], said

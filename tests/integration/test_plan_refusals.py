@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from mysql_server import ServerOptions, running
+from spirit_py.config import FeedOptions
+from spirit_py.errors import Refusal
 from spirit_py.mysql.capabilities import Capability
 from spirit_py.preflight.checks import disk_space
 from spirit_py.table.names import lock_name
+from spirit_py.watch.follower import ScopeSource
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.capabilities import lack
 from tests.kits.command import codes_told, run_here
+from tests.kits.connection import options_of
 from tests.kits.resume import Interruption
 
 if TYPE_CHECKING:
@@ -349,5 +353,12 @@ def test_a_server_that_hides_or_receives_writes_is_refused_by_both(
         shop.execute("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1")
         shop.execute("START REPLICA SQL_THREAD")
         planned, refused = both(shop, "--alter", ANY)
+        with (
+            contextlib.closing(
+                ScopeSource(options_of(server), FeedOptions(), database="", table="")
+            ) as watched,
+            pytest.raises(Refusal, match="log_replica_updates=OFF"),
+        ):
+            watched.open("")
         shop.execute("STOP REPLICA")
     assert planned == refused == {"binlog-filtered", "other-writers", "replica"}

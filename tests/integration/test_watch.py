@@ -16,6 +16,7 @@ import pytest
 
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.draw import seed_of
+from tests.kits.undone_cascade import WEIGHT, undo_a_cascade
 from tests.kits.waiting import DEADLINE, until
 from tests.kits.watch import Watching, committed, kinds, values
 
@@ -299,6 +300,30 @@ def test_a_killed_run_and_killed_dumps_lose_nothing(
     journal = written(writer)
     assert complete == journal[: len(complete)]
     assert seen(kept) + seen(second.lines) + seen(third.lines) == journal
+
+
+@pytest.mark.slow
+@pytest.mark.logged_cascades
+def test_a_cascade_that_was_rolled_back_is_in_doubt(db: Database, watch) -> None:
+    """The server logs it all the same; rows and commit say so, and no others do."""
+    for sql in (
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        "CREATE TABLE c (id INT PRIMARY KEY, p INT REFERENCES p (id) ON DELETE CASCADE)",
+        "INSERT INTO p VALUES (1)",
+        "INSERT INTO c VALUES (1, 1), (2, 1)",
+        *WEIGHT,
+    ):
+        db.execute(sql)
+    found = watch(db).started()
+    undo_a_cascade(db, "DELETE FROM p WHERE id = 1", held=2)
+    db.execute("UPDATE c SET id = 3 WHERE id = 2")
+    found.until(lambda lines: kinds(lines).count("commit") == 2)
+    marked = [(line["kind"], line.get("doubt", False)) for line in found.lines[1:]]
+    assert ("delete", True) in marked[:-3], marked
+    assert marked[-4:] == [
+        *(("commit", True), ("begin", False), ("update", False), ("commit", False))
+    ]
+    assert db.query("SELECT COUNT(*) FROM c") == [(2,)]
 
 
 @pytest.mark.slow

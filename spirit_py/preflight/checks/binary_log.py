@@ -7,7 +7,13 @@ from typing import Final
 
 from spirit_py.binlog.xa import recoverable
 from spirit_py.mysql.endpoint import Service, amazon_retention, how_to_set, service_of
-from spirit_py.mysql.replication import WITHOUT_FILTER, binlog_status, hides_changes, replica_status
+from spirit_py.mysql.replication import (
+    WITHOUT_FILTER,
+    binlog_status,
+    hides_changes,
+    replica_status,
+    unlogged_replica,
+)
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 
@@ -81,11 +87,9 @@ def replica(context: PreflightContext) -> Findings:
                 "name a replica, or rehearse on the server itself: --dry-run alone",
             )
         return
-    logs = ("log_replica_updates", "log_slave_updates")
-    if not any(context.facts.is_on(name) for name in logs):
+    if said := unlogged_replica(context.session, context.facts):
         yield refuse(
-            "the server is a replica and does not log replicated changes (log_replica_updates=OFF)",
-            "migrate on the primary, or start the replica with --log-replica-updates",
+            said, "migrate on the primary, or start the replica with --log-replica-updates"
         )
         return
     if rehearses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from spirit_py.binlog.events import (
     Advanced,
     Began,
     Committed,
+    Doubt,
     Failed,
     Place,
     Restarted,
@@ -125,6 +127,24 @@ def test_positions_move_with_the_end_of_a_transaction(run: Run) -> None:
     assert run.positions() == [0, 0, 0, 0, 40]
     assert [found["offset"] for found in run.records] == [10, 20, 20, 30, 40]
     assert run.flushed == 5
+
+
+@pytest.mark.parametrize("doubt", [Doubt.BESIDE, Doubt.CASCADED])
+def test_rows_that_the_server_may_have_rolled_back_are_marked(run: Run, doubt: Doubt) -> None:
+    """Each such row, and the commit if a cascade may have been in the transaction."""
+    uncertain = replace(rows(20), doubt=doubt)
+    run.take(Began(at(10)), rows(20), uncertain, Committed(at(40), cascaded=True))
+    run.take(Began(at(50)), uncertain, Committed(at(60)))
+    run.take(Began(at(70)), rows(80), Committed(at(90), cascaded=True))
+    run.take(Began(at(90), "x"), uncertain, XaPrepared(at(95), "x"))
+    run.take(XaDecided(at(99), "x", commit=True))
+    marked = [found.get("doubt", False) for found in run.records]
+    assert marked == [
+        *(False, False, True, True),
+        *(False, True, False),
+        *(False, False, False),
+        *(False, False, True, True),
+    ]
 
 
 def test_a_transaction_that_breaks_off_comes_again(run: Run) -> None:

@@ -101,6 +101,7 @@ def test_text_is_for_people() -> None:
     said = as_text(update).text
     assert said.startswith('2023-11-14T22:13:20Z  update  s.t  id="1": v="a" -> NULL')
     assert PLACE.gtid in said
+    assert as_text(update | {"doubt": True}).text.endswith(f"NULL  (in doubt)  gtid {PLACE.gtid}")
     deleted = as_text(row("delete", Image(id=1, v={"hex": "00ff"}, e="x"), None)).text
     assert "v=X'00ff'" in deleted
     assert "…" in as_text(row("insert", None, Image(id=1, v="a" * 1000, e="x"))).text
