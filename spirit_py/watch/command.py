@@ -160,6 +160,7 @@ class _Watch:
                 self.tell(WatchEmpty(scope=scope))
             if options.until_now:
                 self._target = stream.executed()
+                stream.definitions.take_read_at()
             self._out(record("start", follower.progress.text()))
             self.lines.flush()
             return self._follow(stream, follower)
@@ -210,6 +211,7 @@ class _Watch:
             forget=stream.forget_codecs,
             writes=writes,
             heartbeat=self.options.heartbeat,
+            resumed=bool(self.options.position) and not stream.rows_describe_themselves,
         )
 
     def _out(self, found: Record) -> None:
@@ -241,7 +243,11 @@ class _Watch:
         return not self._reached(follower)
 
     def _reached(self, follower: Follower) -> bool:
-        if self._target is not None and follower.progress.received.reaches(self._target):
+        if self._target is None:
+            return False
+        if (later := follower.definitions.take_read_at()) is not None:
+            self._target.absorb(later)
+        if follower.progress.received.reaches(self._target):
             self._arrived = True
         return self._arrived
 

@@ -173,6 +173,7 @@ class Definitions:
         self._known: dict[Table, _Known] = {}
         #: The tables from which foreign keys change rows of a table, as far as that is known.
         self.acting: dict[Table, frozenset[bytes]] = {}
+        self._read_at: Frontier | None = None
 
     def learn(self, table: Table) -> None:
         """Read a definition before it is needed; a table that does not exist is skipped."""
@@ -230,10 +231,29 @@ class Definitions:
                 return None
             if before is not None and after is not None and shape_of(before) == shape_of(after):
                 self.acting[table] = acting_parents(after)
+                self._read_at = executed
                 return _Known(schema=after, executed=executed)
             before = after
         said = f"the definition of {'.'.join(table)} changes again and again"
         raise FeedFailure(said, hint="run the same command again when its ALTERs have ended")
+
+    def take_read_at(self) -> Frontier | None:
+        """Return the place of the definition that was read last, if any was since the last call.
+
+        A DDL up to there may be in the definition: rows before it are proved by reading so far.
+        """
+        found, self._read_at = self._read_at, None
+        return found
+
+    def doubtful(self, statement: Statement, seen: StatementSeen) -> bool:
+        """Return whether a definition behind DDL may have described rows of an earlier run."""
+        for table, known in self._known.items():
+            if any(_names(name.schema, name.table, table) for name in statement.names):
+                wanted = known.executed.empty()
+                wanted.advance(seen.place)
+                if known.executed.reaches(wanted) and not _spares(statement, seen, known.schema):
+                    return True
+        return False
 
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
         """Return whether DDL changed a definition; SchemaChanged if earlier rows used it."""
@@ -248,7 +268,7 @@ class Definitions:
                 del self._known[table]
                 self.learn(table)
                 changed = True
-            elif known.described and not (statement.unless_there or _harmless(seen, known.schema)):
+            elif known.described and not _spares(statement, seen, known.schema):
                 raise _outdated(
                     table,
                     f"{statement.verb} at {place.file}:{place.offset} may have given columns"
@@ -263,7 +283,10 @@ def _names(schema: str, table: str | None, found: Table) -> bool:
     return same and (table is None or table.lower() == found[1].lower())
 
 
-def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
+def _spares(statement: Statement, seen: StatementSeen, behind: TableSchema) -> bool:
+    """Return whether the definition ``behind`` DDL describes the rows before it, too."""
+    if statement.unless_there:
+        return True
     primary = behind.primary_key
     keyed = primary is not None and bool(primary.columns)
     plain = seen.plain_backslash

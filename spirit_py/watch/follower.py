@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 ONWARD: Final = "follow from a later position, or from now, without --from"
 _XA_MEMORY: Final = 1 << 20
+_LATER_NAMES: Final = (
+    "this DDL is older than this run: a run that began behind it, too, and ended before this line,"
+    " gave rows before it the names of columns and members, and the key, of after it"
+)
 _OLDER: Final = "prepared before the start: its rows, if it has any, are not in this stream"
 
 
@@ -49,7 +53,8 @@ class Follower:
     """Takes one event after the other, in one thread.
 
     Rows of an XA transaction are set aside, in a file when they are many, and printed at its XA
-    COMMIT (R8). ``heartbeat`` is in seconds, 0 for never.
+    COMMIT (R8). ``heartbeat`` is in seconds, 0 for never. ``resumed``: an earlier run printed rows,
+    and they do not describe themselves.
     """
 
     progress: Progress
@@ -60,12 +65,13 @@ class Follower:
     forget: Callable[[], None]
     writes: StatementWrites
     heartbeat: float = 0.0
+    resumed: bool = False
     clock: Clock = time.monotonic
 
     def __post_init__(self) -> None:
         self._said_at = self.clock()
         self._open = self._doubtful = False
-        self._statements: list[tuple[StatementSeen, list[str]]] = []
+        self._statements: list[tuple[StatementSeen, Record]] = []
         self._shadows: dict[tuple[str, str], deque[str]] = {}
         self._xa = XaTransactions(_XA_MEMORY)
 
@@ -170,6 +176,7 @@ class Follower:
                 f" that cannot be parsed for certain: {event.excerpt} ({event.where})",
                 hint=ONWARD,
             )
+        doubtful = self.resumed and any(self.definitions.doubtful(one, event) for one in found)
         for one in found:
             if self.definitions.altered(one, event):
                 self.forget()
@@ -184,7 +191,10 @@ class Follower:
                 f" {event.excerpt} ({event.where})",
                 hint=f"SET binlog_format=ROW in that client; {ONWARD}",
             )
-        self._statements.append((event, self._alters(ours)))
+        more: Record = {"note": _LATER_NAMES} if doubtful else {}
+        if alters := self._alters(ours):
+            more["alters"] = alters
+        self._statements.append((event, more))
         if self._open:
             self._say_statements()
 
@@ -214,8 +224,7 @@ class Follower:
         ]
 
     def _say_statements(self) -> None:
-        for event, alters in self._statements:
-            more = {"alters": alters} if alters else {}
+        for event, more in self._statements:
             self._say("ddl", event.place, schema=event.schema, sql=event.sql, **more)
         self._statements.clear()
 
@@ -281,6 +290,11 @@ class ScopeSource(BinlogSource):
             hint = "follow the primary, or start the replica with --log-replica-updates"
             raise Refusal(unlogged, hint=hint, error_code=ErrorCode.REPLICA)
         return self.resume((), position) if position else self._open((), self.executed())
+
+    @property
+    def rows_describe_themselves(self) -> bool:
+        """Whether the server writes names into table maps now."""
+        return self._facts.text("binlog_row_metadata") == "FULL"
 
     def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""

@@ -385,6 +385,13 @@ def test_rows_that_nobody_can_describe_any_more_stop_the_stream(
     assert "cannot be described by the server's present definition" in found.errors
     assert "hint: follow from" in found.errors
     assert found.lines[-1]["reason"] == "failed"
+    if "commit" in kinds(found.lines):
+        # A run that ended behind the row knew of nothing; the next one says it at the DDL.
+        position = next(line for line in found.lines if line["kind"] == "commit")["position"]
+        rest = watch(db, "--from", position, "--until", "now")
+        assert rest.ended() == 0, rest.errors
+        (ddl,) = (line for line in rest.lines if line["kind"] == "ddl")
+        assert "gave rows before it the names" in ddl["note"]
 
 
 @pytest.mark.slow

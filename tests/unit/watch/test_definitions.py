@@ -110,6 +110,33 @@ def test_an_older_ddl_before_any_row_is_harmless(server: Server) -> None:
     assert server.names() == ["a", "b"]
 
 
+def test_a_ddl_older_than_the_definition_is_doubtful_where_an_earlier_run_may_have_used_it(
+    server: Server,
+) -> None:
+    """Nothing is described by this run; one that ended before the DDL may have done it."""
+    server.definitions.learn(("s", "t"))
+    for sql, doubtful in (
+        ("ALTER TABLE t ADD INDEX (a)", False),
+        ("ALTER TABLE t RENAME COLUMN x TO b", True),
+    ):
+        seen = StatementSeen(Place("b.000001", 100), "s", sql, 1)
+        assert server.definitions.doubtful(read_statement(sql, "s"), seen) is doubtful
+    server.ddl("ALTER TABLE t RENAME COLUMN x TO b", 200)
+    seen = StatementSeen(Place("b.000001", 300), "s", sql, 1)
+    assert not server.definitions.doubtful(read_statement(sql, "s"), seen)
+
+
+def test_a_definition_says_up_to_where_the_stream_has_to_be_read(server: Server) -> None:
+    """A DDL between the end that was asked for and the definition's place would be missed."""
+    server.definitions.learn(("s", "t"))
+    found = server.definitions.take_read_at()
+    assert found is not None
+    assert found.text() == FileFrontier(UUID, FilePlace("b.000001", 100)).text()
+    server.at = 300
+    server.names()
+    assert server.definitions.take_read_at() is None
+
+
 def test_a_create_of_a_table_that_is_there_does_not_stop_the_stream(server: Server) -> None:
     """The server logs it, and it changed nothing; one without IF NOT EXISTS made the table."""
     server.names()

@@ -25,6 +25,7 @@ from spirit_py.binlog.position import FileFrontier, FilePlace
 from spirit_py.binlog.writes import StatementWrites
 from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, UnreadableChange
 from spirit_py.table.schema import TableSchema
+from spirit_py.watch import command
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.follower import Follower
 from spirit_py.watch.records import Progress, Scope
@@ -145,6 +146,24 @@ def test_rows_that_the_server_may_have_rolled_back_are_marked(run: Run, doubt: D
         *(False, False, False),
         *(False, False, True, True),
     ]
+
+
+def test_until_now_reads_on_to_a_definition_that_was_read_later(run: Run) -> None:
+    """A DDL between the two may have given columns of printed rows other names."""
+    now = FileFrontier(UUID, FilePlace("b.000001", 40))
+    definitions = Definitions(lambda _: CODEC.schema, now.copy)
+    run.follower.definitions = definitions
+    nothing: Any = None
+    watch = command._Watch(nothing, nothing, nothing, nothing)
+    watch._target = now.copy()
+    now.advance(at(60))
+    run.take(Committed(at(30)))
+    definitions.learn(("s", "t"))
+    reached = []
+    for offset in (40, 50, 60):
+        run.take(Committed(at(offset)))
+        reached.append(watch._reached(run.follower))
+    assert reached == [False, False, True]
 
 
 def test_a_transaction_that_breaks_off_comes_again(run: Run) -> None:
