@@ -292,6 +292,24 @@ def read_position(text: str) -> ServerFrontier:
     raise ValueError(f"not a position of the change feed: {text!r}")
 
 
+LogFile: TypeAlias = tuple[str, int]
+"""A binlog file by name and creation, Unix time: after RESET BINARY LOGS names come again."""
+_WITH_LOG: Final = re.compile(r"(.*);log=(.+)@(\d+)", re.DOTALL)
+
+
+def with_log(position: str, log: LogFile) -> str:
+    """Add the file being read to a position."""
+    file, created = log
+    return f"{position};log={file}@{created}"
+
+
+def split_log(text: str) -> tuple[str, LogFile | None]:
+    """Return a position and the file of :func:`with_log`; None where it has none."""
+    if found := _WITH_LOG.fullmatch(text):
+        return found[1], (found[2], int(found[3]))
+    return text, None
+
+
 def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
     """Compute how far the binlog (``files``, oldest first) reaches from a place; 0: for ever."""
     age = float(max(0, now - place.executed_at)) if place.executed_at else 0.0

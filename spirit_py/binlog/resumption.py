@@ -19,6 +19,7 @@ from spirit_py.binlog.position import (
     FilePlace,
     GtidFrontier,
     GtidSet,
+    file_number,
     read_position,
 )
 from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER, name_key
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.binlog.events import Place, StatementSeen, Table
-    from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.position import LogFile, ServerFrontier
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
@@ -43,6 +44,7 @@ _ANSWER_WITHIN: Final = 30
 #: Binlog events carry whole seconds, checkpoints microseconds.
 _ROUNDING: Final = 2.0
 _UNKNOWN: Final = Origin()
+_WAS_RESET: Final = "the server's binlog was reset since (RESET BINARY LOGS)"
 #: Seconds for which the commits of a position may stall; an answer comes every second.
 _COMMITS_WITHIN: Final = 20.0
 #: The sessions in ``gtid_owned``, each behind the number that it owns.
@@ -90,7 +92,31 @@ def why_unreachable(
     else:
         written = float(row[1]) - age
         reset = _created_at(options, files[0], str(row[0])) > written + _ROUNDING
-    return "the server's binlog was reset since (RESET BINARY LOGS)" if reset else ""
+    return _WAS_RESET if reset else ""
+
+
+def log_now(options: ConnectionOptions, session: SqlSession, server_uuid: str) -> LogFile:
+    """Return the binlog file that is written now."""
+    file = end_of_binlog(session).file
+    return file, _created_at(options, file, server_uuid)
+
+
+def require_log(
+    options: ConnectionOptions, session: SqlSession, server_uuid: str, log: LogFile
+) -> None:
+    """Raise PositionNotFound if the binlog began anew since a file of it was read.
+
+    A file that was purged, or reset and purged since, proves nothing.
+    """
+    file, created = log
+    files = [name for name, _ in binlog_files(session)]
+    if file in files:
+        reset = _created_at(options, file, server_uuid) != created
+    else:
+        reset = file_number(file) > file_number(files[-1])
+    if reset:
+        said = f"the change feed cannot resume on {options.address}: {_WAS_RESET}"
+        raise PositionNotFound(said, hint="start the migration afresh")
 
 
 class _Unreachable(Exception):

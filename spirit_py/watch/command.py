@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import errors
-from spirit_py.binlog.position import read_position
+from spirit_py.binlog.position import read_position, split_log
 from spirit_py.binlog.writes import OPTION, StatementWrites
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
@@ -153,7 +153,7 @@ class _Watch:
         stream = self._connected()
         try:
             _check_passable(options.passable, stream.scope)
-            follower = self._follower(stream, Progress(stream.open(options.position)))
+            follower = self._follower(stream, Progress(stream.open(options.position), stream.log))
             scope, position = str(stream.scope), follower.progress.text()
             self.tell(WatchBegun(scope=scope, position=position))
             if not stream.learn():
@@ -280,7 +280,7 @@ class _Watch:
 def _check_position(text: str) -> None:
     try:
         if text:
-            read_position(text)
+            read_position(split_log(text)[0])
     except ValueError as error:
         raise errors.UsageFault(
             f"--from is not a position: {text!r} ({error})",

@@ -12,6 +12,8 @@ from spirit_py.binlog import events
 from spirit_py.binlog.cascades import Cascades, acting_parents
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
+from spirit_py.binlog.position import read_position, split_log
+from spirit_py.binlog.resumption import log_now, require_log
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.statements import readings
 from spirit_py.binlog.xa import XaTransactions, recoverable
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.events import Event, Frontier, Place, RowsChanged, StatementSeen, Table
-    from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.position import LogFile, ServerFrontier
     from spirit_py.binlog.statements import Statement
     from spirit_py.binlog.writes import StatementWrites
     from spirit_py.binlog.xa import XaRows
@@ -281,6 +283,7 @@ class ScopeSource(BinlogSource):
         self.scope = Scope(database, table, ignore_case=self.ignore_case)
         self.definitions = Definitions(self._definition, self._executed, self.collations)
         self._events: BinlogParser | None = None
+        self._log: LogFile | None = None
 
     def open(self, position: str) -> ServerFrontier:
         """Open the stream after a position, or after everything committed and visible now."""
@@ -289,12 +292,26 @@ class ScopeSource(BinlogSource):
         if unlogged:
             hint = "follow the primary, or start the replica with --log-replica-updates"
             raise Refusal(unlogged, hint=hint, error_code=ErrorCode.REPLICA)
+        position, log = split_log(position)
+        here = position and read_position(position).server_uuid == self._server_uuid
+        with self._control.lend() as session:
+            if here and log:
+                require_log(self._connection, session, self._server_uuid, log)
+            else:
+                log = log_now(self._connection, session, self._server_uuid)
+        self._log = log
         return self.resume((), position) if position else self._open((), self.executed())
 
     @property
     def rows_describe_themselves(self) -> bool:
         """Whether the server writes names into table maps now."""
         return self._facts.text("binlog_row_metadata") == "FULL"
+
+    def log(self) -> LogFile | None:
+        """Return the binlog file that is read, as far as it is known."""
+        if self._events is not None and self._events.created:
+            self._log = self._events.file, self._events.created
+        return self._log
 
     def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""

@@ -6,14 +6,16 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from spirit_py.binlog.position import GtidFrontier, GtidSet
+from spirit_py.binlog.position import GtidFrontier, GtidSet, with_log
 from spirit_py.binlog.statements import may_name
 from spirit_py.units import in_json, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.binlog.codec.rows import RowChange, RowImage
     from spirit_py.binlog.events import Place, Table
-    from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.position import LogFile, ServerFrontier
     from spirit_py.binlog.statements import Statement
     from spirit_py.table.schema import Column
 
@@ -220,8 +222,11 @@ def read_name(name: bytes) -> Table:
 class Progress:
     """The position after the last complete transaction, never past an undecided XA one."""
 
-    def __init__(self, start: ServerFrontier) -> None:
+    def __init__(
+        self, start: ServerFrontier, log: Callable[[], LogFile | None] = lambda: None
+    ) -> None:
         self.received = start.copy()
+        self._log = log
         self._undecided: dict[str, tuple[Place, str]] = {}
         self._text = ""
 
@@ -242,7 +247,9 @@ class Progress:
 
     def text(self) -> str:
         """Return the opaque position."""
-        self._text = self._text or self._made()
+        if not self._text:
+            log = self._log()
+            self._text = with_log(self._made(), log) if log else self._made()
         return self._text
 
     def _made(self) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mysql_words import reset_binlogs
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.draw import seed_of
 from tests.kits.undone_cascade import WEIGHT, undo_a_cascade
@@ -356,6 +357,20 @@ def test_a_purged_position_is_refused(either_db: Database, watch) -> None:
     assert "cannot resume" in found.errors
     assert "hint: the changes since then are not available" in found.errors
     assert found.lines == []
+    # After RESET the numbers begin again, and go beyond those of the position.
+    db.execute(reset_binlogs(db.server.version()))
+    db.execute("INSERT INTO t VALUES (2, 'a', 1)")
+    (begun,) = db.query("SELECT UNIX_TIMESTAMP()")
+    last = watch(db, "--until", "now")
+    assert last.ended() == 0, last.errors
+    until(lambda: db.query("SELECT UNIX_TIMESTAMP()") != [begun], "the next second")
+    db.execute(reset_binlogs(db.server.version()))
+    for number in (3, 4, 5):
+        db.execute(f"INSERT INTO t VALUES ({number}, 'a', 1)")
+    for line in last.lines:
+        found = watch(db, "--from", line["position"], "--until", "now")
+        assert (found.ended(), found.lines) == (1, [])
+        assert "the server's binlog was reset since" in found.errors
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.binlog.events import Place
-from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, split_log
 from spirit_py.watch.records import Progress
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
@@ -39,6 +39,13 @@ def test_the_position_is_behind_the_last_transaction(by_gtid: Progress, by_file:
     by_file.advance(offset(6))
     assert by_gtid.text() == f"gtid;{UUID};{UUID}:1-6"
     assert by_file.text() == f"file;{UUID};b.000001;600"
+
+
+def test_a_position_has_the_file_that_is_read(by_file: Progress) -> None:
+    """After RESET names and numbers come again: the file's creation tells the logs apart."""
+    progress = Progress(by_file.received, lambda: ("b@1.000001", 1_700_000_000))
+    assert split_log(progress.text()) == (by_file.text(), ("b@1.000001", 1_700_000_000))
+    assert split_log(by_file.text()) == (by_file.text(), None)
 
 
 def test_an_undecided_transaction_leaves_a_hole_in_the_set(by_gtid: Progress) -> None:
