@@ -140,10 +140,22 @@ def require_repairable(
         *_column_findings(matching, two_servers=two_servers),
     ]
     if two_servers:
+        findings += one_group(source.facts, target.facts)
         findings += _replication(target, source, "rows that are repaired there make it diverge")
         findings += _replication(source, target, "what it has not applied would be undone there")
     if findings:
         raise refusal_of(list(dict.fromkeys(findings)), "the repair")
+
+
+def one_group(source: ServerFacts, target: ServerFacts) -> Iterator[Finding]:
+    """Refuse two members of one group, which apply each other's rows."""
+    name = source.text("group_replication_group_name")
+    if name and name.lower() == target.text("group_replication_group_name").lower():
+        yield refuse(
+            "both servers are members of one replication group: what one of them has not applied"
+            " yet would be undone in all, or written twice",
+            "let the group provision the member anew (clone plugin), or rebuild it",
+        )
 
 
 def _replication(side: Side, other: Side, harm: str) -> Iterator[Finding]:
