@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import NotComparable, Refusal, UsageFault
-from spirit_py.table.conversions import Conversion, conversion, is_timestamp
+from spirit_py.table.conversions import Conversion, conversion, depends_on_zone, is_timestamp
 from spirit_py.table.mapping import ColumnPair, TableMapping
 from spirit_py.table.unique_keys import choose_key, computed_pairs, tightened_indexes
 
@@ -155,10 +155,10 @@ def _mapping(
     wanted = {name.lower() for name in names}
     if not any({n.lower() for n in i.columns} == wanted for i in target.not_null_unique_indexes()):
         raise _no_key(source, target)
-    zoned = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
+    zoned = any(depends_on_zone(pair.old, pair.new) for pair in pairs)
     if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
         raise NotComparable(
-            f"a TIMESTAMP is compared with another type while key {key.name} of {source.name}"
+            f"times are compared with another type while key {key.name} of {source.name}"
             " holds a TIMESTAMP: rows could not be identified where the clock is set back",
             hint="leave the column out with --ignore-column",
         )

@@ -17,6 +17,7 @@ from spirit_py.table import unique_keys
 from spirit_py.table.conversions import (
     Conversion,
     conversion,
+    depends_on_zone,
     is_timestamp,
     rounds,
     values_stay_apart,
@@ -101,13 +102,13 @@ def _zoned(
     server_time_zone: str,
 ) -> tuple[tuple[ColumnPair, ...], str]:
     """Return the pairs as they are selected, and the zone of all writes; empty for any (R22)."""
-    converted = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
+    converted = any(depends_on_zone(pair.old, pair.new) for pair in pairs)
     if not converted and not evaluated_in_zone(target, fresh_names(target, pairs)):
         return pairs, ""
     if not repeats_hours(server_time_zone):
         return pairs, server_time_zone
     if any(is_timestamp(source.column(name)) for name in key.columns):
-        what = "a TIMESTAMP is converted" if converted else "dates or times are computed"
+        what = "times are converted" if converted else "dates or times are computed"
         raise Refusal(
             f"{what} in the server's time zone {server_time_zone} while key {key.name} of"
             f" {source.name} holds a TIMESTAMP: rows could not be identified where the"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.sql import quote_identifier
-from spirit_py.table.keys import BYTE_TYPES, TEXT_TYPES
+from spirit_py.table.keys import BYTE_TYPES, TEMPORALS, TEXT_TYPES
 
 if TYPE_CHECKING:
     from spirit_py.table.schema import Column
@@ -16,6 +16,7 @@ _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _VARIABLE_BYTES = BYTE_TYPES - {"binary"}
 _NUMBERS = frozenset({"decimal", "float", "double", "year"})
 _MEMBERS = frozenset({"enum", "set"})
+_TEXTUAL = TEXT_TYPES | BYTE_TYPES | _MEMBERS
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
 _CHARACTER_BYTES = 4
 
@@ -42,6 +43,9 @@ def conversion(old: Column, new: Column) -> Conversion:
         return Conversion.REFUSED
     if target == "year" and source in {"date", "datetime", "timestamp"}:
         return Conversion.REFUSED
+    if source == "time" and target in TEMPORALS - {"time"}:
+        # It gets the day of each statement: the copy's may be another than the comparison's.
+        return Conversion.REFUSED
     if source == "json" and target not in TEXT_TYPES:
         return Conversion.BY_TEXT
     numeric = source in _NUMBERS or source in _INTEGERS
@@ -65,6 +69,16 @@ def has_empty_member(column: Column) -> bool:
 def is_timestamp(column: Column) -> bool:
     """Whether a column holds instants, whose text depends on a time zone."""
     return column.data_type == "timestamp"
+
+
+def depends_on_zone(old: Column, new: Column) -> bool:
+    """Whether the session's time zone decides the new value: of an instant, of text with an offset.
+
+    Text such as ``2026-05-01 12:00:00+02:00`` becomes local time, of a DATE and a TIME too.
+    """
+    if is_timestamp(old) != is_timestamp(new):
+        return True
+    return old.data_type in _TEXTUAL and new.data_type in TEMPORALS
 
 
 def literal_safe(old: Column, new: Column) -> bool:

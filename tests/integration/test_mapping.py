@@ -67,6 +67,10 @@ CASES = [
     ("a DATETIME", "'2024-10-27 02:30:00'", "MODIFY a DATE"),
     ("a DATE", "'2024-10-27', '1000-01-01'", "MODIFY a DATETIME(3)"),
     ("a TIME(3)", "'-838:59:59', '00:00:00.5'", "MODIFY a TIME(6)"),
+    ("a VARCHAR(40)", "'2024-07-01 23:00:00+00:00', '2024-07-01'", "MODIFY a DATETIME"),
+    ("a VARCHAR(40)", "'2024-07-01 23:00:00+00:00', '2024-07-01'", "MODIFY a DATE"),
+    ("a VARBINARY(40)", "'2024-07-01 23:00:00+00:00', '12:00'", "MODIFY a TIME"),
+    ("a ENUM('2024-07-01 23:00:00+00:00')", "1", "MODIFY a DATETIME"),
     ("a TIMESTAMP", "'2024-10-27 00:30:00', '2024-10-27 01:30:00'", "MODIFY a DATETIME"),
     ("a TIMESTAMP", "'2024-10-27 00:30:00', '2024-10-27 01:30:00'", "MODIFY a VARCHAR(40)"),
     ("a TIMESTAMP", "'2024-10-27 00:30:00', '2024-10-27 01:30:00'", "MODIFY a TIMESTAMP(6)"),
@@ -183,6 +187,9 @@ def test_a_lossy_change_fails_in_the_copy(db, desk, columns, values, alter):
         ("DATE", "YEAR"),
         ("DATETIME", "YEAR"),
         ("TIMESTAMP", "YEAR"),
+        ("TIME", "DATE"),
+        ("TIME", "DATETIME"),
+        ("TIME", "TIMESTAMP"),
     ],
 )
 def test_conversions_that_no_copy_makes(db, desk, old, new):

@@ -178,6 +178,12 @@ def test_a_timestamp_compared_with_another_type():
     at = column("at", "timestamp")
     matching = match(table(ID, at), table(ID, column("at", "datetime")), time_zone="Europe/Berlin")
     assert matching.mapping.time_zone == "Europe/Berlin"
+    text = match(
+        table(ID, column("b", "varchar(40)")),
+        table(ID, column("b", "datetime")),
+        time_zone="Europe/Berlin",
+    )
+    assert text.mapping.time_zone == "Europe/Berlin"
     key = index("PRIMARY", "at")
     with pytest.raises(Refusal, match="where the clock is set back"):
         match(table(at, column("b", "timestamp"), key), table(at, column("b", "datetime"), key))

@@ -269,10 +269,17 @@ def test_a_widened_integer_key_still_finds_its_rows():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("timestamp", "datetime"), ("datetime", "timestamp"), ("timestamp", "varchar(30)")],
+    [
+        ("timestamp", "datetime"),
+        ("datetime", "timestamp"),
+        ("timestamp", "varchar(30)"),
+        ("varchar(30)", "datetime"),
+        ("blob", "date"),
+        ("enum('x')", "time"),
+    ],
 )
-def test_a_timestamp_on_one_side_is_converted_in_the_servers_zone(old, new):
-    """A TIMESTAMP on one side only is converted in the server's time zone."""
+def test_a_timestamp_and_a_text_are_converted_in_the_servers_zone(old, new):
+    """A TIMESTAMP on one side only, and a text, are converted in the server's time zone."""
     mapping = build(table(ID, column("a", old)), table(ID, column("a", new)), "MODIFY a DATETIME")
     assert mapping.time_zone == "Europe/Berlin"
     assert mapping.converted
