@@ -13,6 +13,7 @@ from spirit_py.checksum.query import SOURCE, UNFIT, forced_table, stage_column, 
 from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 from spirit_py.table.schema import type_sql
+from spirit_py.table.temporal import UTC_OFFSET
 from spirit_py.table.values import row_introducer
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ def lossless_text(column: Column) -> str:
     value, kind = _selected(column, name), column.data_type
     if kind in {"float", "double"}:
         value = f"CONCAT({value}, IF(LOCATE('e', {value}), '', 'e0'))"
+    elif kind == "timestamp":
+        # The session that writes it may have another zone than '+00:00'; zero is in none.
+        value = f"CONCAT('''', {value}, IF({value} = 0, '''', '{UTC_OFFSET}'''))"
     elif kind in _QUOTED:
         value = f"CONCAT('''', {value}, '''')"
     elif column.charset is not None and kind in TEXT_TYPES:

@@ -63,6 +63,8 @@ _ROW: Final = re.compile(r"\bat row \d+")
 
 #: Types of a document's nodes whose text has exactly these types when it is read again.
 _PLAIN: Final = frozenset({"NULL", "BOOLEAN", "STRING", "OBJECT", "ARRAY", "INTEGER"})
+#: Ten digits in hexadecimal: such an INTEGER may be one that is read again as unsigned.
+_LONG: Final = re.compile(r"(?:3\d){10}")
 
 
 def row_texts(columns: Sequence[Column]) -> list[str]:
@@ -138,7 +140,7 @@ def _document(text: str, kinds: str) -> str:
     """Return a document's literal, of its text in hexadecimal; empty where no SQL gives it."""
     try:
         types = json.loads(kinds)
-        if _PLAIN.issuperset(types):
+        if _PLAIN.issuperset(types) and not ("INTEGER" in types and _LONG.search(text)):
             return f"_utf8mb4 X'{text}'"
         return document_sql(bytes.fromhex(text).decode(), types)
     except (ValueError, UnreadableChange):

@@ -698,6 +698,38 @@ def test_every_value_arrives_byte_for_byte(two):
 
 
 @pytest.mark.slow
+def test_instants_arrive_where_a_check_is_judged_in_the_servers_zone(two):
+    """The writing session has the zone of the source, and what it writes is in none (R22)."""
+    two.here.set_global("time_zone", "+02:00")
+    two.here.execute(
+        "ALTER TABLE t ADD COLUMN at TIMESTAMP(3) NOT NULL DEFAULT '2001-01-01', ADD COLUMN n"
+        " TIMESTAMP NULL, ADD CHECK (n > '2000-01-01' OR a > 27 OR HOUR(at) > 24), DROP"
+        " PRIMARY KEY, ADD PRIMARY KEY (id, at)"
+    )
+    two.here.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+    two.here.execute("UPDATE t SET at = '2024-03-31 01:30:00.5' + INTERVAL id SECOND")
+    two.here.execute("UPDATE t SET n = IF(a > 27, '0000-00-00', '2024-05-01') WHERE id < 1000")
+    report, _ = two.move("--sql-mode", "NO_ENGINE_SUBSTITUTION")
+    assert report["outcome"] == "done", report
+    assert report["differences_found"] == 0
+    instants = "SELECT id, UNIX_TIMESTAMP(at), UNIX_TIMESTAMP(n) FROM {} ORDER BY id"
+    assert two.there.query(instants.format("t")) == two.here.query(instants.format("_t_moved"))
+
+
+@pytest.mark.slow
+def test_numbers_of_a_document_keep_their_types(two):
+    """The text of a signed number from 2^32 on is read as an unsigned one."""
+    two.here.execute("ALTER TABLE t ADD COLUMN j JSON")
+    signed = "JSON_OBJECT('id', CAST(4294967290 + id AS SIGNED), 'n', -id)"
+    two.here.execute(f"UPDATE t SET j = {signed} WHERE id < 1000")
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    assert report["differences_found"] == 0
+    types = "SELECT JSON_TYPE(j->'$.id'), COUNT(*) FROM {} WHERE id < 1000 GROUP BY 1"
+    assert two.there.query(types.format("t")) == two.here.query(types.format("_t_moved"))
+
+
+@pytest.mark.slow
 def test_members_without_a_text_arrive_by_their_numbers(two):
     """The empty set, an empty member, and an ENUM's number 0 have one text; under lenient modes."""
     two.here.execute("ALTER TABLE t ADD COLUMN s SET('', 'q'), ADD COLUMN e ENUM('', 'q')")
