@@ -213,7 +213,7 @@ class SqlApplier:
         with as_stored(session):
             staged = stage.make_row_stage(session, mapping)
         session.execute(
-            f"INSERT INTO {staged} ({stage.old_names(mapping)}) SELECT {stage.old_names(mapping)}"
+            f"INSERT INTO {staged} ({stage.old_names(mapping)}) SELECT {stage.values_of(mapping)}"
             f" FROM {mapping.source.quoted} FORCE INDEX ({index})"
             f" WHERE ({names}) IN ({', '.join(keys)})"
             + (f" AND {mapping.keep.condition()}" if mapping.keep is not None else "")

@@ -15,6 +15,7 @@ from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
+from spirit_py.table.conversions import has_empty_member
 from spirit_py.table.schema import type_sql
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 def old_names(mapping: TableMapping) -> str:
     """Return the quoted columns of a row image, in order."""
     return identifier_list(column.name for column in mapping.imaged)
+
+
+def values_of(mapping: TableMapping) -> str:
+    """Render what a SELECT of the source gives for :func:`old_names`: the stored values."""
+    names = ((column, quote_identifier(column.name)) for column in mapping.imaged)
+    # A SELECT carries the text of a SET, which the empty set has too.
+    return ", ".join(
+        f"CAST({name} AS UNSIGNED)" if has_empty_member(column) else name for column, name in names
+    )
 
 
 def stage_table(mapping: TableMapping, kind: str = "rows") -> str:
