@@ -63,3 +63,16 @@ def binary_literal(value: bytes) -> str:
 def string_literal(value: str) -> str:
     """Render text as a utf8mb4 literal in hexadecimal, which no sql_mode reads otherwise."""
     return f"_utf8mb4 X'{value.encode('utf-8').hex()}'"
+
+
+def node_types(name: str, form: str = "{}") -> str:
+    """Render the types of all nodes of a JSON document, as an array for ``form``.
+
+    The order is fixed (measured on 9.7): the document, members of objects, elements of arrays.
+    """
+    types = form.format("JSON_ARRAYAGG(JSON_TYPE(`n`.`v`))")
+    return (
+        f"(SELECT {types} FROM JSON_TABLE("
+        f"JSON_EXTRACT({name}, '$', '$**.*', '$**[*]'),"
+        " '$[*]' COLUMNS (`v` JSON PATH '$')) AS `n`)"
+    )

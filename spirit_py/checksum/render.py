@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from spirit_py.sql import node_types
 from spirit_py.table.keys import BYTE_TYPES, INTEGERS, TEXT_TYPES
 from spirit_py.table.schema import SPATIAL
 
@@ -173,16 +174,3 @@ def _fractional(column: Column, name: str, stored_as: Column) -> str:
     if own >= other:
         return name
     return f"CONCAT({name}, '{'' if own else '.'}{'0' * (other - own)}')"
-
-
-def node_types(name: str, form: str = "{}") -> str:
-    """Render the types of all nodes of a JSON document, as an array for ``form``.
-
-    The order is fixed (measured on 9.7): the document, members of objects, elements of arrays.
-    """
-    types = form.format("JSON_ARRAYAGG(JSON_TYPE(`n`.`v`))")
-    return (
-        f"(SELECT {types} FROM JSON_TABLE("
-        f"JSON_EXTRACT({name}, '$', '$**.*', '$**[*]'),"
-        " '$[*]' COLUMNS (`v` JSON PATH '$')) AS `n`)"
-    )

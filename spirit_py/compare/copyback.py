@@ -1,7 +1,7 @@
 """Repair between two servers: rows are read from one and written to the other as literals.
 
 A document's text does not show the types of an unsigned number, a DECIMAL and a date. So the types
-of all nodes are read with it (:func:`spirit_py.checksum.render.node_types`), and values that text
+of all nodes are read with it (:func:`spirit_py.sql.node_types`), and values that text
 cannot represent are written as SQL (:mod:`spirit_py.binlog.codec.jsonb`).
 """
 
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.binlog.codec import jsonb as documents
 from spirit_py.binlog.codec.jsonb import Node, opaque_sql
-from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.sql import identifier_list, quote_identifier, string_literal
+from spirit_py.sql import identifier_list, node_types, quote_identifier, string_literal
 from spirit_py.table.keys import BYTE_TYPES, TEXT_TYPES
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql

@@ -20,7 +20,6 @@ from spirit_py.applier import stage, state
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, replace_rows
 from spirit_py.applier.workers import Workers, judge_warnings
-from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import lossless_text
 from spirit_py.chunk.chunker import index_hint
 from spirit_py.classes import dataclass, replace
@@ -39,7 +38,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.mysql.lost_values import VALUE_ERRORS
-from spirit_py.sql import quote_identifier
+from spirit_py.sql import node_types, quote_identifier
 from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressions, row_key_sql
 from spirit_py.threads import StopSwitch
 

@@ -26,7 +26,7 @@ from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
 from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
-from spirit_py.sql import binary_literal, string_literal
+from spirit_py.sql import binary_literal, node_types, string_literal
 from spirit_py.statement.clauses import qualified_sql
 from spirit_py.statement.lexer import not_understood
 from spirit_py.table import new_columns
@@ -67,16 +67,32 @@ def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> st
     digits = new_columns.plain_digits(column)
     if digits is not None:
         return new_columns.instant_literal(at, digits)
-    value = cast_to(f"({new_columns.in_schema(column.default or '', schema)})", None, column)
+    given = f"({new_columns.in_schema(column.default or '', schema)})"
+    value, exact = cast_to(given, None, column), "1"
     if column.data_type == "timestamp":
         value = f"UNIX_TIMESTAMP({value})"
     elif column.data_type in {"date", "datetime"}:
         value = f"CAST({value} AS CHAR)"  # the driver has no object for a zero date
-    found = session.query(f"SELECT {value}")[0][0]
+    elif column.data_type == "float":
+        value = f"CAST({given} AS DOUBLE)"  # a FLOAT is shown with six digits
+    elif column.data_type == "json":
+        value = f"CAST({given} AS CHAR)"
+        exact = f"{node_types(given)} = {node_types(f'CAST({value} AS JSON)')}"
+    found, same = session.query(f"SELECT {value}, {exact}")[0]
     if found is None:
         return "NULL"
+    if not same:
+        raise Refusal(
+            f"the default of new column {column.name} is a document with times or numbers of a type"
+            " that no JSON text has, and reads the clock: it has no one value for all rows",
+            hint="add the column without the default, fill it, and then ALTER TABLE ... ALTER"
+            " COLUMN ... SET DEFAULT (...)",
+            error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
+        )
     if column.data_type == "timestamp":
         return new_columns.instant_literal(new_columns.from_unix(str(found)), 6)
+    if column.data_type == "bit" and not isinstance(found, (bytes, str)):
+        return f"{found}e0" if isinstance(found, float) else str(found)
     return binary_literal(found) if isinstance(found, bytes) else string_literal(str(found))
 
 
