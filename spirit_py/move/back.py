@@ -50,7 +50,7 @@ def plan_back(
         return None
     tables = []
     for context, mapping in zip(contexts, mappings, strict=True):
-        planned = plan_reverse(mapping, context.statement, context.facts.time_zone)
+        planned = plan_reverse(mapping, context.statement, context.facts)
         was = digest_of(shape_of(context.source), context.table)
         tables.append(replace(planned, old=planned.names.moved, old_shape=was))
     record = ReverseRecord(tables=tuple(tables), modes=config.modes)

@@ -333,7 +333,7 @@ def _about_definition(table: TableSchema, facts: ServerFacts) -> Iterator[Findin
         for one in table.columns
         if one.data_type == "timestamp" and not one.nullable and one.default is None
     ]
-    if implicit and not facts.is_on("explicit_defaults_for_timestamp"):
+    if implicit and facts.null_is_now:
         yield refuse(
             f"{table.full_name}.{implicit[0]} is TIMESTAMP NOT NULL without a default, and the"
             " target would give it one (explicit_defaults_for_timestamp=OFF)",

@@ -23,6 +23,7 @@ from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.move.decision import MoveFound
 from spirit_py.move.shards import owned, zone_of_row
+from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.tables.definition import existing_tables, read_table
@@ -32,7 +33,7 @@ from spirit_py.mysql.tables.new_table import OWN_CHECKS, NewTable
 from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 from spirit_py.sql import quote_table, string_literal
-from spirit_py.table.conversions import is_timestamp
+from spirit_py.table.conversions import is_timestamp, null_becomes_now
 from spirit_py.table.names import AuxiliaryNames, moving
 
 if TYPE_CHECKING:
@@ -126,6 +127,15 @@ def set_apart(
 ) -> TableMapping:
     """Return a mapping between two servers; Refusal where they or several sources forbid it."""
     require_same_zone(context.session, there, mapping)
+    for pair in mapping.pairs if read_facts(there).null_is_now else ():
+        if null_becomes_now(pair.old, pair.new):
+            raise errors.Refusal(
+                f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
+                " explicit_defaults_for_timestamp is OFF on the target, which would replace NULL by"
+                " the current time",
+                hint="SET GLOBAL explicit_defaults_for_timestamp = ON on the target",
+                error_code=ErrorCode.SERVER_SETTINGS,
+            )
     if run.config.sources:
         mapping = replace(mapping, owned=read_kept(owned(context, run.config)))
         require_told_apart(mapping)

@@ -65,6 +65,11 @@ class ServerFacts:
         return self.text("time_zone")
 
     @property
+    def null_is_now(self) -> bool:
+        """Whether NULL in a TIMESTAMP NOT NULL is no error, but the current time."""
+        return not self.is_on("explicit_defaults_for_timestamp")
+
+    @property
     def sql_mode(self) -> str:
         """What a native ALTER runs under: the server's ``sql_mode``, or the one that is chosen."""
         return self.text("sql_mode")

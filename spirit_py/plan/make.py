@@ -335,7 +335,9 @@ class PlanMaker:
         if not (asked or self.config.drop_old_after):
             return
         try:
-            _, back = way_back(mapping, context.statement, context.facts.time_zone)
+            facts = context.facts
+            zone, now = facts.time_zone, facts.null_is_now
+            _, back = way_back(mapping, context.statement, zone, null_is_now=now)
         except Refusal as refusal:
             if asked:
                 raise

@@ -19,10 +19,12 @@ from spirit_py.table.conversions import (
     conversion,
     depends_on_zone,
     is_timestamp,
+    null_becomes_now,
     rounds,
     values_stay_apart,
 )
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
+from spirit_py.table.keys import BYTE_TYPES, TEXT_TYPES
 from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, conflicting, fresh_names
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.new_columns import IMPLICIT, needs_fill
@@ -203,6 +205,10 @@ class ReverseChanges:
 
 
 _ROUNDED: Final = ", but one that is more exact is rounded or cut without an error"
+_FIXED: Final = {
+    "char": "blanks at the end of a value are cut",
+    "binary": "a shorter value is filled up with zero bytes",
+}
 
 
 def losses_of(mapping: TableMapping, table: str) -> list[str]:
@@ -227,6 +233,13 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
         if pair.converted or pair.narrowed
     ]
     lines += [
+        f"{table}: {pair.old.name} is {pair.new.column_type} in the old table, where"
+        f" {_FIXED[pair.new.data_type]} without an error"
+        for pair in mapping.pairs
+        if pair.new.data_type in _FIXED and pair.old.data_type in TEXT_TYPES | BYTE_TYPES
+        if pair.old.data_type != pair.new.data_type
+    ]
+    lines += [
         f"{table}: {pair.old.name} may be NULL now, and not in the old table; the first NULL that"
         " is written ends reverse replication"
         for pair in mapping.pairs
@@ -236,9 +249,12 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
 
 
 def way_back(
-    migration: TableMapping, changes: ColumnChanges, server_time_zone: str
+    migration: TableMapping, changes: ColumnChanges, server_time_zone: str, *, null_is_now: bool
 ) -> tuple[ReverseChanges, TableMapping]:
-    """Return how an old table would follow, named as after the swap; Refusal where it could not."""
+    """Return how an old table would follow, named as after the swap; Refusal where it could not.
+
+    ``null_is_now``: its server stores the current time for NULL in a TIMESTAMP NOT NULL.
+    """
     source, target = migration.source, migration.target
     if migration.keep is not None:
         raise _impossible("the old table has rows that --keep left out of the new one")
@@ -248,18 +264,31 @@ def way_back(
         replace(source, name=AuxiliaryNames.of(source.name).old),
         reverse,
         server_time_zone,
+        null_is_now=null_is_now,
     )
     return reverse, mapping
 
 
 def reverse_mapping(
-    now: TableSchema, old: TableSchema, changes: ReverseChanges, server_time_zone: str
+    now: TableSchema,
+    old: TableSchema,
+    changes: ReverseChanges,
+    server_time_zone: str,
+    *,
+    null_is_now: bool,
 ) -> TableMapping:
     """Map the table as it is now to the old one; raises Refusal where that could not follow."""
     try:
         mapping = unique_keys.without_computed(build_mapping(now, old, changes, server_time_zone))
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
+    for pair in mapping.pairs if null_is_now else ():
+        if null_becomes_now(pair.old, pair.new):
+            raise _impossible(
+                f"{pair.old.name} may be NULL now, and explicit_defaults_for_timestamp is OFF: the"
+                f" server would store the current time for NULL in {pair.new.name} of {old.name}",
+                remedy="SET PERSIST explicit_defaults_for_timestamp = ON; or ",
+            )
     fresh = fresh_names(mapping.target, mapping.pairs)
     kept = tuple(c for c in mapping.target.columns if c.name in fresh and not c.generated)
     for column in kept:

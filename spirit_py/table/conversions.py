@@ -81,6 +81,14 @@ def depends_on_zone(old: Column, new: Column) -> bool:
     return old.data_type in _TEXTUAL and new.data_type in TEMPORALS
 
 
+def null_becomes_now(old: Column, new: Column) -> bool:
+    """Whether a server may store the current time for NULL, without a warning.
+
+    It does so where ``explicit_defaults_for_timestamp`` is OFF.
+    """
+    return is_timestamp(new) and old.nullable and not new.nullable
+
+
 def literal_safe(old: Column, new: Column) -> bool:
     """Return whether a literal stores the old value, if the new column can hold it."""
     if old.type_identity == new.type_identity:

@@ -1249,6 +1249,15 @@ def test_a_plan_says_what_the_target_makes_otherwise(two):
     assert other["details"][1].startswith("+ `at` timestamp NOT NULL")
 
 
+def test_a_target_that_takes_null_for_the_current_time_is_refused(two):
+    """The row with NULL is the target's to refuse, and it would not."""
+    two.here.execute("ALTER TABLE t ADD COLUMN at TIMESTAMP NULL DEFAULT '2020-02-02'")
+    two.there.set_global("explicit_defaults_for_timestamp", "OFF")
+    done = two.move_here("--on-switch", two.switch, "--alter", "MODIFY at TIMESTAMP NOT NULL")
+    assert done.returncode == 2, done
+    assert "which would replace NULL by the current time" in done.stderr, done.stderr
+
+
 def test_a_plan_for_people_says_where_rows_go(two):
     """The same in lines, with what runs it."""
     words = [one for one in two.words("--plan", hooks="")[3:] if one != "--no-repair"]

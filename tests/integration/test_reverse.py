@@ -160,6 +160,19 @@ def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, engine):
     assert said.said(" 0 chunks repaired")
 
 
+def test_a_null_that_would_become_the_current_time_ends_reverse_replication(db, engine):
+    """No error would come where explicit_defaults_for_timestamp is OFF by then."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL DEFAULT '2020-02-02')")
+    db.execute("INSERT INTO t (id) VALUES (1)")
+    changed = SwappedTable(db, "MODIFY ts TIMESTAMP NULL", engine=engine)
+    db.set_global("explicit_defaults_for_timestamp", "OFF")
+    db.execute("INSERT INTO t VALUES (2, NULL)")
+    process = changed.process()
+    with process.stack, pytest.raises(SpiritError, match="the current time for NULL in ts"):
+        Keeper(process, changed.record).run()
+    assert db.query("SELECT id FROM _t_old") == [(1,)]
+
+
 def test_a_value_that_does_not_fit_ends_reverse_replication(db, engine):
     """The application keeps its value and its table; the error says why the old one is left."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")

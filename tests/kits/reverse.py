@@ -26,6 +26,7 @@ from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, begin
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.progress import MigrationProgress
 from spirit_py.statement.parse import alter_of
@@ -51,6 +52,10 @@ _DEADLOCK = 1213
 QUICK = FeedOptions(flush_interval=0.2, wait_timeout=DEADLINE)
 NOTHING = MigrationProgress(table="", elapsed=0.0, phase_elapsed=0.0)
 LIMITS = CutoverLimits(lock=policy(longest_pause=0.2))
+
+_UTC = ServerFacts(
+    version="9.7.4", variables={"time_zone": "+00:00", "explicit_defaults_for_timestamp": "ON"}
+)
 
 
 class SwappedTable:
@@ -82,7 +87,7 @@ class SwappedTable:
         self.notes = RecordingReporter()
         self.checkpoint = CheckpointTable(db.name, table)
         with FollowedTable(db, table, clauses, self.stop) as followed:
-            kept = plan_reverse(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
+            kept = plan_reverse(followed.mapping, alter_of(db.name, table, clauses), _UTC)
             self._mark(clauses)
             if before is not None:
                 before()

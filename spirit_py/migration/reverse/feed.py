@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
+    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -36,10 +37,13 @@ if TYPE_CHECKING:
 
 
 def plan_reverse(
-    migration: TableMapping, changes: AlterStatement, server_time_zone: str
+    migration: TableMapping, changes: AlterStatement, facts: ServerFacts
 ) -> ReverseTable:
-    """Return, before the copy, how the old table would follow; Refusal where it could not."""
-    reverse, mapping = way_back(migration, changes, server_time_zone)
+    """Return, before the copy, how the old table would follow; Refusal where it could not.
+
+    ``facts`` are those of the old table's server.
+    """
+    reverse, mapping = way_back(migration, changes, facts.time_zone, null_is_now=facts.null_is_now)
     source = migration.source
     losses = (*losses_of(mapping, source.full_name), *not_brought_back(source, changes))
     return replace(reverse_table(migration), changes=reverse, losses=losses)
@@ -92,11 +96,10 @@ def open_reverse_feed(
     """
     with job.session("keep") as now, job.session("keep", there=True) as session:
         require_definitions(session, record.tables)
-        time_zone = read_facts(session).time_zone
+        facts = read_facts(session)
         apart = job.config.target is not None
         mappings = [
-            replace(_mapping(now, session, table, time_zone), apart=apart)
-            for table in record.tables
+            replace(_mapping(now, session, table, facts), apart=apart) for table in record.tables
         ]
         _require_updates(session, [one.target for one in mappings if one.kept])
         age = CheckpointTable(*record.home).age(session, ReverseRecord)
@@ -133,7 +136,7 @@ def _require_updates(session: SqlSession, olds: Iterable[TableSchema]) -> None:
 
 
 def _mapping(
-    here: SqlSession, session: SqlSession, table: ReverseTable, time_zone: str
+    here: SqlSession, session: SqlSession, table: ReverseTable, facts: ServerFacts
 ) -> TableMapping:
     drop_guard_columns(session, table.schema, table.old)
     now = read_table(here, table.schema, table.table)
@@ -145,4 +148,4 @@ def _mapping(
             hint="the swap back needs both",
             error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
         )
-    return reverse_mapping(now, old, table.changes, time_zone)
+    return reverse_mapping(now, old, table.changes, facts.time_zone, null_is_now=facts.null_is_now)

@@ -42,7 +42,7 @@ def plan_way_back(
         return None
     try:
         tables = tuple(
-            plan_reverse(mapping, context.statement, context.facts.time_zone)
+            plan_reverse(mapping, context.statement, context.facts)
             for context, mapping in zip(contexts, mappings, strict=True)
         )
     except Refusal as refusal:

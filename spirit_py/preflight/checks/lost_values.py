@@ -11,7 +11,7 @@ from spirit_py.mysql.evaluation import STRICT_MODES
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.preflight.check import SECONDS, Findings, PreflightContext, first_row, refuse, warn
 from spirit_py.sql import quote_identifier, quote_table, string_literal
-from spirit_py.table.conversions import is_timestamp
+from spirit_py.table.conversions import null_becomes_now
 from spirit_py.table.schema import type_sql
 
 if TYPE_CHECKING:
@@ -47,11 +47,10 @@ def _holds(column: Column, members: list[str]) -> str:
 
 def new_not_null(context: PreflightContext) -> Findings:
     """Name a row with NULL for each column that becomes NOT NULL."""
-    implicit = not context.facts.is_on(_EXPLICIT)
     for pair in context.mapping.pairs:
         if not pair.old.nullable or pair.new.nullable or pair.new.auto_increment:
             continue
-        if implicit and is_timestamp(pair.new):
+        if context.facts.null_is_now and null_becomes_now(pair.old, pair.new):
             yield refuse(
                 f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
                 " explicit_defaults_for_timestamp is OFF: the server would replace"

@@ -8,17 +8,21 @@ from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
 from spirit_py.classes import replace
 from spirit_py.errors import Refusal
 from spirit_py.migration.reverse.feed import plan_reverse
+from spirit_py.mysql.facts import ServerFacts
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import ReverseChanges, build_mapping, losses_of, reverse_mapping
 from tests.kits.definitions import column, index, table
 
 PRIMARY = index("PRIMARY", "id")
+UTC = ServerFacts(
+    version="9.7.4", variables={"time_zone": "+00:00", "explicit_defaults_for_timestamp": "ON"}
+)
 
 
-def reverse(old, new, clauses):
+def reverse(old, new, clauses, *, null_is_now=False):
     """Return the reversed mapping of a change."""
     changes = ReverseChanges.of(old, new, alter_of("s", "t", clauses))
-    return reverse_mapping(new, old, changes, "+00:00")
+    return reverse_mapping(new, old, changes, "+00:00", null_is_now=null_is_now)
 
 
 def pairs(mapping):
@@ -85,6 +89,25 @@ def test_a_narrowed_column_is_named_with_both_types():
 
 
 @pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("char(20)", "varchar(20)", "cut without an error"),
+        ("char(20)", "text", "cut without an error"),
+        ("binary(20)", "varbinary(20)", "zero bytes without an error"),
+        ("char(20)", "char(30)", ""),
+        ("varchar(20)", "char(20)", ""),
+    ],
+)
+def test_what_a_column_of_fixed_length_does_to_values_is_said(was, becomes, said):
+    """CHAR cuts trailing blanks and BINARY adds zeros: neither is a conversion, or narrower."""
+    old = table(column("id"), column("v", was), PRIMARY)
+    new = table(column("id"), column("v", becomes), PRIMARY)
+    lines = losses_of(reverse(old, new, f"MODIFY v {becomes} NOT NULL"), "s.t")
+    assert sum(line.endswith(said) for line in lines if said) == bool(said)
+    assert not any("without an error" in line for line in lines if not said)
+
+
+@pytest.mark.parametrize(
     ("was", "becomes", "rounded"),
     [
         ("datetime", "datetime(6)", True),
@@ -122,6 +145,16 @@ def test_a_column_that_may_be_null_now_is_named():
     assert losses_of(reverse(new, old, "MODIFY v INT NOT NULL"), "s.t") == []
 
 
+def test_a_null_that_would_become_the_current_time_is_refused():
+    """Under explicit_defaults_for_timestamp=OFF the first NULL is no error."""
+    old = table(column("id"), column("ts", "timestamp"), PRIMARY)
+    new = table(column("id"), column("ts", "timestamp", nullable=True), PRIMARY)
+    assert losses_of(reverse(old, new, "MODIFY ts TIMESTAMP NULL"), "s.t")
+    with pytest.raises(Refusal, match="would store the current time for NULL in ts"):
+        reverse(old, new, "MODIFY ts TIMESTAMP NULL", null_is_now=True)
+    assert reverse(new, old, "MODIFY ts TIMESTAMP NOT NULL", null_is_now=True)
+
+
 def test_a_dropped_foreign_key_is_named_with_what_adds_it_again():
     """A revert brings the old table back as it is, and the swap has dropped the key."""
     key = "CONSTRAINT `f``k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE"
@@ -131,7 +164,7 @@ def test_a_dropped_foreign_key_is_named_with_what_adds_it_again():
         create_sql=f"CREATE TABLE `t` (\n  `id` int,\n  {key},\n  {stays}\n) ENGINE=InnoDB",
     )
     statement = alter_of("s", "t", "DROP FOREIGN KEY `F``K`, DROP CONSTRAINT other")
-    plan = plan_reverse(build_mapping(old, old, statement, "+00:00"), statement, "+00:00")
+    plan = plan_reverse(build_mapping(old, old, statement, "+00:00"), statement, UTC)
     assert plan.losses == (f"s.t: {NOT_BROUGHT_BACK}ALTER TABLE `s`.`t` ADD {key}",)
 
 
@@ -173,13 +206,13 @@ def test_the_plan_says_what_a_later_process_needs():
     old = table(column("id"), column("a"), column("gone", nullable=True), PRIMARY)
     new = table(column("id"), column("b"), column("n"), PRIMARY)
     statement = alter_of("s", "t", "RENAME COLUMN a TO b, DROP COLUMN gone, ADD COLUMN n INT")
-    plan = plan_reverse(build_mapping(old, new, statement, "+00:00"), statement, "+00:00")
+    plan = plan_reverse(build_mapping(old, new, statement, "+00:00"), statement, UTC)
     assert (plan.old, plan.undone) == ("_t_old", "_t_undone")
     assert plan.changes == ReverseChanges(
         renames={"b": "a"}, added=frozenset({"gone"}), dropped=frozenset({"n"})
     )
     assert len(plan.losses) == 2
-    again = reverse_mapping(new, old, plan.changes, "+00:00")
+    again = reverse_mapping(new, old, plan.changes, "+00:00", null_is_now=False)
     assert pairs(again) == [("id", "id"), ("b", "a")]
 
 
