@@ -123,10 +123,10 @@ def _literals(parts: Sequence[Any], documents: Collection[int]) -> list[str] | N
         text = parts[place]
         if place in documents:
             kinds = parts[next(places)]
-            if text is None:
+            if text is None and kinds is None:
                 literals.append("NULL")
                 continue
-            text = _document(str(text), str(kinds))
+            text = text and _document(str(text), str(kinds))
             if not text:
                 return None
         elif text is None:
