@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import NotComparable, Refusal, UsageFault
 from spirit_py.table.conversions import Conversion, conversion, depends_on_zone, is_timestamp
-from spirit_py.table.mapping import ColumnPair, TableMapping
+from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
+from spirit_py.table.mapping import ColumnPair, TableMapping, fresh_names
 from spirit_py.table.unique_keys import choose_key, computed_pairs, tightened_indexes
 
 if TYPE_CHECKING:
@@ -54,10 +55,12 @@ def match(
     renames: Sequence[tuple[str, str]] = (),
     ignored: Sequence[str] = (),
     time_zone: str = "+00:00",
+    written_in: str = "",
 ) -> Matching:
     """Pair the columns of two tables by name, and choose the key; raise a Refusal without one.
 
-    A TIMESTAMP is compared with other types in ``time_zone``, the source server's.
+    A TIMESTAMP is compared with other types in ``time_zone``, the source server's. ``written_in``:
+    the zone of the server that computes what a repair writes; empty without a repair.
     """
     partners = _partners(source, target, renames)
     left_out = _ignored(source, target, ignored)
@@ -82,7 +85,7 @@ def match(
     stored = tuple(pair for pair in alike if pair.new.name in computed)
     read = {pair.new.name for pair in stored}
     return Matching(
-        mapping=replace(_mapping(source, target, pairs, time_zone), computed=stored),
+        mapping=replace(_mapping(source, target, pairs, time_zone, written_in), computed=stored),
         ignored=tuple(sorted(left_out)),
         only_source=tuple(only_source),
         only_target=tuple(only_target),
@@ -141,7 +144,11 @@ def _pair(old: Column, new: Column) -> ColumnPair:
 
 
 def _mapping(
-    source: TableSchema, target: TableSchema, pairs: tuple[ColumnPair, ...], time_zone: str
+    source: TableSchema,
+    target: TableSchema,
+    pairs: tuple[ColumnPair, ...],
+    time_zone: str,
+    written_in: str,
 ) -> TableMapping:
     if not pairs:
         raise NotComparable(
@@ -156,11 +163,20 @@ def _mapping(
     if not any({n.lower() for n in i.columns} == wanted for i in target.not_null_unique_indexes()):
         raise _no_key(source, target)
     zoned = any(depends_on_zone(pair.old, pair.new) for pair in pairs)
-    if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
+    computes = bool(written_in) and evaluated_in_zone(target, fresh_names(target, pairs))
+    zone = time_zone if zoned else written_in if computes else ""
+    repeats = bool(zone) and repeats_hours(zone)
+    instants = any(is_timestamp(source.column(name)) for name in key.columns)
+    if instants and (zoned or repeats):
+        what = "times are compared with another type" if zoned else "dates or times are computed"
         raise NotComparable(
-            f"times are compared with another type while key {key.name} of {source.name}"
-            " holds a TIMESTAMP: rows could not be identified where the clock is set back",
-            hint="leave the column out with --ignore-column",
+            f"{what} while key {key.name} of {source.name} holds a TIMESTAMP: rows could not be"
+            " identified where the clock is set back",
+            hint="leave the column out with --ignore-column" if zoned else "leave --repair out",
+        )
+    if repeats:
+        pairs = tuple(
+            replace(p, by_instant=is_timestamp(p.old) and is_timestamp(p.new)) for p in pairs
         )
     return TableMapping(
         source=source,
@@ -169,7 +185,7 @@ def _mapping(
         key=key,
         new_key_columns=names,
         tightened=tightened_indexes(source, target, pairs),
-        time_zone=time_zone if zoned else "",
+        time_zone=zone,
     )
 
 

@@ -213,7 +213,10 @@ def _there(mapping: TableMapping) -> TableMapping:
     return replace(
         mapping,
         source=target,
-        pairs=tuple(ColumnPair(old=pair.new, new=pair.new) for pair in mapping.pairs),
+        pairs=tuple(
+            ColumnPair(old=pair.new, new=pair.new, by_instant=pair.by_instant)
+            for pair in mapping.pairs
+        ),
         key=replace(key, parts=tuple(parts)),
         tightened=(),
     )

@@ -11,7 +11,7 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions, shown_key
 from spirit_py.checksum.worker import Comparison
-from spirit_py.classes import InitVar, dataclass
+from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.compare import checks
 from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
@@ -25,6 +25,7 @@ from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.evaluation import DATE_SQL_MODE, evaluation_settings
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from spirit_py.command_config import CompareConfig
     from spirit_py.compare.column_matching import Matching
     from spirit_py.contracts import Reporter
+    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.spark.gang import GangEngine
 
 _REPAIR_ROWS = 500
@@ -182,7 +184,9 @@ class CompareRun:
                 renames=options.renames,
                 ignored=options.ignored,
                 time_zone=source.facts.time_zone,
+                written_in=target.facts.time_zone if options.repair else "",
             )
+            self._evaluate_as(source.facts, target.facts)
             checks.require_comparable(source, target, matching, lock=options.lock)
             two = options.target is not None
             if options.repair:
@@ -194,6 +198,19 @@ class CompareRun:
         self._describe_match(matching, two_servers=two, following=following)
         self.stop.check()
         return matching, following
+
+    def _evaluate_as(self, here: ServerFacts, there: ServerFacts) -> None:
+        """Have later sessions convert and compute as their server's own do, but accept any date."""
+        options = self.options
+        one, other = (
+            tuple(each for each in evaluation_settings(facts) if each[0] != DATE_SQL_MODE)
+            for facts in (here, there)
+        )
+        self.options = replace(
+            options,
+            source=replace(options.source, settings=one),
+            target=options.target and replace(options.target, settings=other),
+        )
 
     def _engine_of(self, engines: Engines, size: int) -> GangEngine:
         if self._spark_can_talk:

@@ -240,3 +240,30 @@ def test_sessions_write_where_the_server_begins_them_read_only(db):
         ) as session:
             assert session.value("SELECT @@transaction_read_only") == 0
             session.execute(f"ALTER TABLE t ADD COLUMN c{int(native)} INT")
+
+
+def test_a_repair_computes_times_as_the_server_does(db):
+    """A stored date of an instant has the server's day, with which its own sessions write it."""
+    db.set_global("time_zone", "+09:00")
+    db.execute("SET SESSION time_zone = '+09:00'")
+    day = "g DATE AS (DATE(at)) STORED, h DECIMAL(9, 6) AS (id / 7) STORED"
+    db.set_global("div_precision_increment", 1)
+    db.execute("SET SESSION div_precision_increment = 1")
+    for table in ("a", "b"):
+        db.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, at TIMESTAMP, n INT, {day})")
+        db.execute(f"INSERT INTO {table} (id, at, n) VALUES (1, '2024-05-01 03:00:00', 1)")
+    db.execute("UPDATE b SET n = 2")
+    report = Comparison(db).run(repair=True)
+    assert (report.outcome, report.differences) == ("repaired", 1)
+    rows = "SELECT id, n, CAST(at AS CHAR), CAST(g AS CHAR), CAST(h AS CHAR) FROM {}"
+    assert db.query(rows.format("b")) == db.query(rows.format("a"))
+
+
+def test_fractions_are_cut_where_the_server_cuts_them(db):
+    """Under TIME_TRUNCATE_FRACTIONAL a native ALTER cuts what it rounds under other modes."""
+    modes = "STRICT_TRANS_TABLES,TIME_TRUNCATE_FRACTIONAL"
+    db.set_global("sql_mode", modes)
+    db.execute(f"SET SESSION sql_mode = '{modes}'")
+    tables(db, "DATETIME(6)", "DATETIME(6)", *([["'2024-05-01 03:00:00.9'", "NULL"]] * 2))
+    db.execute("ALTER TABLE b MODIFY v DATETIME")
+    assert Comparison(db).run().outcome == "equal"

@@ -187,3 +187,29 @@ def test_a_timestamp_compared_with_another_type():
     key = index("PRIMARY", "at")
     with pytest.raises(Refusal, match="where the clock is set back"):
         match(table(at, column("b", "timestamp"), key), table(at, column("b", "datetime"), key))
+
+
+def test_what_a_repair_computes_is_in_the_servers_zone():
+    """Rows that are written need the zone of their server; rows that are read need none."""
+    at, day = column("at", "timestamp"), column("g", "date", generated="STORED")
+    key = index("PRIMARY", "at")
+    both = (table(ID, at, day), table(ID, at, day))
+    assert match(*both).mapping.time_zone == ""
+    written = match(*both, written_in="Europe/Berlin").mapping
+    assert written.time_zone == "Europe/Berlin"
+    assert [pair.by_instant for pair in written.pairs] == [False, True]
+    fixed = match(*both, written_in="+09:00").mapping
+    assert (fixed.time_zone, fixed.pairs[1].by_instant) == ("+09:00", False)
+    keyed = (table(at, day, key), table(at, day, key))
+    assert match(*keyed, written_in="+09:00").mapping.time_zone == "+09:00"
+    assert match(*keyed).mapping.time_zone == ""
+    with pytest.raises(Refusal, match="clock is set back"):
+        match(*keyed, written_in="SYSTEM")
+
+
+def test_instants_are_kept_beside_a_converted_one():
+    """In a zone that repeats an hour the text of a TIMESTAMP does not tell its instant."""
+    x, y = column("x", "timestamp"), column("y", "timestamp")
+    to = table(ID, column("x", "datetime"), y)
+    mapping = match(table(ID, x, y), to, time_zone="Europe/Berlin").mapping
+    assert [pair.by_instant for pair in mapping.pairs] == [False, False, True]
