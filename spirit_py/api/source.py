@@ -301,14 +301,23 @@ class TableReader(DataSourceReader):
         """Return a batch without what is beside; ValueLost where a column lacks a value for it."""
         at = len(self._what.stored.columns)
         if batch.column(at).null_count < batch.num_rows:
-            name, value = next(one for row in batch.column(at).to_pylist() if row for one in row)
-            raise ValueLost(
-                f"{self._what.table.full_name}, column {name}: {self._shown_type(name)} of Spark"
-                f" cannot hold {value[:40]}",
-                hint='add .option("beside", "true"), and _mysql has such values; "false" makes NULL'
-                " of them",
-            )
+            self._require_held(batch, batch.column(at).to_pylist())
         return batch.drop_columns([batch.schema.names[at]])
+
+    def _require_held(
+        self, batch: pa.RecordBatch, beside: Sequence[list[tuple[str, str]] | None]
+    ) -> None:
+        """Raise ValueLost for a column that is NULL in the place of a value; SRIDs may be lost."""
+        for row, found in enumerate(beside):
+            for name, value in found or ():
+                if batch.column(name)[row].is_valid:
+                    continue
+                raise ValueLost(
+                    f"{self._what.table.full_name}, column {name}: {self._shown_type(name)} of"
+                    f" Spark cannot hold {value[:40]}",
+                    hint='add .option("beside", "true"), and _mysql has such values; "false" makes'
+                    " NULL of them",
+                )
 
     def _shown_type(self, name: str) -> str:
         return next(one.spark for one in self._shown.columns if one.name == name)

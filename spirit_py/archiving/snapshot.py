@@ -29,7 +29,7 @@ from spirit_py.mysql.replication import end_of_binlog
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.02
 _LOCK_SECONDS: Final = 600.0
 _HOLD_SECONDS: Final = 20.0
-_UNDER_LOCK_SECONDS: Final = 3.0
+_UNDER_LOCK_SECONDS: Final = 10.0
 #: A task is ended by Spark.
 _NOT_STOPPED: Final = StopSwitch()
 
@@ -105,8 +105,8 @@ class Meeting:
             self._take(session, 0, "go")
             position = self._open(session, 0)
             opened = [self._lock(rank, "open") for rank in range(self.tasks)]
-            # Writers wait: a task that was here a moment ago opens at once, or is gone.
-            self._await(session, opened, patience=min(self.patience, _UNDER_LOCK_SECONDS))
+            # Writers wait: whoever was here a moment ago opens at once, or is gone.
+            self._await(session, opened, of=here)
             self._take(session, 0, "seen")
             return position
 
@@ -118,24 +118,33 @@ class Meeting:
         while any(named_lock_holder(session, name) is not None for name in others):
             _NOT_STOPPED.wait(_LOOK_SECONDS)
 
+    @staticmethod
+    def _is_free(session: SqlSession, name: str) -> bool:
+        return named_lock_holder(session, name) is None
+
     def _await(
         self,
         session: SqlSession,
         names: list[str],
         *,
         while_held: str = "",
-        patience: float | None = None,
+        of: Sequence[str] = (),
     ) -> None:
-        """Wait until each of these locks has a holder; longer while another one has."""
-        patience = self.patience if patience is None else patience
+        """Wait until each of these locks has a holder; longer while another one has.
+
+        ``of``: a lock of each one that is waited for, who is gone without it: under a table lock.
+        """
+        patience = min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience
         since = time.monotonic()
-        while any(named_lock_holder(session, name) is None for name in names):
+        while missing := [at for at, one in enumerate(names) if self._is_free(session, one)]:
+            if of and any(self._is_free(session, of[at]) for at in missing):
+                patience = 0.0
             if while_held and named_lock_holder(session, while_held) is not None:
                 since = time.monotonic()
             if time.monotonic() - since > patience:
                 raise MigrationFailure(
                     f"a snapshot of {self.tasks} partitions needs as many tasks at a time, and they"
-                    f" did not come together within {patience:.0f} s",
+                    f" did not come together within {patience:.0f} s, or one has ended",
                     hint="give Spark as many slots, or read fewer partitions"
                     " (.option('partitions', ...))",
                     error_code=ErrorCode.SPARK_FAILED,

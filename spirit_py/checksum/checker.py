@@ -137,7 +137,8 @@ class Checker:
         raise errors.StillDifferent(
             f"{self.what.name} and {self._mapping.target.name} still differ in"
             f" {coverage.differences} rows after {number} passes",
-            hint="the copy is dropped: run the same command again, without --no-repair",
+            hint="the copy is dropped: run the same command again"
+            + (", without --no-repair" if self._options.max_passes == 1 else ""),
             details=tuple(str(example) for example in found[: self._options.examples]),
         )
 

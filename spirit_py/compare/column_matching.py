@@ -167,7 +167,7 @@ def _mapping(
     zone = time_zone if zoned else written_in if computes else ""
     repeats = bool(zone) and repeats_hours(zone)
     instants = any(is_timestamp(source.column(name)) for name in key.columns)
-    if instants and (zoned or repeats):
+    if instants and repeats:
         what = "times are compared with another type" if zoned else "dates or times are computed"
         raise NotComparable(
             f"{what} while key {key.name} of {source.name} holds a TIMESTAMP: rows could not be"

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field
@@ -15,8 +14,9 @@ from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
 from spirit_py.errors import CopyFailure, ServerFault
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import end_sessions, kill_session
+from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import slot_holders
+from spirit_py.spark.gang import end_members
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
 
 def end_teams(join: JoinCopy, teams: Iterable[Team]) -> None:
     """Wait until nothing of these gangs can write (R18)."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for server, number in (session for team in teams for session in team.gang.sessions):
-        found[server].append(number)
-    for server, numbers in found.items():
-        end_sessions(join.reach(server), numbers)
+    end_members((session for team in teams for session in team.gang.sessions), join.reach)
     chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
     # Licences first, then the locks of chunks.
     locks = [

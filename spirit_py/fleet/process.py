@@ -294,24 +294,27 @@ def main() -> None:
     teller = _Teller(told)
     logging.basicConfig(level=logging.WARNING, handlers=[_Logs(teller.event)])
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    code = 1
     try:
         try:
             carry_out(work, teller, stop)
         except BaseException as error:
             teller.tell(_broken(error))
         teller.close(stop)
+        code = 0
     finally:
         # A thread may wait for the coordinator, or for what a second signal has left; and one that
         # reads the input makes an orderly end an abort, with a core dump that has the password.
-        os._exit(0)
+        os._exit(code)
 
 
 def _broken(error: BaseException) -> MigrationFailure:
     trace = "".join(traceback.format_exception(error)).splitlines()
     return MigrationFailure(
         f"{type(error).__name__}: {error}",
-        hint="see what ended it; the same command resumes",
+        hint="see what ended it, and report it with the details; the same command resumes",
         details=tuple(trace[-_KEPT_LINES:]),
+        error_code=ErrorCode.DEFECT,
     )
 
 

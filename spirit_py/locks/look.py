@@ -119,7 +119,8 @@ def why_locks_are_unseen(session: SqlSession) -> str:
         return "the instrument wait/lock/metadata/sql/mdl is disabled"
     _, seen, lost = enabled[0]
     if int(lost or 0):
-        return f"{lost} of them had no room (performance_schema_max_metadata_locks)"
+        had = f"{lost} of them had no room since the server began"
+        return f"{had} (performance_schema_max_metadata_locks)"
     return "" if seen else "performance_schema does not show those of this session"
 
 

@@ -256,10 +256,12 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
         hint = "see SHOW CREATE TABLE for what the server refuses now: the new table begins as that"
     if access_denied(error) or error.code == _ENCRYPTS_OTHERWISE:
         code = ErrorCode.MISSING_PRIVILEGES
-        hint = (
-            "grant the account what the definition needs: FILE ON *.* for a DATA DIRECTORY,"
-            " TABLE_ENCRYPTION_ADMIN ON *.* for an encryption that is not the schema's"
-        )
+        hint = "grant the account what the message names"
+        if what == DEFINITION_COPY or error.code == _ENCRYPTS_OTHERWISE:
+            hint = (
+                "grant the account what the definition needs: FILE ON *.* for a DATA DIRECTORY,"
+                " TABLE_ENCRYPTION_ADMIN ON *.* for an encryption that is not the schema's"
+            )
     elif modes:
         code = ErrorCode.OTHER_MODES_ACCEPT
         hint = (

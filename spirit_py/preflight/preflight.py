@@ -92,7 +92,7 @@ def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> st
     if column.data_type == "timestamp":
         return new_columns.instant_literal(new_columns.from_unix(str(found)), 6)
     if column.data_type == "bit" and not isinstance(found, (bytes, str)):
-        return f"{found}e0" if isinstance(found, float) else str(found)
+        return f"{found:e}" if isinstance(found, float) else str(found)
     return binary_literal(found) if isinstance(found, bytes) else string_literal(str(found))
 
 

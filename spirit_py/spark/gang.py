@@ -18,9 +18,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from spirit_py.classes import KW_ONLY, dataclass, field
+from spirit_py.classes import KW_ONLY, dataclass, field, replace
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
@@ -31,7 +32,7 @@ from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from spirit_py.config import ConnectionOptions
@@ -45,7 +46,7 @@ _R = TypeVar("_R")
 _LONGEST_LOOK_SECONDS: Final = 0.02
 SILENT_SECONDS: Final = 45
 _CHECK_SECONDS: Final = 5.0
-_LOOK_WITHIN: Final = 10
+_LOOK_WITHIN: Final = 3
 _GRACE_SECONDS: Final = 2.0
 _GATHERING_GRACE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 15.0
@@ -288,8 +289,9 @@ class Gang(Generic[_R]):
             return False
         with contextlib.suppress(ServerFault):
             for server, number in seat.sessions[1:]:
-                options = self.reach(server)
-                with connect(options, role="gang-look", read_timeout=_LOOK_WITHIN) as session:
+                reached = self.reach(server)
+                soon = replace(reached, connect_timeout=min(reached.connect_timeout, _LOOK_WITHIN))
+                with connect(soon, role="gang-look", read_timeout=_LOOK_WITHIN) as session:
                     if not any_idle(session, [number], SILENT_SECONDS):
                         return False
             return True
@@ -332,14 +334,23 @@ class Gang(Generic[_R]):
         grace = _GRACE_SECONDS if self._assembled else _GATHERING_GRACE_SECONDS
         if self._job.wait(grace):
             return
-        for seat in self._seats:
-            for server, number in seat.sessions:
-                end_sessions(self.reach(server), [number])
+        end_members(self.sessions, self.reach)
         if self._job.wait(grace):
             return
         self.engine.cancel(self._group)
         if not self._job.wait(_JOIN_SECONDS):
             _log.warning("the job %s did not end within %.0f s", self._group, _JOIN_SECONDS)
+
+
+def end_members(
+    sessions: Iterable[tuple[str, int]], reach: Callable[[str], ConnectionOptions]
+) -> None:
+    """Kill the sessions of members, on each of their servers by one session; never raises."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for server, number in sessions:
+        found[server].append(number)
+    for server, numbers in found.items():
+        end_sessions(reach(server), numbers)
 
 
 def is_transient(error: SpiritError) -> bool:

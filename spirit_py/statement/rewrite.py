@@ -186,7 +186,8 @@ _OPTIONS: Final = frozenset({
     "data directory", "index directory", "tablespace", "engine", "secondary_engine",
 })  # fmt: skip
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
-_COLUMNS: Final = re.compile(r"\((`(?:[^`]|``)+`(?:,`(?:[^`]|``)+`)*)\)")
+#: Those of an index are parted by a comma, those of a foreign key by a blank, too.
+_COLUMNS: Final = re.compile(r"\((`(?:[^`]|``)+`(?:(, ?)`(?:[^`]|``)+`(?:, ?`(?:[^`]|``)+`)*)?)\)")
 #: What SHOW CREATE TABLE writes after the options that are taken out; the directories are last.
 _BEHIND: Final = re.compile(r" (?:COMMENT|CONNECTION|SECONDARY_ENGINE)=.*\Z")
 
@@ -316,7 +317,8 @@ def _with_columns(line: str, table: str, statement: AlterStatement) -> str:
         return line
     names = [name.replace("``", "`") for name in _NAME.findall(found[1])]
     left = [name for name in names if name.lower() not in statement.dropped]
-    columns = ",".join(quote_identifier(statement.renames.get(n.lower(), n)) for n in left)
+    new = (quote_identifier(statement.renames.get(name.lower(), name)) for name in left)
+    columns = (found[2] or ",").join(new)
     end = line[found.end() :]
     if end.startswith(f" REFERENCES {quote_identifier(table)} "):
         end = _with_columns(end, table, statement)

@@ -334,7 +334,10 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         if mode is None or error.errno not in _TAKES_NO_OTHER:
             raise
-        target.write_bytes(content)
+        # The folder's owner may have put a link there by now.
+        handle = os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
 
 
 _TAKES_NO_OTHER: Final = (errno.EACCES, errno.EBUSY, errno.EROFS)

@@ -68,7 +68,7 @@ def test_who_is_on_a_parent_is_waited_for_where_its_key_is_dropped(db, alter, lo
     ("alter", "algorithm"),
     [
         ("ADD z INT", "instant"),
-        ("RENAME COLUMN a TO b", "instant"),
+        ("RENAME COLUMN a TO b", "inplace"),
         ("RENAME COLUMN id TO number", "inplace"),
         ("MODIFY v VARCHAR(20)", "inplace"),
         ("DROP FOREIGN KEY of_t", "inplace"),
@@ -78,7 +78,10 @@ def test_who_is_on_a_parent_is_waited_for_where_its_key_is_dropped(db, alter, lo
 def test_a_change_in_place_needs_no_swap_of_keys_and_triggers(db, engine, alter, algorithm):
     """The server keeps them by itself, on every version and with any account."""
     db.execute(TABLES)
-    db.execute("ALTER TABLE t ADD up INT, ADD FOREIGN KEY (up) REFERENCES t (id) ON DELETE CASCADE")
+    db.execute(
+        "ALTER TABLE t ADD up INT, ADD UNIQUE KEY both_ (id, a),"
+        " ADD FOREIGN KEY (up, a) REFERENCES t (id, a) ON DELETE CASCADE"
+    )
     db.execute("CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 'tr'")
     report = Migrating(engine, config_for(db, table="t", alter=alter)).end()
     assert report.algorithm == algorithm

@@ -583,7 +583,8 @@ def test_an_old_table_that_keeps_dropped_values_is_updated(db, desk, user):
     """The GRANT that is named is enough; nothing else asks for UPDATE."""
     account = make_account(db, user, ALL, GLOBAL, SEEN)
     with connect(account, role="test") as session:
-        for alter, kept in (("DROP b", 0.0), ("ADD c INT", 60.0)):
+        db.execute("ALTER TABLE t ADD g INT AS (a + 1)")
+        for alter, kept in (("DROP b", 0.0), ("ADD c INT", 60.0), ("DROP g, FORCE", 60.0)):
             plain = prepare(session, desk.config(alter, keep_old_current=kept))
             assert check_before_create(plain) == ()
         config = desk.config("DROP b", keep_old_current=60.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from spirit_py import register_source
 from spirit_py.api.source import SpiritSource
+from spirit_py.archiving import snapshot
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.snapshot import Meeting
 from spirit_py.binlog.position import read_position
@@ -207,6 +209,30 @@ def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
         opened += pool.map(enter, ["b", "b"], [0, 1])
         counts = [session.value(f"SELECT COUNT(*) FROM {db.name}.t") for session in opened]
     assert counts == [1, 1, 2, 2]
+
+
+def test_a_task_that_is_gone_under_the_lock_of_a_snapshot_ends_it(db, monkeypatch):
+    """Writers wait for the lock: it is given back at once, whatever patience is."""
+    monkeypatch.setattr(snapshot, "_UNDER_LOCK_SECONDS", 3600.0)
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=3600)
+    with connect(server_of(db), role="test") as other, ThreadPoolExecutor(1) as pool:
+        meeting._take(other, 1, "here")
+        first = pool.submit(meeting.session(server_of(db), 0).__enter__)
+        meeting._await(other, [meeting._lock(0, "go")])
+        other.close()
+        with pytest.raises(MigrationFailure, match="or one has ended"):
+            first.result()
+
+
+@pytest.mark.slow
+def test_an_srid_beside_a_whole_value_is_no_loss(db, read):
+    """The column is not NULL: nothing of the DataFrame is another value."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, g GEOMETRY, at DATE);"
+        " INSERT INTO t VALUES (1, ST_SRID(POINT(1, 2), 4326), NULL)"
+    )
+    assert bytes(read(beside=None).first()["g"])[-16:] == struct.pack("<dd", 1, 2)
 
 
 def test_two_tasks_in_one_place_of_a_snapshot_are_an_error(db):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.mysql.grants import scope_of
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.server_settings import WITHOUT_PERFORMANCE_SCHEMA
@@ -70,7 +71,7 @@ def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     beside = (names.new, names.old, names.checkpoint, names.requests, names.sentinel)
     yield schema, grants.missing(_ON_TABLES, schema, (context.table, *beside))
     yield schema, grants.missing(_ON_SCHEMA, schema)
-    if context.config.keep_old_current and context.statement.dropped:
+    if context.config.keep_old_current and _keeps_values(context):
         yield schema, grants.missing(_ON_OLD, schema, (names.old,))
     yield "", grants.missing(_GLOBAL)
     for clause in context.statement.parsed:
@@ -82,6 +83,12 @@ def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
                 yield schema, grants.missing(_ON_COPIES, schema)
 
 
+def _keeps_values(context: PreflightContext) -> bool:
+    """Return whether the old table keeps columns that the new one has not."""
+    dropped = context.statement.dropped
+    return any(one.name.lower() in dropped and not one.generated for one in context.source.columns)
+
+
 def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     """Yield what is missing for foreign keys, with the schema; they are known with PROCESS."""
     grants, schema, table = context.grants, context.schema, context.table
@@ -91,6 +98,6 @@ def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]
             names = (name, context.names.new) if (where, name) == (schema, table) else (name,)
             yield where, grants.missing(privileges, where, names)
             yield where, grants.missing(("LOCK TABLES",), where)
-    if keys:
+    if any(carried(key, context.altered) for key in keys):
         copies = next(iter(context.altered), (schema, table))[0]
         yield copies, grants.missing(_ON_COPIES, copies)

@@ -185,8 +185,10 @@ def test_a_timestamp_compared_with_another_type():
     )
     assert text.mapping.time_zone == "Europe/Berlin"
     key = index("PRIMARY", "at")
+    both = table(at, column("b", "timestamp"), key), table(at, column("b", "datetime"), key)
+    assert match(*both, time_zone="+09:00").mapping.time_zone == "+09:00"
     with pytest.raises(Refusal, match="where the clock is set back"):
-        match(table(at, column("b", "timestamp"), key), table(at, column("b", "datetime"), key))
+        match(*both, time_zone="Europe/Berlin")
 
 
 def test_what_a_repair_computes_is_in_the_servers_zone():

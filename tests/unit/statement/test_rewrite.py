@@ -151,6 +151,8 @@ def test_a_key_to_the_same_table_has_the_new_names():
     """However the table is written in the statement."""
     create = (
         "CREATE TABLE `o(` (\n  `id` int NOT NULL,\n  `up` int DEFAULT NULL,\n"
+        "  KEY `k(` (`up`,`id`),\n"
+        "  CONSTRAINT `j` FOREIGN KEY (`up`, `id`) REFERENCES `o(` (`id`, `up`),\n"
         "  CONSTRAINT `k(` FOREIGN KEY (`up`) REFERENCES `o(` (`id`) ON DELETE CASCADE\n) ENGINE=x"
     )
     form = TemporaryForm.of(create, "o(")
@@ -159,3 +161,5 @@ def test_a_key_to_the_same_table_has_the_new_names():
         f"CREATE TABLE `o(` {form.body}", alter_of("a", "O(", "RENAME COLUMN id TO oid")
     )
     assert "(`up`) REFERENCES `o(` (`oid`) ON DELETE CASCADE\n" in made
+    # As SHOW CREATE TABLE writes them: with a blank where it is a foreign key's.
+    assert "FOREIGN KEY (`up`, `oid`) REFERENCES `o(` (`oid`, `up`),\n" in made
