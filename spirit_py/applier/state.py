@@ -25,6 +25,7 @@ from spirit_py.errors import DuplicateForUnique, RowsMeet, ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.sql import identifier_list, quote_identifier
+from spirit_py.table.conversions import is_timestamp
 from spirit_py.table.values import key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
@@ -147,8 +148,17 @@ def _write_over_own(session: SqlSession, mapping: TableMapping, delete: str) -> 
     olds = {pair.new.name.lower(): quote_identifier(pair.old.name) for pair in mapping.pairs}
     deletes = [delete]
     for index in other_keys(mapping):
-        named = [(quote_identifier(name), olds[name.lower()]) for name in index.columns]
-        on = " AND ".join(f"{target}.{new} = {rows}.{old}" for new, old in named)
+        named = [
+            (f"{target}.{quote_identifier(name)}", f"{rows}.{olds[name.lower()]}")
+            for name in index.columns
+        ]
+        # Without the index the server compares local times, of which two instants may have one.
+        named += [
+            (f"UNIX_TIMESTAMP({new})", f"UNIX_TIMESTAMP({old})")
+            for name, (new, old) in zip(index.columns, named, strict=True)
+            if is_timestamp(mapping.target.column(name))
+        ]
+        on = " AND ".join(f"{new} = {old}" for new, old in named)
         deletes.append(
             f"DELETE {target} FROM {_staged(mapping)} STRAIGHT_JOIN {target}"
             f" ON {on}{own_rows(mapping)}"

@@ -10,11 +10,14 @@ import pytest
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.workers import Workers
+from spirit_py.classes import replace
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
+from spirit_py.table.expressions import RowExpression
 from spirit_py.table.values import KeyedChange, RenderedRow
 from tests.fixtures.feed import fill
 from tests.kits.waiting import DEADLINE, until
+from tests.oracle.zones import zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,6 +227,27 @@ def test_a_repair_keeps_the_empty_member_of_a_set(scene: Scene, applier: SqlAppl
     applier.recopy(mapping, keys)
     numbers = "SELECT id, v + 0, e + 0 FROM {} ORDER BY id"
     assert scene.db.query(numbers.format("_t_new")) == scene.db.query(numbers.format("t"))
+
+
+def test_another_instant_of_a_repeated_hour_is_no_conflict(
+    scene: Scene, applier: SqlApplier
+) -> None:
+    """R22: in the server's zone both have one local time, and the server compares by that."""
+    columns = "id INT PRIMARY KEY, at TIMESTAMP NOT NULL, day DATE AS (DATE(at)) STORED"
+    with zones(scene.db):
+        mapping = scene.tables(f"{columns}, UNIQUE (at) INVISIBLE", time_zone="Test/Berlin")
+        own = RowExpression(
+            expression="(`id` > 0)", columns=mapping.source.columns[:1], time_zone="+00:00"
+        )
+        scene.db.execute(
+            "INSERT INTO _t_new (id, at) VALUES (1, '2026-10-25 00:30:00+00:00'),"
+            " (2, '2026-10-25 01:30:00+00:00')"
+        )
+        row = RenderedRow(sql="(3, '2026-10-25 00:30:00+00:00')")
+        changes = [KeyedChange("(3)", row)]
+        applier.write_state(replace(mapping, owned=own), lambda: [changes], complete=False)
+    found = scene.db.query("SELECT id, UNIX_TIMESTAMP(at) FROM _t_new ORDER BY id")
+    assert [(key, int(at)) for key, at in found] == [(2, 1792891800), (3, 1792888200)]
 
 
 def test_a_deadlock_is_retried(scene: Scene, applier: SqlApplier) -> None:
