@@ -55,7 +55,8 @@ class Cascades:
     """The tables of the statement that is being read, and what its rows events are."""
 
     def __init__(self, acting: Mapping[Table, frozenset[bytes]] | None = None) -> None:
-        self._acting = acting or {}
+        #: Tables that are learned later come into it.
+        self._acting = {} if acting is None else acting
         self._tables: set[bytes] = set()
         self._seen = False
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from spirit_py.binlog import wire
+from spirit_py.binlog.cascades import BY_SQL_LAYER, UNCHECKED
 from spirit_py.binlog.codec.rows import RowChange
 from spirit_py.binlog.events import (
     Advanced,
@@ -27,7 +29,7 @@ from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, Unreada
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch import command
 from spirit_py.watch.definitions import Definitions
-from spirit_py.watch.follower import Follower
+from spirit_py.watch.follower import Follower, ScopeSource
 from spirit_py.watch.records import Progress, Scope
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
@@ -146,6 +148,22 @@ def test_rows_that_the_server_may_have_rolled_back_are_marked(run: Run, doubt: D
         *(False, False, False),
         *(False, False, True, True),
     ]
+
+
+def test_a_table_that_is_learned_behind_the_start_is_in_doubt() -> None:
+    """Alone in its statement, a table that refers to itself has no other sign of a cascade."""
+    start = FileFrontier(UUID, FilePlace("b.000001", 0))
+    key = "CONSTRAINT `k` FOREIGN KEY (`p`) REFERENCES `t` (`id`) ON DELETE CASCADE"
+    itself = replace(Codec.schema, create_sql=f"CREATE TABLE `t` (\n  {key}\n)")
+    source = ScopeSource.__new__(ScopeSource)
+    source.scope, source.collations = Scope("s", "", ignore_case=False), {}
+    source.definitions = Definitions(lambda _: itself, start.copy)
+    cascades = source._parser((), start).cascades
+    source.definitions.learn(("s", "t"))
+    cascades.table_map(wire.name_key("s", "t"))
+    flags = UNCHECKED | BY_SQL_LAYER
+    assert cascades.judge(("s", "t"), wire.DELETE_ROWS, flags) is Doubt.CASCADED
+    assert cascades.end()
 
 
 def test_until_now_reads_on_to_a_definition_that_was_read_later(run: Run) -> None:
