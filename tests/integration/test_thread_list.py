@@ -16,12 +16,22 @@ DEFAULT, OTHERS = (ROOT / "docs" / "threads.md").read_text().split("## With Spar
 MOST = 26
 #: Parts of a name that the program fills in.
 FILLED = re.compile(r"ADDRESS|NUMBER|NAME")
+BEGUN = re.compile(r'(?:[Bb]ackground|side_by_side)\(\s*f?"([^"]+)"')
+POOL = re.compile(r'thread_name_prefix="(?:spirit-py-)?([^"]+)"')
 
 
 def listed(text):
     """Return the names in the first column of a table."""
     cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
     return {name for cell in cells for name in re.findall("`([^`]+)`", cell)}
+
+
+def begun():
+    """Return the names by which the program starts threads, alone or in pools."""
+    sources = [path.read_text() for path in (ROOT / "spirit_py").rglob("*.py")]
+    found = {name for text in sources for name in re.findall(BEGUN, text)}
+    pools = {f"{name}_{{number}}" for text in sources for name in re.findall(POOL, text)}
+    return found | pools
 
 
 def test_a_default_run_has_the_threads_that_are_listed(db, monkeypatch):
@@ -45,8 +55,7 @@ def test_a_default_run_has_the_threads_that_are_listed(db, monkeypatch):
 
 def test_every_thread_that_the_program_starts_is_listed():
     """Also those of options and other commands."""
-    sources = [path.read_text() for path in (ROOT / "spirit_py").rglob("*.py")]
-    found = {name for text in sources for name in re.findall(r'Background\(\s*f?"([^"]+)"', text)}
+    found = begun()
     started = {name: re.compile(re.sub(r"\{.*?\}", ".+", name)) for name in found}
     known = [FILLED.sub("x", name) for name in listed(DEFAULT) | listed(OTHERS)]
     assert len(found) > 20
@@ -54,8 +63,8 @@ def test_every_thread_that_the_program_starts_is_listed():
 
 
 def test_what_is_listed_beside_a_default_run_can_be_started():
-    """Each whole name stands somewhere; those of a default run are seen to be started."""
-    source = "".join(path.read_text() for path in (ROOT / "spirit_py").rglob("*.py"))
-    whole = [name for name in listed(OTHERS) if not FILLED.search(name)]
-    assert len(whole) > 20
-    assert [name for name in whole if f'"{name}"' not in source] == []
+    """Each has its place in the program; those of a default run are seen to be started."""
+    started = [re.compile(re.sub(r"\{.*?\}", ".+", name)) for name in begun()]
+    names = {name: FILLED.sub("x", name) for name in listed(OTHERS)}
+    assert len(names) > 20
+    assert [name for name, one in names.items() if not any(s.fullmatch(one) for s in started)] == []
