@@ -106,14 +106,17 @@ def require_log(
 ) -> None:
     """Raise PositionNotFound if the binlog began anew since a file of it was read.
 
-    A file that was purged, or reset and purged since, proves nothing.
+    A file that was purged, or reset and purged since, proves nothing. Nor does one from before
+    ``log_bin`` was given another name: the numbers begin again, and the log goes on.
     """
     file, created = log
     files = [name for name, _ in binlog_files(session)]
     if file in files:
         reset = _created_at(options, file, server_uuid) != created
     else:
-        reset = file_number(file) > file_number(files[-1])
+        last = files[-1]
+        renamed = file.rpartition(".")[0] != last.rpartition(".")[0]
+        reset = not renamed and file_number(file) > file_number(last)
     if reset:
         said = f"the change feed cannot resume on {options.address}: {_WAS_RESET}"
         raise PositionNotFound(said, hint="start the migration afresh")

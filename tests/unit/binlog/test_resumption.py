@@ -105,6 +105,21 @@ def test_a_reset_after_the_checkpoint_is_noticed_in_spite_of_the_wait(monkeypatc
     assert server.waits == 1
 
 
+@pytest.mark.parametrize(
+    ("file", "reset"),
+    [("binlog.000123", True), ("binlog.000002", False), ("mysql-bin.000123", False)],
+)
+def test_numbers_of_files_are_compared_under_one_name(
+    monkeypatch: Any, file: str, reset: bool
+) -> None:
+    """Another ``log_bin`` begins at 1 again, and nothing is missing."""
+    session: Any = None
+    monkeypatch.setattr(resumption, "binlog_files", lambda _: [("binlog.000009", 4)])
+    refused = pytest.raises(PositionNotFound, match="was reset")
+    with refused if reset else contextlib.nullcontext():
+        resumption.require_log(ConnectionOptions(), session, SERVER, (file, 1000))
+
+
 FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"
 
 
