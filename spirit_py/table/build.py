@@ -264,31 +264,35 @@ def way_back(
         replace(source, name=AuxiliaryNames.of(source.name).old),
         reverse,
         server_time_zone,
-        null_is_now=null_is_now,
     )
+    if null_is_now and (why := not_nulls(mapping)):
+        raise _impossible(why, remedy=f"{NULLS_KEPT}; or ")
     return reverse, mapping
 
 
+NULLS_KEPT: Final = "SET PERSIST explicit_defaults_for_timestamp = ON"
+
+
+def not_nulls(mapping: TableMapping) -> str:
+    """Return why the setting must not be OFF as long as an old table follows; empty if it may."""
+    for pair in mapping.pairs:
+        if null_becomes_now(pair.old, pair.new):
+            return (
+                f"{pair.old.name} may be NULL now, and explicit_defaults_for_timestamp is OFF: the"
+                f" server would store the current time for NULL in {pair.new.name} of"
+                f" {mapping.target.name}"
+            )
+    return ""
+
+
 def reverse_mapping(
-    now: TableSchema,
-    old: TableSchema,
-    changes: ReverseChanges,
-    server_time_zone: str,
-    *,
-    null_is_now: bool,
+    now: TableSchema, old: TableSchema, changes: ReverseChanges, server_time_zone: str
 ) -> TableMapping:
     """Map the table as it is now to the old one; raises Refusal where that could not follow."""
     try:
         mapping = unique_keys.without_computed(build_mapping(now, old, changes, server_time_zone))
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
-    for pair in mapping.pairs if null_is_now else ():
-        if null_becomes_now(pair.old, pair.new):
-            raise _impossible(
-                f"{pair.old.name} may be NULL now, and explicit_defaults_for_timestamp is OFF: the"
-                f" server would store the current time for NULL in {pair.new.name} of {old.name}",
-                remedy="SET PERSIST explicit_defaults_for_timestamp = ON; or ",
-            )
     fresh = fresh_names(mapping.target, mapping.pairs)
     kept = tuple(c for c in mapping.target.columns if c.name in fresh and not c.generated)
     for column in kept:

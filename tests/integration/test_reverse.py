@@ -13,8 +13,16 @@ from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.proofs import reverse_left
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
+from spirit_py.codes import ErrorCode
 from spirit_py.config import RevertConfig
-from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.errors import (
+    DuplicateForUnique,
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SpiritError,
+)
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.control import listener
 from spirit_py.migration.entry import migrate
@@ -160,17 +168,23 @@ def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, engine):
     assert said.said(" 0 chunks repaired")
 
 
-def test_a_null_that_would_become_the_current_time_ends_reverse_replication(db, engine):
+def test_where_null_would_become_the_current_time_the_way_back_waits(db, engine):
     """No error would come where explicit_defaults_for_timestamp is OFF by then."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL DEFAULT '2020-02-02')")
     db.execute("INSERT INTO t (id) VALUES (1)")
     changed = SwappedTable(db, "MODIFY ts TIMESTAMP NULL", engine=engine)
     db.set_global("explicit_defaults_for_timestamp", "OFF")
-    db.execute("INSERT INTO t VALUES (2, NULL)")
     process = changed.process()
-    with process.stack, pytest.raises(SpiritError, match="the current time for NULL in ts"):
+    with process.stack, pytest.raises(MigrationFailure, match="current time for NULL in ts") as why:
         Keeper(process, changed.record).run()
-    assert db.query("SELECT id FROM _t_old") == [(1,)]
+    assert why.value.error_code is ErrorCode.SERVER_SETTINGS
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == FOLLOWING
+    db.set_global("explicit_defaults_for_timestamp", "ON")
+    db.execute("UPDATE t SET ts = '2021-03-03' WHERE id = 1")
+    changed.revert()
+    assert db.query("SELECT id, YEAR(ts) FROM t") == [(1, 2021)]
 
 
 def test_a_value_that_does_not_fit_ends_reverse_replication(db, engine):

@@ -20,7 +20,7 @@ from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import read_shape, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
-from spirit_py.table.build import losses_of, reverse_mapping, way_back
+from spirit_py.table.build import NULLS_KEPT, losses_of, not_nulls, reverse_mapping, way_back
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def open_reverse_feed(
     applier. ``stop`` gets the fault that ends the feed; never the process's own switch.
     SchemaChanged for another definition than was noted; PositionNotFound where the binlog no longer
     reaches the position; Refusal where the old table cannot follow; MigrationFailure with the
-    GRANT where a privilege is missing.
+    GRANT where a privilege is missing, or the setting under which NULL is not stored.
     """
     with job.session("keep") as now, job.session("keep", there=True) as session:
         require_definitions(session, record.tables)
@@ -148,4 +148,12 @@ def _mapping(
             hint="the swap back needs both",
             error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
         )
-    return reverse_mapping(now, old, table.changes, facts.time_zone, null_is_now=facts.null_is_now)
+    mapping = reverse_mapping(now, old, table.changes, facts.time_zone)
+    if facts.null_is_now and (why := not_nulls(mapping)):
+        # The record stays: nothing is lost yet.
+        raise MigrationFailure(
+            f"reverse replication of {table} cannot go on: {why}",
+            hint=f"{NULLS_KEPT}; then run the same command again",
+            error_code=ErrorCode.SERVER_SETTINGS,
+        )
+    return mapping

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
 from spirit_py.classes import replace
-from spirit_py.errors import Refusal
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.migration.reverse import feed
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.statement.parse import alter_of
@@ -17,12 +21,13 @@ PRIMARY = index("PRIMARY", "id")
 UTC = ServerFacts(
     version="9.7.4", variables={"time_zone": "+00:00", "explicit_defaults_for_timestamp": "ON"}
 )
+OFF = replace(UTC, variables={"time_zone": "+00:00", "explicit_defaults_for_timestamp": "OFF"})
 
 
-def reverse(old, new, clauses, *, null_is_now=False):
+def reverse(old, new, clauses):
     """Return the reversed mapping of a change."""
     changes = ReverseChanges.of(old, new, alter_of("s", "t", clauses))
-    return reverse_mapping(new, old, changes, "+00:00", null_is_now=null_is_now)
+    return reverse_mapping(new, old, changes, "+00:00")
 
 
 def pairs(mapping):
@@ -145,14 +150,37 @@ def test_a_column_that_may_be_null_now_is_named():
     assert losses_of(reverse(new, old, "MODIFY v INT NOT NULL"), "s.t") == []
 
 
-def test_a_null_that_would_become_the_current_time_is_refused():
+def test_a_null_that_would_become_the_current_time_is_refused_before_the_copy():
     """Under explicit_defaults_for_timestamp=OFF the first NULL is no error."""
     old = table(column("id"), column("ts", "timestamp"), PRIMARY)
     new = table(column("id"), column("ts", "timestamp", nullable=True), PRIMARY)
-    assert losses_of(reverse(old, new, "MODIFY ts TIMESTAMP NULL"), "s.t")
-    with pytest.raises(Refusal, match="would store the current time for NULL in ts"):
-        reverse(old, new, "MODIFY ts TIMESTAMP NULL", null_is_now=True)
-    assert reverse(new, old, "MODIFY ts TIMESTAMP NOT NULL", null_is_now=True)
+    nullable = alter_of("s", "t", "MODIFY ts TIMESTAMP NULL")
+    mapping = build_mapping(old, new, nullable, "+00:00")
+    assert plan_reverse(mapping, nullable, UTC).losses
+    with pytest.raises(Refusal, match="would store the current time for NULL in ts") as refused:
+        plan_reverse(mapping, nullable, OFF)
+    assert refused.value.error_code is ErrorCode.REVERSE_NOT_POSSIBLE
+    filled = alter_of("s", "t", "MODIFY ts TIMESTAMP NOT NULL")
+    assert plan_reverse(build_mapping(new, old, filled, "+00:00"), filled, OFF).old == "_t_old"
+
+
+def test_a_setting_that_is_off_ends_no_way_back(monkeypatch):
+    """It may be so after a restart, a failover or an upgrade, and no NULL was written yet."""
+    old = table(column("id"), column("ts", "timestamp"), PRIMARY, name="_t_old")
+    new = table(column("id"), column("ts", "timestamp", nullable=True), PRIMARY)
+    nullable = alter_of("s", "t", "MODIFY ts TIMESTAMP NULL")
+    kept = plan_reverse(
+        build_mapping(replace(old, name="t"), new, nullable, "+00:00"), nullable, UTC
+    )
+    monkeypatch.setattr(feed, "drop_guard_columns", lambda *_: None)
+    monkeypatch.setattr(feed, "read_table", lambda *name: {"t": new, "_t_old": old}[name[-1]])
+    session: Any = None
+    assert feed._mapping(session, session, kept, UTC).pairs
+    with pytest.raises(MigrationFailure, match="the current time for NULL in ts") as failed:
+        feed._mapping(session, session, kept, OFF)
+    assert failed.value.error_code is ErrorCode.SERVER_SETTINGS
+    assert failed.value.resumable
+    assert "SET PERSIST explicit_defaults_for_timestamp = ON" in failed.value.hint
 
 
 def test_a_dropped_foreign_key_is_named_with_what_adds_it_again():
@@ -212,7 +240,7 @@ def test_the_plan_says_what_a_later_process_needs():
         renames={"b": "a"}, added=frozenset({"gone"}), dropped=frozenset({"n"})
     )
     assert len(plan.losses) == 2
-    again = reverse_mapping(new, old, plan.changes, "+00:00", null_is_now=False)
+    again = reverse_mapping(new, old, plan.changes, "+00:00")
     assert pairs(again) == [("id", "id"), ("b", "a")]
 
 
