@@ -13,9 +13,14 @@ from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
-from spirit_py.mysql.faults import TOO_MANY_CONNECTIONS, access_denied, server_away
+from spirit_py.mysql.faults import (
+    ACCESS_NEEDS_PRIVILEGE,
+    TOO_MANY_CONNECTIONS,
+    access_denied,
+    server_away,
+)
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
-from spirit_py.mysql.replication import channels
+from spirit_py.mysql.replication import NO_REPLICA_NOW, channels
 from spirit_py.mysql.retry import waiting_for
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.preflight.check import refusal_of, refuse
@@ -165,16 +170,20 @@ def _replication(side: Side, other: Side, harm: str) -> Iterator[Finding]:
     except ServerFault as fault:
         if not access_denied(fault):
             raise
+        # Asked where performance_schema is off, too small, or hidden from the account.
+        status = fault.code == ACCESS_NEEDS_PRIVILEGE
+        need = ("REPLICATION CLIENT", "") if status else ("SELECT", "performance_schema")
         yield refuse(
             f"the account may not see whether the {side.what}'s server is a replica of the other:"
             f" {fault.text}",
-            "GRANT SELECT ON performance_schema.* there",
+            f"on that server: {side.grants.grant(need[:1], need[1])}",
         )
         return
     if found:
         yield refuse(
             f"the {side.what}'s server is a replica of the {other.what}'s: {harm}",
-            "correct the replica through replication, or rebuild it",
+            "correct the replica through replication, or rebuild it; if it is a replica no more:"
+            f" {NO_REPLICA_NOW}",
         )
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from spirit_py.compare import checks
 from spirit_py.compare.checks import one_group
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.facts import ServerFacts
+from spirit_py.mysql.grants import Grants
 
 GROUP = "5f2d8f0e-0c5c-4b43-8d1e-4b7a3c1f0001"
 
@@ -31,3 +37,46 @@ def test_members_of_one_group_are_not_repaired_from_each_other(
 ) -> None:
     """A secondary that is late would have the rows of the primary deleted."""
     assert bool(list(one_group(source, target))) is refused
+
+
+class Session:
+    """A session for which some statements are refused."""
+
+    def __init__(self, *refused: str, code: int, rows: tuple[tuple[object, ...], ...] = ()) -> None:
+        self._refused, self._code, self._rows = refused, code, rows
+
+    def query(self, sql: str, _: object = None) -> tuple[tuple[object, ...], ...]:
+        """Answer like a server without replication."""
+        if any(part in sql for part in self._refused):
+            raise ServerFault(self._code, "denied", where="test")
+        return self._rows if "replication_connection" in sql else ((1, 0),)
+
+
+def side(what: str, session: Session) -> Any:
+    """Return one side of a comparison."""
+    grants = Grants(lines=(), account="u@h")
+    facts = ServerFacts(version="9.7.4", variables={"server_uuid": what})
+    return SimpleNamespace(what=what, session=session, grants=grants, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("refused", "code", "remedy"),
+    [
+        (("threads", "REPLICA"), 1227, "GRANT REPLICATION CLIENT ON *.* TO `u`@`h`;"),
+        (("replication_",), 1142, "GRANT SELECT ON `performance\\_schema`.* TO `u`@`h`;"),
+    ],
+    ids=["nothing of performance_schema", "a part of it"],
+)
+def test_an_account_that_may_not_see_gets_the_grant_for_what_was_asked(refused, code, remedy):
+    """SELECT is no remedy where performance_schema is off, or too small for all sessions."""
+    there = side("target", Session(*refused, code=code))
+    (finding,) = checks._replication(there, side("source", Session(code=0)), "harm")
+    assert finding.remedy == f"on that server: {remedy}"
+
+
+def test_a_promoted_replica_is_told_how_to_forget_its_source():
+    """It has the settings of its former replication until then."""
+    found = Session(code=0, rows=(("OFF", "", "OFF", "source", 0),))
+    (finding,) = checks._replication(side("target", found), side("source", found), "harm")
+    assert "RESET REPLICA ALL" in finding.remedy
+    assert "mysql.rds_reset_external_master" in finding.remedy
