@@ -22,7 +22,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, SchemaChanged, ServerFault, UnreadableChange
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
-from spirit_py.mysql.replication import unlogged_replica
+from spirit_py.mysql.replication import NO_REPLICA_NOW, unlogged_replica
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.records import Scope, TableNames, record, row_record
@@ -290,7 +290,10 @@ class ScopeSource(BinlogSource):
         with self._control.lend() as session:
             unlogged = unlogged_replica(session, self._facts)
         if unlogged:
-            hint = "follow the primary, or start the replica with --log-replica-updates"
+            hint = (
+                "follow the primary, or start the replica with --log-replica-updates; if it is a"
+                f" replica no more: {NO_REPLICA_NOW}"
+            )
             raise Refusal(unlogged, hint=hint, error_code=ErrorCode.REPLICA)
         position, log = split_log(position)
         here = position and read_position(position).server_uuid == self._server_uuid

@@ -357,8 +357,9 @@ def test_a_server_that_hides_or_receives_writes_is_refused_by_both(
             contextlib.closing(
                 ScopeSource(options_of(server), FeedOptions(), database="", table="")
             ) as watched,
-            pytest.raises(Refusal, match="log_replica_updates=OFF"),
+            pytest.raises(Refusal, match="log_replica_updates=OFF") as unlogged,
         ):
             watched.open("")
+        assert "RESET REPLICA ALL" in unlogged.value.hint
         shop.execute("STOP REPLICA")
     assert planned == refused == {"binlog-filtered", "other-writers", "replica"}

@@ -8,6 +8,7 @@ from typing import Final
 from spirit_py.binlog.xa import recoverable
 from spirit_py.mysql.endpoint import Service, amazon_retention, how_to_set, service_of
 from spirit_py.mysql.replication import (
+    NO_REPLICA_NOW,
     WITHOUT_FILTER,
     binlog_status,
     hides_changes,
@@ -89,7 +90,9 @@ def replica(context: PreflightContext) -> Findings:
         return
     if said := unlogged_replica(context.session, context.facts):
         yield refuse(
-            said, "migrate on the primary, or start the replica with --log-replica-updates"
+            said,
+            "migrate on the primary, or start the replica with --log-replica-updates; if it is a"
+            f" replica no more: {NO_REPLICA_NOW}",
         )
         return
     if rehearses:
