@@ -375,18 +375,18 @@ def test_a_purged_position_is_refused(either_db: Database, watch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "change",
+    ("change", "printed"),
     [
-        "ALTER TABLE t RENAME COLUMN v TO w",
-        "ALTER TABLE `t` ADD INDEX (n), RENAME COLUMN n TO v, RENAME COLUMN v TO n",
-        "ALTER TABLE `t` ADD UNIQUE (n), DROP PRIMARY KEY",
-        "ALTER TABLE t ADD more INT",
-        "DROP TABLE t",
+        ("ALTER TABLE t RENAME COLUMN v TO w", True),
+        ("ALTER TABLE `t` ADD INDEX (n), RENAME COLUMN n TO v, RENAME COLUMN v TO n", True),
+        ("ALTER TABLE `t` ADD UNIQUE (n), DROP PRIMARY KEY", True),
+        ("ALTER TABLE t ADD more INT", False),
+        ("DROP TABLE t", False),
     ],
     ids=["same shape", "behind an index", "another key", "another shape", "gone"],
 )
 def test_rows_that_nobody_can_describe_any_more_stop_the_stream(
-    either_db: Database, watch, change: str
+    either_db: Database, watch, change: str, printed: bool
 ) -> None:
     """Rows from before a change of the definition are not given the names of after it."""
     db = either_db
@@ -400,7 +400,8 @@ def test_rows_that_nobody_can_describe_any_more_stop_the_stream(
     assert "cannot be described by the server's present definition" in found.errors
     assert "hint: follow from" in found.errors
     assert found.lines[-1]["reason"] == "failed"
-    if "commit" in kinds(found.lines):
+    assert ("commit" in kinds(found.lines)) is printed
+    if printed:
         # A run that ended behind the row knew of nothing; the next one says it at the DDL.
         position = next(line for line in found.lines if line["kind"] == "commit")["position"]
         rest = watch(db, "--from", position, "--until", "now")
