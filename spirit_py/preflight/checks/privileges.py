@@ -85,8 +85,10 @@ def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
 
 def _keeps_values(context: PreflightContext) -> bool:
     """Return whether the old table keeps columns that the new one has not."""
+    # A table that was moved away is not here any more.
+    columns = () if context.found is None else context.found.columns
     dropped = context.statement.dropped
-    return any(one.name.lower() in dropped and not one.generated for one in context.source.columns)
+    return any(one.name.lower() in dropped and not one.generated for one in columns)
 
 
 def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
