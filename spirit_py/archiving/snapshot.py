@@ -134,17 +134,22 @@ class Meeting:
 
         ``of``: a lock of each one that is waited for, who is gone without it: under a table lock.
         """
-        patience = min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience
+        patience, ended = (min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience), False
         since = time.monotonic()
         while missing := [at for at, one in enumerate(names) if self._is_free(session, one)]:
-            if of and any(self._is_free(session, of[at]) for at in missing):
-                patience = 0.0
+            ended = bool(of) and any(self._is_free(session, of[at]) for at in missing)
             if while_held and named_lock_holder(session, while_held) is not None:
                 since = time.monotonic()
+            if ended:
+                raise MigrationFailure(
+                    "a task of Spark has ended before all had opened their snapshot",
+                    hint="see why in Spark's log; the query may be tried again",
+                    error_code=ErrorCode.SPARK_FAILED,
+                )
             if time.monotonic() - since > patience:
                 raise MigrationFailure(
                     f"a snapshot of {self.tasks} partitions needs as many tasks at a time, and they"
-                    f" did not come together within {patience:.0f} s, or one has ended",
+                    f" did not come together within {patience:.0f} s",
                     hint="give Spark as many slots, or read fewer partitions"
                     " (.option('partitions', ...))",
                     error_code=ErrorCode.SPARK_FAILED,

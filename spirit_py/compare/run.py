@@ -25,7 +25,7 @@ from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.evaluation import DATE_SQL_MODE, evaluation_settings
+from spirit_py.mysql.evaluation import comparing_settings
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
@@ -184,7 +184,7 @@ class CompareRun:
                 renames=options.renames,
                 ignored=options.ignored,
                 time_zone=source.facts.time_zone,
-                written_in=target.facts.time_zone if options.repair else "",
+                written_in=_zone_of(target.facts) if options.repair else "",
             )
             self._evaluate_as(source.facts, target.facts)
             checks.require_comparable(source, target, matching, lock=options.lock)
@@ -200,12 +200,8 @@ class CompareRun:
         return matching, following
 
     def _evaluate_as(self, here: ServerFacts, there: ServerFacts) -> None:
-        """Have later sessions convert and compute as their server's own do, but accept any date."""
-        options = self.options
-        one, other = (
-            tuple(each for each in evaluation_settings(facts) if each[0] != DATE_SQL_MODE)
-            for facts in (here, there)
-        )
+        """Have later sessions convert and compute as their server's own do."""
+        options, (one, other) = self.options, map(comparing_settings, (here, there))
         self.options = replace(
             options,
             source=replace(options.source, settings=one),
@@ -384,3 +380,9 @@ def compare(
             ),
         )
     return report
+
+
+def _zone_of(facts: ServerFacts) -> str:
+    """Return the server's time zone, in which it computes; a clock that shows UTC repeats none."""
+    of_system = facts.time_zone.upper() == "SYSTEM" and facts.text("system_time_zone") == "UTC"
+    return "+00:00" if of_system else facts.time_zone

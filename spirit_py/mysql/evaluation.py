@@ -86,6 +86,17 @@ def evaluation_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
     return (*modes, *found, *([(_ROW_CHECKS, "0")] if unchecked else []))
 
 
+def comparing_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
+    """Return :func:`evaluation_settings` under which any date, and a division by zero, is a value.
+
+    As rows may have them that are only read: a warning would leave a hash without meaning.
+    """
+    modes = f"{without_modes(facts.sql_mode, (*ZERO_MODES, _DIVISION))},{ANY_DATE}"
+    return evaluation_settings(
+        replace(facts, variables={**facts.variables, "sql_mode": modes}, chosen=())
+    )
+
+
 def evaluating_mode(sql_mode: str) -> str:
     """Return the strict mode with the server's modes that change values, as division by zero."""
     own = set(sql_mode.upper().split(","))

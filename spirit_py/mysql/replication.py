@@ -54,7 +54,10 @@ WITHOUT_FILTER: Final = (
     "take the option out of the server's configuration, restart it, then run again"
 )
 """What has to be done about a filter; the options cannot be changed in a running server."""
-NO_REPLICA_NOW: Final = "RESET REPLICA ALL there (RDS: CALL mysql.rds_reset_external_master)"
+NO_REPLICA_NOW: Final = (
+    "STOP REPLICA; RESET REPLICA ALL there (RDS: CALL mysql.rds_reset_external_source, before 8.4"
+    " mysql.rds_reset_external_master)"
+)
 """What has to be done about a promoted server that still has its former source."""
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members

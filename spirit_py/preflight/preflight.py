@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around
@@ -63,12 +63,15 @@ def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> Ta
     return replace(mapping, fills=(*mapping.fills, *fills))
 
 
+_NUMBER_TYPES: Final = frozenset({"INTEGER", "UNSIGNED INTEGER", "DOUBLE", "DECIMAL"})
+
+
 def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> str:
     digits = new_columns.plain_digits(column)
     if digits is not None:
         return new_columns.instant_literal(at, digits)
     given = f"({new_columns.in_schema(column.default or '', schema)})"
-    value, exact = cast_to(given, None, column), "1"
+    value, exact = cast_to(given, None, column), "''"
     if column.data_type == "timestamp":
         value = f"UNIX_TIMESTAMP({value})"
     elif column.data_type in {"date", "datetime"}:
@@ -77,11 +80,14 @@ def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> st
         value = f"CAST({given} AS DOUBLE)"  # a FLOAT is shown with six digits
     elif column.data_type == "json":
         value = f"CAST({given} AS CHAR)"
-        exact = f"{node_types(given)} = {node_types(f'CAST({value} AS JSON)')}"
-    found, same = session.query(f"SELECT {value}, {exact}")[0]
+        same = f"{node_types(given)} = {node_types(f'CAST({value} AS JSON)')}"
+        exact = f"IF({same}, '', 'other types')"
+    elif column.data_type == "bit":
+        exact = f"JSON_TYPE(JSON_EXTRACT(JSON_ARRAY({given}), '$[0]'))"
+    found, told = session.query(f"SELECT {value}, {exact}")[0]
     if found is None:
         return "NULL"
-    if not same:
+    if told == "other types":
         raise Refusal(
             f"the default of new column {column.name} is a document with times or numbers of a type"
             " that no JSON text has, and reads the clock: it has no one value for all rows",
@@ -91,8 +97,9 @@ def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> st
         )
     if column.data_type == "timestamp":
         return new_columns.instant_literal(new_columns.from_unix(str(found)), 6)
-    if column.data_type == "bit" and not isinstance(found, (bytes, str)):
-        return f"{found:e}" if isinstance(found, float) else str(found)
+    if told in _NUMBER_TYPES:
+        # Text would be taken for the bytes of the bits.
+        return f"{found}e0" if told == "DOUBLE" and "e" not in str(found) else str(found)
     return binary_literal(found) if isinstance(found, bytes) else string_literal(str(found))
 
 

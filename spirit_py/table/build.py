@@ -266,11 +266,11 @@ def way_back(
         server_time_zone,
     )
     if null_is_now and (why := not_nulls(mapping)):
-        raise _impossible(why, remedy=f"{NULLS_KEPT}; or ")
+        raise _impossible(why, remedy=f"set {NULLS_KEPT} ON before; or ")
     return reverse, mapping
 
 
-NULLS_KEPT: Final = "SET PERSIST explicit_defaults_for_timestamp = ON"
+NULLS_KEPT: Final = "explicit_defaults_for_timestamp"
 
 
 def not_nulls(mapping: TableMapping) -> str:

@@ -221,7 +221,7 @@ def test_a_task_that_is_gone_under_the_lock_of_a_snapshot_ends_it(db, monkeypatc
         first = pool.submit(meeting.session(server_of(db), 0).__enter__)
         meeting._await(other, [meeting._lock(0, "go")])
         other.close()
-        with pytest.raises(MigrationFailure, match="or one has ended"):
+        with pytest.raises(MigrationFailure, match="a task of Spark has ended"):
             first.result()
 
 

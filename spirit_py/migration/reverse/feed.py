@@ -15,6 +15,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, PositionNotFound, Refusal, SchemaChanged
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.migration.swap.same_tables import BACK
+from spirit_py.mysql.endpoint import how_to_set, service_of
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.grants import read_grants
@@ -153,7 +154,8 @@ def _mapping(
         # The record stays: nothing is lost yet.
         raise MigrationFailure(
             f"reverse replication of {table} cannot go on: {why}",
-            hint=f"{NULLS_KEPT}; then run the same command again",
+            hint=f"{how_to_set(service_of(session, facts), NULLS_KEPT, 'ON')}; then run the same"
+            " command again, while the binlog reaches back until now",
             error_code=ErrorCode.SERVER_SETTINGS,
         )
     return mapping

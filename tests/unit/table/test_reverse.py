@@ -12,6 +12,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.reverse import feed
 from spirit_py.migration.reverse.feed import plan_reverse
+from spirit_py.mysql.endpoint import Service
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import ReverseChanges, build_mapping, losses_of, reverse_mapping
@@ -174,6 +175,7 @@ def test_a_setting_that_is_off_ends_no_way_back(monkeypatch):
     )
     monkeypatch.setattr(feed, "drop_guard_columns", lambda *_: None)
     monkeypatch.setattr(feed, "read_table", lambda *name: {"t": new, "_t_old": old}[name[-1]])
+    monkeypatch.setattr(feed, "service_of", lambda *_: Service.NONE)
     session: Any = None
     assert feed._mapping(session, session, kept, UTC).pairs
     with pytest.raises(MigrationFailure, match="the current time for NULL in ts") as failed:
