@@ -75,9 +75,12 @@ def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
     return f"a process works on {'.'.join(table)} now ({whose(session, holder)})"
 
 
-def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
+def drop_auxiliary(
+    session: SqlSession, schema: str, table: str, *, still_deferred: bool = False
+) -> str:
     """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
 
+    ``still_deferred``: the sentinel stays, for a run that begins afresh in the place of another.
     The checkpoint, which proves the others, goes last. Nothing is dropped without it, nor while
     foreign keys may refer to the new table, nor where that may have been in the table's place and
     hold the application's rows. Returns what is not ours, for the operator.
@@ -105,7 +108,8 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
             f"{schema}.{names.new} stays: nothing proves that this program made it; see who did,"
             " and drop it when it is not needed"
         )
-    drop_sentinel(session, schema, names.sentinel)
+    if not still_deferred:
+        drop_sentinel(session, schema, names.sentinel)
     drop_checkpoint(session, (schema, table))
     return kept
 

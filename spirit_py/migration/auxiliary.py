@@ -44,14 +44,22 @@ _PATIENCE: Final = 8
 
 
 def clear_abandoned(
-    run: Run, session: SqlSession, tables: Sequence[Name], abandoned: CheckpointRecord | None
+    run: Run,
+    session: SqlSession,
+    tables: Sequence[Name],
+    abandoned: CheckpointRecord | None,
+    *,
+    still_deferred: bool = False,
 ) -> None:
-    """Drop what an earlier run left of these tables, where it is ours."""
+    """Drop what an earlier run left of these tables, where it is ours.
+
+    ``still_deferred``: but the sentinel; the swap waits for it, as preflight has said.
+    """
     if abandoned is not None:
         for line in drop_left_behind(session, abandoned, tables):
             run.tell(AuxiliaryDropped(said=line))
     for table in tables:
-        _drop(run, session, table)
+        _drop(run, session, table, still_deferred=still_deferred)
 
 
 def mark(run: Run, session: SqlSession, record: CheckpointRecord) -> None:
@@ -192,8 +200,8 @@ def to_be_resumed(run: Run, error: BaseException | None) -> bool:
     return not isinstance(cause, errors.SpiritError) or cause.resumable
 
 
-def _drop(run: Run, session: SqlSession, table: Name) -> None:
-    if kept := drop_auxiliary(session, *table):
+def _drop(run: Run, session: SqlSession, table: Name, *, still_deferred: bool = False) -> None:
+    if kept := drop_auxiliary(session, *table, still_deferred=still_deferred):
         run.warn(kept)
 
 

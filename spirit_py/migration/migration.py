@@ -191,7 +191,7 @@ def _begin(
     if abandoned is not None or copy_is_certain(contexts):
         begin_engines(run, contexts)
     require_folders(run, list(sources))
-    auxiliary.clear_abandoned(run, session, list(sources), abandoned)
+    auxiliary.clear_abandoned(run, session, list(sources), abandoned, still_deferred=True)
     marked = cache(partial(auxiliary.mark, run, session, record))
 
     @cache

@@ -24,10 +24,12 @@ from spirit_py.errors import (
     ServerFault,
     UnfinishedWork,
 )
+from spirit_py.events.swap import CutoverDeferred
 from spirit_py.migration import auxiliary
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.tables.new_table import create_sentinel
 from spirit_py.preflight import registry
 from spirit_py.preflight.checks.source_table import source_table
 from spirit_py.preflight.preflight import prepare
@@ -38,7 +40,7 @@ from tests.kits.binlogs import purge_binlogs
 from tests.kits.cleanup import clean
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
-from tests.kits.tables import tables
+from tests.kits.tables import open_session, tables
 
 ROWS = 6000
 KEPT = ["_t_chkpnt", "_t_new", "t"]
@@ -148,6 +150,23 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
     assert "starts afresh" in report.resumed
     assert "another statement: ALTER TABLE" in report.resumed
     assert report.runs == 1
+    assert_migrated(stopped)
+
+
+def _deferred(told: object) -> bool:
+    return isinstance(told, CutoverDeferred)
+
+
+def test_a_run_that_begins_afresh_stays_postponed(stopped, engine):
+    """An operator was told that the swap waits; preflight of the new run says so, too."""
+    with open_session(stopped) as session:
+        create_sentinel(session, stopped.name, "_t_snt")
+    run = start(engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5", start_afresh=True)
+    try:
+        run.wait_until(lambda: any(map(_deferred, run.told.events)), "the wait for the sentinel")
+    finally:
+        stopped.execute("DROP TABLE IF EXISTS _t_snt")
+    assert "starts afresh" in run.end().resumed
     assert_migrated(stopped)
 
 
