@@ -30,7 +30,8 @@ class Left:
         def session(_role: str) -> Iterator[None]:
             yield
 
-        def drop(_session: object, _schema: str, table: str) -> str:
+        def drop(_session: object, _schema: str, table: str, *, still_deferred: bool) -> str:
+            assert not still_deferred
             if table == stays:
                 raise ServerFault(2013, "Lost connection", where="cleanup")
             self.dropped.append(table)
