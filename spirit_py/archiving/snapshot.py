@@ -134,13 +134,12 @@ class Meeting:
 
         ``of``: a lock of each one that is waited for, who is gone without it: under a table lock.
         """
-        patience, ended = (min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience), False
+        patience = min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience
         since = time.monotonic()
         while missing := [at for at, one in enumerate(names) if self._is_free(session, one)]:
-            ended = bool(of) and any(self._is_free(session, of[at]) for at in missing)
-            if while_held and named_lock_holder(session, while_held) is not None:
+            if while_held and not self._is_free(session, while_held):
                 since = time.monotonic()
-            if ended:
+            if of and any(self._is_free(session, of[at]) for at in missing):
                 raise MigrationFailure(
                     "a task of Spark has ended before all had opened their snapshot",
                     hint="see why in Spark's log; the query may be tried again",

@@ -8,7 +8,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.errors import NotComparable, Refusal, UsageFault
 from spirit_py.table.conversions import Conversion, conversion, depends_on_zone, is_timestamp
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
-from spirit_py.table.mapping import ColumnPair, TableMapping, fresh_names
+from spirit_py.table.mapping import ColumnPair, TableMapping, fresh_names, with_instants
 from spirit_py.table.unique_keys import choose_key, computed_pairs, tightened_indexes
 
 if TYPE_CHECKING:
@@ -175,9 +175,7 @@ def _mapping(
             hint="leave the column out with --ignore-column" if zoned else "leave --repair out",
         )
     if repeats:
-        pairs = tuple(
-            replace(p, by_instant=is_timestamp(p.old) and is_timestamp(p.new)) for p in pairs
-        )
+        pairs = with_instants(pairs)
     return TableMapping(
         source=source,
         target=target,

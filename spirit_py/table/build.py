@@ -25,7 +25,14 @@ from spirit_py.table.conversions import (
 )
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
 from spirit_py.table.keys import BYTE_TYPES, TEXT_TYPES
-from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, conflicting, fresh_names
+from spirit_py.table.mapping import (
+    ColumnPair,
+    Fill,
+    TableMapping,
+    conflicting,
+    fresh_names,
+    with_instants,
+)
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.new_columns import IMPLICIT, needs_fill
 
@@ -118,8 +125,7 @@ def _zoned(
             hint="give the table a PRIMARY KEY without a TIMESTAMP, in a migration before",
             error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
         )
-    kept = (replace(p, by_instant=is_timestamp(p.old) and is_timestamp(p.new)) for p in pairs)
-    return tuple(kept), server_time_zone
+    return with_instants(pairs), server_time_zone
 
 
 def _pairs(

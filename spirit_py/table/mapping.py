@@ -14,12 +14,13 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.classes import dataclass
+from spirit_py.classes import dataclass, replace
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import (
     cuts_blanks,
     equality_kept,
     has_empty_member,
+    is_timestamp,
     narrowed,
     values_stay_apart,
 )
@@ -303,6 +304,11 @@ def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
         return True
     texts = evaluated_expressions(target, fresh_names(target, pairs))
     return any(reads_time(target, text) for text in texts if not _MOMENT.fullmatch(text))
+
+
+def with_instants(pairs: Iterable[ColumnPair]) -> tuple[ColumnPair, ...]:
+    """Return pairs as they are selected where a time zone repeats hours (R22)."""
+    return tuple(replace(p, by_instant=is_timestamp(p.old) and is_timestamp(p.new)) for p in pairs)
 
 
 def fresh_names(target: TableSchema, pairs: Collection[ColumnPair]) -> frozenset[str]:
