@@ -180,12 +180,11 @@ class Flusher:
                 parts = found[0].buffer.partitions
                 counts = parts.divisible or parts.ordered
                 began = self.appliers.begin() if counts else None
-            try:
-                self._apply(*found, None, began)
-            except RowsMeet as met:
-                self._met(met, found[1])
-            except Exception as error:
-                self._failed(error)
+            match self._apply(*found, None, began):
+                case RowsMeet() as met:
+                    self._met(met, found[1])
+                case Exception() as fault:
+                    self.fail(fault)
 
     def _met(self, met: RowsMeet, partition: Partition) -> None:
         """Let others go on; their feeds may delete the row in the way, and this one's may go too.
@@ -196,10 +195,12 @@ class Flusher:
         now = time.monotonic()
         with self._lock:
             first = self._meetings.setdefault(partition, {}).setdefault(met.message, now)
-        if now - first > MEETING_SECONDS:
-            self._failed(met)
-        else:
+            over = now - first > MEETING_SECONDS
+            told = over and self._failed(met)
+        if not over:
             self.shared.ended.wait(MEETING_PAUSE)
+        elif not told:
+            self.fail(met)
 
     def _next(self) -> tuple[TableSubscription, Partition] | None:
         if self.holding or self.shared.over or self._running() >= self.appliers.tasks:
@@ -231,32 +232,36 @@ class Flusher:
         partition: Partition,
         session: SqlSession | None,
         began: float | None = None,
-    ) -> None:
+    ) -> Exception | None:
+        """Write a batch; return its fault, or None where a call that waits raises a worker's."""
         buffer = subscription.buffer
-        done = met = False
+        fault: Exception | None = None
+        done = over = False
         points.reach("feed.flushing")
         try:
             over = self._write(subscription, partition, session)
             done = True
             points.reach("feed.flushed")
-        except RowsMeet:
-            met = True
-            raise
-        finally:
-            with self._lock:
-                if began is not None:
-                    rows = len(partition.taken) if done else 0
-                    ready = (one.buffer.partitions.ready() for one in self._unbounded())
-                    self.appliers.end(rows, began, ready=sum(1 for each in ready for _ in each))
-                if done:
-                    buffer.overwrites += over
-                    buffer.applied(partition)
-                    self._meetings.pop(partition, None)
-                else:
-                    buffer.give_back(partition)
-                for request in self._requests:
-                    request.met = request.met or met
-                self.wake()
+        except Exception as error:
+            fault = error
+        # In one hold of the lock: who waits for the round sees its end together with its fault.
+        with self._lock:
+            if began is not None:
+                rows = len(partition.taken) if done else 0
+                ready = (one.buffer.partitions.ready() for one in self._unbounded())
+                self.appliers.end(rows, began, ready=sum(1 for each in ready for _ in each))
+            if done:
+                buffer.overwrites += over
+                buffer.applied(partition)
+                self._meetings.pop(partition, None)
+            else:
+                buffer.give_back(partition)
+            met = isinstance(fault, RowsMeet)
+            for request in self._requests:
+                request.met = request.met or met
+            told = fault is not None and session is None and not met and self._failed(fault)
+            self.wake()
+        return None if told else fault
 
     def _write(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
@@ -283,17 +288,14 @@ class Flusher:
         for condition in (self._lock, self._work, self._settled):
             condition.notify_all()
 
-    def _failed(self, error: Exception) -> None:
-        """End all rounds; calls that wait for one raise the fault, otherwise the feed fails."""
-        with self._lock:
-            for subscription in self._subscriptions:
-                subscription.buffer.partitions.give_up()
-            for request in self._requests:
-                request.fault = request.fault or error
-            alone = not self._requests
-            self.wake()
-        if alone:
-            self.fail(error)
+    def _failed(self, error: Exception) -> bool:
+        """End all rounds, under the lock; return whether a call waits, which raises the fault."""
+        for subscription in self._subscriptions:
+            subscription.buffer.partitions.give_up()
+        for request in self._requests:
+            request.fault = request.fault or error
+        self.wake()
+        return bool(self._requests)
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of tables in one session, workers paused; raises ChangesNotFlushed."""
@@ -322,7 +324,8 @@ class Flusher:
                 taken = buffer.take(partition, min(TAKE_ROWS, left), TAKE_BYTES)
             if not taken:
                 break
-            self._apply(subscription, partition, session)
+            if fault := self._apply(subscription, partition, session):
+                raise fault
             left -= len(taken)
         with self._lock:
             self.ledger.settle()

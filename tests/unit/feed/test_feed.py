@@ -672,6 +672,39 @@ def test_an_image_that_no_longer_is_the_sources_may_not_fit(scene: Scene, compar
     assert feed.pending() == 0
 
 
+def test_a_round_ends_together_with_its_fault(scene: Scene) -> None:
+    """A call that waits for the round may wake as soon as the lock is free."""
+    feed, subscription = scene.open()
+    scene.applier.fail = FeedFailure("no")
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    parts, of = subscription.buffer.partitions, flusher(feed)
+    seen: list[tuple[bool, bool]] = []
+
+    class Watched:
+        """The lock of the feed, which looks at the requests whenever it becomes free."""
+
+        def __init__(self, lock: threading.Condition) -> None:
+            self.lock = lock
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *raised: object) -> None:
+            waits = of._requests
+            seen.extend((parts.done(one.number), one.fault is not None) for one in waits)
+            self.lock.release()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.lock, name)
+
+    of._lock = Watched(of._lock)  # type: ignore[assignment]
+    with pytest.raises(FeedFailure, match="no"):
+        feed.flush()
+    assert (True, True) in seen
+    assert (True, False) not in seen
+
+
 def test_a_full_buffer_holds_the_reader_back_and_frees_itself(scene: Scene) -> None:
     """R19: the flusher is called when it matters; the waiting time is counted."""
     feed, _ = scene.open(soft_limit_bytes=1 << 20)
