@@ -18,6 +18,7 @@ with stand_in():
     from spirit_py.codes import ErrorCode
     from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
     from spirit_py.errors import Refusal, SpiritError
+    from spirit_py.events.run import Warned
     from spirit_py.migration.migration import run_migration
     from spirit_py.migration.run import Run
     from spirit_py.threads import StopSwitch
@@ -47,16 +48,19 @@ def no_java(_: Any) -> Any:
 
 
 class Silent:
-    """A reporter that shows nothing."""
+    """A reporter that shows nothing; ``warned`` has the texts of warnings."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.warned: list[str] = []
 
     def start(self) -> None:
         """Show nothing."""
 
     def event(self, event: Any) -> None:
         """Add it to the story, if somebody reads that."""
+        if isinstance(event, Warned):
+            self.warned.append(event.said)
         scheduler = self._server.scheduler
         if scheduler.telling:
             scheduler.tell(event.line)
