@@ -935,6 +935,27 @@ _STALL: Final = (
             ... TABLE_NAME IN (%s, %s) <- {schema}, _t_new, _t_old => (_t_old)
         """,
     ),
+    Fact(
+        own=True,
+        says="a table that OPTIMIZE builds again has its new number, and no lock, while the "
+        "statement's commit stalls",
+        script="""
+            ! table => another
+            ! table => the same
+            ! hold
+            a> OPTIMIZE TABLE `s`.`t` => waits for commit
+            ! sent => +1
+            ! executed => nothing
+            ! table => another
+            b: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b: LOCK TABLES `s`.`t` WRITE
+            b: UNLOCK TABLES
+            ! release
+            a<
+            ! executed => +1
+            ! table => the same
+        """,
+    ),
 )
 
 _CRASH: Final = (

@@ -823,8 +823,20 @@ class Server:
         """Execute DDL, whose locks are held; it is never lost, nor what was before it."""
         self._commit(session, Transaction(0, statement=statement, effect=effect))
 
-    def replace_rows(self, session: Session, name: Name, rows: dict[Any, Row], sql: str) -> None:
-        """Put another table of the same definition in a table's place: TRUNCATE, a restore."""
+    def replace_rows(
+        self,
+        session: Session,
+        name: Name,
+        rows: dict[Any, Row],
+        sql: str,
+        *,
+        logged_late: bool = False,
+    ) -> None:
+        """Put another table of the same definition in a table's place: TRUNCATE, a restore.
+
+        Where it is ``logged_late``, others see and use the new table before the statement is in the
+        binlog, as OPTIMIZE does it.
+        """
         self.lock_table(session, name, EXCLUSIVE)
 
         def effect() -> None:
@@ -839,7 +851,10 @@ class Server:
             old.granted.clear()
             self.changed()
 
-        self.ddl(session, sql, effect)
+        if logged_late:
+            effect()
+            self.scheduler.step()
+        self.ddl(session, sql, None if logged_late else effect)
 
     def _commit(self, session: Session, transaction: Transaction) -> None:
         """Log a transaction, and wait until it is visible.

@@ -983,7 +983,8 @@ def _optimize(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     """The table is built again: the same rows, another number."""
     server, name = session.server, (found[1], found[2])
     server.lock_table(session, name, EXCLUSIVE)
-    server.replace_rows(session, name, dict(server.table(name).rows), found[0])
+    rows = dict(server.table(name).rows)
+    server.replace_rows(session, name, rows, found[0], logged_late=True)
     server.end_statement(session)
 
 

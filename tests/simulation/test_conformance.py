@@ -68,7 +68,8 @@ class Stage(ABC):
     no disk; ``cached``: they are written, and not flushed; ``reset``: of the binlog;
     ``crash``, ``restart``; ``account``: sessions from now on are of one with rights on the schema
     alone, ``revoke`` and ``grant`` of it; ``numbers``: whether a number was given to another
-    session before.
+    session before; ``table``: whether InnoDB's number of the table is another one than when it was
+    last asked for.
     """
 
     uuid: str
@@ -78,6 +79,7 @@ class Stage(ABC):
         self.sessions: dict[str, Any] = {}
         self._numbers: dict[str, int] = {}
         self._highest = 0
+        self._table = 0
         self._shown = 0
         self._begun: GtidSet = GtidSet()
 
@@ -93,6 +95,10 @@ class Stage(ABC):
     @abstractmethod
     def _events(self) -> list[bytes]:
         """Return all events since the script began, as a dump sends them."""
+
+    @abstractmethod
+    def _table_number(self) -> int:
+        """Return InnoDB's number of the table."""
 
     @abstractmethod
     def start(self, connection: Any, sql: str, given: Sequence[Any]) -> Any:
@@ -184,11 +190,17 @@ class Stage(ABC):
             self.cut(names[0])
         elif word == "order":
             return " ".join(sorted(names, key=self._numbers.__getitem__))
-        elif word == "numbers":
-            return "again" if self._observer.thread_id() <= self._highest else "go on"
+        elif word in {"numbers", "table"}:
+            return self._compared(word)
         else:
             self.control(what)
         return ""
+
+    def _compared(self, word: str) -> str:
+        if word == "numbers":
+            return "again" if self._observer.thread_id() <= self._highest else "go on"
+        before, self._table = self._table, self._table_number()
+        return "another" if self._table != before else "the same"
 
     def number(self, who: str) -> int:
         """Return the number of a session of the script."""
@@ -342,6 +354,11 @@ class RealStage(Stage):
             self._db.kill(dump.id)
         return found
 
+    def _table_number(self) -> int:
+        name = f"{self._db.name}/t"
+        asked = "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = %s"
+        return int(self._db.query(asked, (name,))[0][0])
+
     def start(self, connection: Any, sql: str, given: Sequence[Any]) -> BackgroundCall:
         """Begin a statement in a thread."""
         # Asked while the session is idle: the driver refuses that during a statement.
@@ -487,6 +504,9 @@ class ModelStage(Stage):
             return found
         finally:
             dump.close()
+
+    def _table_number(self) -> int:
+        return self.server.table(("s", "t")).number
 
     def start(self, connection: Connection, sql: str, given: Sequence[Any]) -> ModelCall:
         """Begin a statement in a task."""
