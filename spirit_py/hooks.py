@@ -166,9 +166,10 @@ def _followed(
         selector.register(descriptor, selectors.EVENT_READ)
         open_still = True
         while not ended:
-            if time.monotonic() >= until or given_up.is_set():
-                return kept, False
+            # First: a command that has ended was in time, also where this process stood still.
             ended = process.poll() is not None
+            if not ended and (time.monotonic() >= until or given_up.is_set()):
+                return kept, False
             # The last look, after the end, takes what is there, and waits for nothing.
             if not open_still:
                 with contextlib.suppress(subprocess.TimeoutExpired):

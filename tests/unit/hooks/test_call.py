@@ -59,6 +59,20 @@ def test_a_call_that_is_given_up_is_not_said_to_have_had_its_time():
     assert "the run stopped waiting" in done.why
 
 
+def test_a_command_that_has_ended_was_in_time_though_nobody_looked(monkeypatch):
+    """The process may stand still past the limit: the command's end counts, not when it is seen."""
+    begin = subprocess.Popen
+
+    def ended(*arguments, **more):
+        process = begin(*arguments, **more)
+        until(lambda: state(process.pid) == "Z", "the end of the command")
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", ended)
+    done = call("echo sent", EVENT, seconds=0)
+    assert (done.code, done.lines, done.trouble) == (0, ("sent",), "")
+
+
 def test_megabytes_of_output_are_read_and_cut_off():
     """It is not blocked by a full pipe, and takes no memory."""
     done = call("yes 1234567 | head -c 5000000; echo last; exit 5", EVENT, seconds=30)
