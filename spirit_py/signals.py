@@ -123,13 +123,16 @@ def run_aside(
     thread = Background(_WORK, lambda _stopping: run(), failed=raised.append)
     thread.start()
     again: float | None = None
-    while not thread.wait(_LOOK_SECONDS):
+    ended = False
+    while not ended:
+        ended = thread.wait(_LOOK_SECONDS)
         if stop.reason is None:
             continue
         if again is None:
+            # Also of a run that has ended since the last look.
             again = time.monotonic() + _PATIENCE_SECONDS
             tell(StopRequested(reason=str(stop.reason)))
-        elif hurry is not None and time.monotonic() >= again:
+        elif not ended and hurry is not None and time.monotonic() >= again:
             again = time.monotonic() + _PATIENCE_SECONDS
             hurry()
     if raised:

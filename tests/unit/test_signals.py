@@ -107,6 +107,21 @@ def test_a_signal_stops_the_work_and_is_told():
     assert said.lines == [StopRequested(reason=str(raised.value)).line]
 
 
+def test_a_stop_request_is_told_once_though_the_work_ends_at_once():
+    """Who is called with the events learns that a signal came, however soon the work has ended."""
+    said = Said()
+
+    def work(stop):
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not stop.wait(0.05):
+            pass
+        stop.check()
+
+    with pytest.raises(Interrupted) as raised:
+        run(work, said=said)
+    assert said.lines == [StopRequested(reason=str(raised.value)).line]
+
+
 def test_a_second_interrupt_leaves_the_work_behind():
     """The process ends at once, with the error for what is left behind, though the work goes on."""
     going_on, done = threading.Event(), threading.Event()
