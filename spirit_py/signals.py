@@ -102,8 +102,12 @@ def stop_on_signals(
         if not first and number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    earlier = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    earlier[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    earlier = {
+        number: signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        # One that a program around Python has set stays: Python could not put it back.
+        if signal.getsignal(number) is not None
+    }
     try:
         yield
     finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -140,6 +142,35 @@ def test_a_second_interrupt_leaves_the_work_behind():
     assert work_goes_on()
     going_on.set()
     assert done.wait(10)
+
+
+EMBEDDED = """
+import ctypes, importlib, signal, sys
+library = ctypes.CDLL(None)
+library.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+library.signal(signal.SIGTERM, ctypes.cast(library.getpid, ctypes.c_void_p))
+# Python learns of handlers as this module begins.
+del sys.modules["_signal"], sys.modules["signal"]
+signal = importlib.import_module("signal")
+assert signal.getsignal(signal.SIGTERM) is None
+hung_up = signal.getsignal(signal.SIGHUP)
+from spirit_py.signals import stop_on_signals
+from spirit_py.threads import StopSwitch
+with stop_on_signals(StopSwitch()):
+    assert signal.getsignal(signal.SIGTERM) is None
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+assert signal.getsignal(signal.SIGTERM) is None
+assert signal.getsignal(signal.SIGHUP) == hung_up
+print("goes on")
+"""
+
+
+def test_a_handler_of_a_program_around_python_stays():
+    """Python cannot put it back: a server that embeds it keeps its own way to end."""
+    done = subprocess.run(
+        [sys.executable, "-c", EMBEDDED], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "goes on\n", done.stderr
 
 
 def test_a_stop_that_is_not_followed_is_hurried():
