@@ -96,11 +96,15 @@ class Running(Generic[R, S]):
         self._report: list[R] = []
         self._error: BaseException | None = None
         self._error_raised = False
+        self._begun = False
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Begin to run; Refusal where this process was forked during a run."""
+        """Begin to run, once; Refusal where this process was forked during a run."""
         refuse_in_fork()
+        if self._begun:
+            raise RuntimeError("this run was begun before: start another one")
+        self._begun = True
         _UNDER_WAY.add(id(self))
         try:
             if self._handle_signals:
@@ -108,6 +112,7 @@ class Running(Generic[R, S]):
             self._thread.start()
         except BaseException:
             _UNDER_WAY.discard(id(self))
+            self._open.close()
             raise
         return self
 
