@@ -315,12 +315,15 @@ class Hook(QuietReporter):
         """Wait until the queue is empty, for as long as one call may take.
 
         A call that runs then is ended, and none begins: after the end of the process nothing would
-        end a command that hangs.
+        end a command that hangs. An interrupt ends the wait: how the run has ended is told by then.
         """
         # The thread ends when nothing waits any more.
         self._thread.stop()
         self._woken.set()
-        if not self._thread.wait(self._seconds):
+        ended = False
+        with contextlib.suppress(KeyboardInterrupt):
+            ended = self._thread.wait(self._seconds)
+        if not ended:
             _log.warning("stopped waiting for the hook: %d events are left", len(self._waiting))
             self._given_up.set()
             self._thread.join()

@@ -25,7 +25,7 @@ from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.mysql.connect import connect, connect_first
-from spirit_py.signals import run_command
+from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import refused_before, run_begun, versions
 from spirit_py.status.reporters import Reporters
@@ -83,23 +83,25 @@ def run_batch(
     connection = replace(config.each.connection, server_uuid=plan.server_uuid)
     config = replace(config, each=replace(config.each, connection=connection))
     report, kept = _report(config), ""
-    with _opened(config, plan, report, switch) as (store, records):
-        batch = Batch(
-            config=config,
-            plan=plan,
-            reporter=reporter,
-            store=store,
-            records=records,
-            engine_factory=engine_factory or SparkEngine,
-            stop=switch,
-            gate=gate,
-        )
-        stopped = _run(batch, switch, reporter)
-        report.add(tuple(batch.records.values()))
-        if store is not None:
-            kept = "" if _close(config, store, batch, reporter) else str(store)
-    report.conclude(stopped, seconds=time.monotonic() - began, record=kept)
-    report.close(config.records.report_json, reporter)
+    # To the end of the report: a hook may be waited for.
+    with stop_on_signals(switch):
+        with _opened(config, plan, report, switch) as (store, records):
+            batch = Batch(
+                config=config,
+                plan=plan,
+                reporter=reporter,
+                store=store,
+                records=records,
+                engine_factory=engine_factory or SparkEngine,
+                stop=switch,
+                gate=gate,
+            )
+            stopped = _run(batch, switch, reporter)
+            report.add(tuple(batch.records.values()))
+            if store is not None:
+                kept = "" if _close(config, store, batch, reporter) else str(store)
+        report.conclude(stopped, seconds=time.monotonic() - began, record=kept)
+        report.close(config.records.report_json, reporter)
     return report
 
 

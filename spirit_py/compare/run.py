@@ -30,7 +30,7 @@ from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus, RunTotals
-from spirit_py.signals import run_command
+from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.spark.choice import Engines
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
@@ -363,12 +363,16 @@ def compare(
         run.complete()
         return report
 
-    with told(
-        options.records.report_json,
-        reporter,
-        begun=run_begun("checksum", options.source),
-        broke=report.note_failure,
-        completed=completed,
+    # To the end of the report: a hook may be waited for.
+    with (
+        stop_on_signals(switch),
+        told(
+            options.records.report_json,
+            reporter,
+            begun=run_begun("checksum", options.source),
+            broke=report.note_failure,
+            completed=completed,
+        ),
     ):
         run_command(
             run.run,

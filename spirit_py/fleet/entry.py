@@ -21,7 +21,7 @@ from spirit_py.fleet.records import order, read_again
 from spirit_py.fleet.report import FleetReport
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.signals import run_command
+from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.spark.settings import unprotected
 from spirit_py.status.report import installed, refused_before, versions
 from spirit_py.status.reporters import Reporters
@@ -64,12 +64,15 @@ def run_fleet(
     reporter, report = Reporters([reporter]), _report(config)
     if known := unprotected(config.spark) if config.spark.spark_master else "":
         reporter.event(Warned(said=known))
-    with Holds(plan, stop) as holds:
-        plan = _carried_on(config, plan, holds.read_again())
-        fleet, stopped = _run(config, plan, holds, reporter, gate=gate, most=most)
-    report.add(fleet.state.servers)
-    report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
-    report.close(config.records.report_json, reporter)
+    switch = stop or StopSwitch()
+    # To the end of the report: a hook may be waited for.
+    with stop_on_signals(switch):
+        with Holds(plan, switch) as holds:
+            plan = _carried_on(config, plan, holds.read_again())
+            fleet, stopped = _run(config, plan, holds, reporter, gate=gate, most=most)
+        report.add(fleet.state.servers)
+        report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
+        report.close(config.records.report_json, reporter)
     return report
 
 

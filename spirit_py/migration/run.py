@@ -18,7 +18,7 @@ from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_own_statements
 from spirit_py.phases import Phase, planned_phases
-from spirit_py.signals import run_command
+from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.status.report import MigrationReport, run_begun, told, versions
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
@@ -242,12 +242,16 @@ def run_to_its_end(
         run.complete()
         return run.report
 
-    with told(
-        run.config.records.report_json,
-        reporter,
-        begun=run_begun(command, run.config.connection),
-        broke=run.broke,
-        completed=completed,
+    # To the end of the report: a hook may be waited for.
+    with (
+        stop_on_signals(run.stop),
+        told(
+            run.config.records.report_json,
+            reporter,
+            begun=run_begun(command, run.config.connection),
+            broke=run.broke,
+            completed=completed,
+        ),
     ):
         run_command(
             work,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,10 @@ class Reporters:
 
     def stop(self) -> None:
         """End in the reverse order, also what failed: what shows the others' end comes last."""
-        for one in reversed(self._all):
-            self._show(one, lambda one: one.stop())
+        # An interrupt of one does not keep the others from their end.
+        with contextlib.ExitStack() as ends:
+            for one in self._all:
+                ends.callback(self._show, one, lambda one: one.stop())
 
     def _pass_on(self, show: Callable[[Reporter], None]) -> None:
         for one in self._all:

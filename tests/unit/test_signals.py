@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,12 @@ import threading
 
 import pytest
 
+from spirit_py.batch.entry import run_batch
+from spirit_py.batch.plan import BatchPlan
+from spirit_py.command_config import BatchConfig, CompareConfig
+from spirit_py.compare.run import compare
+from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
+from spirit_py.contracts import QuietReporter
 from spirit_py.errors import (
     CopyFailure,
     DifferencesFound,
@@ -17,8 +24,12 @@ from spirit_py.errors import (
     OutcomeUnknown,
     Refusal,
     SchemaChanged,
+    SpiritError,
+    Stopped,
 )
 from spirit_py.events.run import RunBegun, StopRequested
+from spirit_py.migration.entry import migrate
+from spirit_py.migration.reverse.revert import revert
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command, work_goes_on
@@ -196,3 +207,47 @@ def test_the_report_is_written_whatever_happens(tmp_path):
         raise Refusal("no", hint="none")
     assert '"outcome": "refused"' in path.read_text()
     assert said.lines == [BEGUN.line, "error: ended: refused: no"]
+
+
+class _Closing(QuietReporter):
+    """Notes what SIGTERM would do while a slow hook is waited for."""
+
+    def __init__(self):
+        self.handlers = []
+
+    def event(self, event):
+        """Show nothing."""
+
+    def stop(self):
+        """Wait for the hook."""
+        self.handlers.append(signal.getsignal(signal.SIGTERM))
+
+
+SERVER = ConnectionOptions(port=1)
+ENTRIES = {
+    "migrate": lambda **to: migrate(MigrationConfig(connection=SERVER, database="s"), **to),
+    "batch": lambda **to: run_batch(
+        BatchConfig(each=MigrationConfig(connection=SERVER, database="s", dry_run=True)),
+        BatchPlan(name="b", server_uuid="u", tables=()),
+        **to,
+    ),
+    "revert": lambda **to: revert(RevertConfig(connection=SERVER, database="s", table="t"), **to),
+    "checksum": lambda **to: compare(
+        CompareConfig(
+            source=SERVER, database="s", table="t", target_database="s", target_table="u"
+        ),
+        **to,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_signals_are_handled_until_the_end_is_told(name):
+    """A SIGTERM while a slow hook is waited for does not end the process in the midst of it."""
+    before, closing, stop = signal.getsignal(signal.SIGTERM), _Closing(), StopSwitch()
+    stop.request(Stopped("before it began"))
+    with contextlib.suppress(SpiritError):
+        ENTRIES[name](reporter=closing, stop=stop)
+    assert closing.handlers
+    assert before not in closing.handlers
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -57,7 +57,7 @@ from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.progress import MigrationStatus
-from spirit_py.signals import run_command
+from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun, told
 from spirit_py.status.reporters import Reporters
@@ -177,12 +177,16 @@ def revert(
     reporter = Reporters([reporter])
     run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
     report = OutcomeReport(outcome="done")
-    with told(
-        config.records.report_json,
-        reporter,
-        begun=run_begun("revert", config.connection),
-        broke=report.note_failure,
-        completed=partial(run.completed, report),
+    # To the end of the report: a hook may be waited for.
+    with (
+        stop_on_signals(switch),
+        told(
+            config.records.report_json,
+            reporter,
+            begun=run_begun("revert", config.connection),
+            broke=report.note_failure,
+            completed=partial(run.completed, report),
+        ),
     ):
         run_command(
             run.run,

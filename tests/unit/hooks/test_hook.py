@@ -96,6 +96,24 @@ def test_no_call_is_left_behind_at_the_end(make, tmp_path):
     assert len(pids) < 50
 
 
+def test_an_interrupt_ends_the_wait_for_a_slow_hook_and_its_call(make, monkeypatch, tmp_path):
+    """How the run has ended is told: the interrupt is no other end, and leaves no process."""
+    file = tmp_path / "pid"
+    hook = make(f"echo $$ > {file}.new; mv {file}.new {file}; exec sleep 600", seconds=600)
+    wait = Background.wait
+
+    def interrupted(thread: Background, seconds: float | None) -> bool:
+        if seconds == 600:
+            until(file.exists, "the call")
+            raise KeyboardInterrupt
+        return wait(thread, seconds)
+
+    monkeypatch.setattr(Background, "wait", interrupted)
+    hook.event(ENDED)
+    hook.stop()
+    assert not Path(f"/proc/{int(file.read_text())}").exists()
+
+
 def test_what_waits_as_the_rest_is_given_up_begins_no_call(make, monkeypatch):
     """Not even one that is ended at once: its command may have done something by then."""
     begun: list[Event] = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from spirit_py.contracts import QuietReporter
 from spirit_py.events.swap import CutoverReleased
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
@@ -34,6 +37,26 @@ def test_a_broken_pipe_is_met_once_and_raises_nothing():
     assert broken.calls == 1
     safe.stop()
     assert broken.calls == 2
+
+
+def test_an_interrupt_at_the_end_leaves_no_other_reporter_open():
+    """The display gives the terminal back, though the operator does not wait for what is slow."""
+    ended: list[str] = []
+
+    class Ends(QuietReporter):
+        def event(self, event):
+            """Show nothing."""
+
+        def stop(self):
+            ended.append("display")
+
+    class Slow(Ends):
+        def stop(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Reporters([Ends(), Slow()]).stop()
+    assert ended == ["display"]
 
 
 def test_a_working_reporter_gets_everything():
