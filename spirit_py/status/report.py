@@ -8,12 +8,13 @@ import errno
 import functools
 import json
 import os
+import signal
 import stat
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import SpiritError
+from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events.run import SAME_ALREADY, Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
@@ -254,6 +255,8 @@ class MigrationReport(OutcomeReport):
 
 def failure_of(error: BaseException) -> dict[str, Any]:
     """Return outcome, exit code, cause and remedy, by the names of a report."""
+    # It is no stop request where no work is done, as while a batch is planned.
+    error = Interrupted(signal.SIGINT) if isinstance(error, KeyboardInterrupt) else error
     error = broken_library(error)
     if isinstance(error, SpiritError):
         return {
@@ -300,11 +303,14 @@ def told(
 def refused_before(
     path: Path | None, reporter: Reporter, *, begun: Event, made: Callable[[], OutcomeReport]
 ) -> Iterator[None]:
-    """Report that a run of many parts begins, and close the report of one that is refused."""
+    """Report that a run of many parts begins, and close the report of one that raises.
+
+    Such as a refusal, an interrupt while it is planned, or a defect.
+    """
     reporter.event(begun)
     try:
         yield
-    except SpiritError as error:
+    except BaseException as error:
         report = made()
         report.note_failure(error)
         report.close(path, reporter)

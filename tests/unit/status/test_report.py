@@ -20,7 +20,14 @@ from spirit_py.errors import (
     Refusal,
     SpiritError,
 )
-from spirit_py.status.report import MigrationReport, versions, write_whole
+from spirit_py.events.run import RunBegun, RunEnded
+from spirit_py.status.report import (
+    MigrationReport,
+    OutcomeReport,
+    refused_before,
+    versions,
+    write_whole,
+)
 from tests.kits.reporter import RecordingReporter
 
 
@@ -33,6 +40,42 @@ def test_the_file_is_replaced_whole_and_holds_every_field(tmp_path):
     assert (found["outcome"], found["rows_copied"]) == ("done", 3)
     assert set(found) == set(vars(MigrationReport()))
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.json"]
+
+
+class _Stopped(RecordingReporter):
+    """Knows that the display was ended."""
+
+    stopped = False
+
+    def stop(self):
+        """Note it."""
+        self.stopped = True
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "code"),
+    [
+        (KeyboardInterrupt(), "interrupted", 130),
+        (ZeroDivisionError("a defect"), "failed", 1),
+        (Refusal("no"), "refused", 2),
+    ],
+)
+def test_a_run_of_many_parts_has_a_report_whatever_ends_it(tmp_path, error, outcome, code):
+    """As it is planned, too: the report of the run before does not stay in its place."""
+    path, reporter = tmp_path / "report.json", _Stopped()
+    path.write_text('{"outcome": "done"}')
+    begun = RunBegun(command="batch", server="db1", program="1")
+    with (
+        pytest.raises(type(error)),
+        refused_before(path, reporter, begun=begun, made=OutcomeReport),
+    ):
+        raise error
+    found = json.loads(path.read_text())
+    assert (found["outcome"], found["exit_code"]) == (outcome, code)
+    ended = reporter.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.outcome, ended.exit_code) == (outcome, code)
+    assert reporter.stopped
 
 
 def test_links_are_followed_and_devices_written_through(tmp_path):
