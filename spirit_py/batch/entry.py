@@ -21,9 +21,10 @@ from spirit_py.batch.store import (
     refuse_others,
 )
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.locks.named import AdvisoryLock
+from spirit_py.migration.entry import outcome_unknown
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.spark.engine import SparkEngine
@@ -224,16 +225,14 @@ def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | No
 
 
 def _left_at_once(batch: Batch) -> SpiritError:
-    renaming = [run.report for run in batch.runs if run.renaming]
-    if not renaming:
-        return Interrupted(
-            signal.SIGINT, hint="the source tables are intact; run the same command again"
-        )
-    names = ", ".join(f"{one.schema}.{one.table}" for one in renaming)
-    return OutcomeUnknown(
-        f"interrupted twice during the swap of {names}: it may or may not have happened",
-        hint="look at the tables: where the old table (_..._old) exists, it is done",
-    )
+    runs = batch.runs
+    if unknown := outcome_unknown(runs):
+        return unknown
+    hint = "the source tables are intact; run the same command again"
+    if changed := [run.report for run in runs if run.is_changed]:
+        names = ", ".join(f"{one.schema}.{one.table}" for one in changed)
+        hint = f"the change of {names} is done; the same command finishes what is left to do"
+    return Interrupted(signal.SIGINT, hint=hint)
 
 
 def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Reporter) -> bool:

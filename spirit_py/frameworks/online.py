@@ -307,8 +307,8 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> Left:
         error = error if isinstance(failure, Stopped) else failure
         line = error.message
     except RuntimeError:
-        # A second interrupt did not wait for its end.
-        pass
+        # A second interrupt did not wait for its end, and what was sent may still be made.
+        error.hint = "run the same command again: it looks at the table, and resumes or passes over"
     hint = f"hint: {one_line(error.hint)}\n" if error.hint else ""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"error: {one_line(line)}\n{hint}")

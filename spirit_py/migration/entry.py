@@ -19,7 +19,7 @@ from spirit_py.status.reporters import Reporters
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter, SwappedAlong
@@ -62,22 +62,29 @@ def migrate(
 
 
 def _left_at_once(run: Run) -> SpiritError:
-    cutover = run.cutover
-    if cutover is None or not cutover.renaming:
-        resumable = run.state.resumable
-        if resumable:
+    if unknown := outcome_unknown([run]):
+        return unknown
+    if run.keeper is not None and run.keeper.may_be_back():
+        hint = "the old definition is in place again, and the same command ends that"
+    elif run.is_changed:
+        hint = "the change is done; the same command finishes what is left to do"
+    else:
+        hint = "the source table is intact; run the same command again"
+        if run.state.resumable:
             run.note(PlainFact.STAYS_RESUMABLE)
-        how = ": it resumes from the last checkpoint" if resumable else ""
-        return Interrupted(
-            signal.SIGINT, hint=f"the source table is intact; run the same command again{how}"
-        )
-    if cutover.swapped:
-        return Interrupted(
-            signal.SIGINT, hint="the swap is done; the same command finishes what is left to do"
-        )
+            hint += ": it resumes from the last checkpoint"
+    return Interrupted(signal.SIGINT, hint=hint)
+
+
+def outcome_unknown(runs: Iterable[Run]) -> OutcomeUnknown | None:
+    """Return the error for who leaves while a change of tables is sent and not answered, if any."""
+    sent = [run.report for run in runs if run.renaming or run.state.altering]
+    if not sent:
+        return None
+    names = ", ".join(f"{one.schema}.{one.table}" for one in sent)
     return OutcomeUnknown(
-        "interrupted twice during the swap: it may or may not have happened",
-        hint="look at the tables: if the old table (_..._old) exists, it is done",
+        f"interrupted twice during the change of {names}: it may or may not have happened",
+        hint="the same command looks at the tables, and goes on from what it finds",
     )
 
 

@@ -174,6 +174,15 @@ class Run(Job):
             return self.keeper.renaming
         return self.cutover is not None and self.cutover.renaming and not self.cutover.swapped
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether the tables are known to be changed, by this or an earlier run, and not back."""
+        if self.keeper is not None and self.keeper.may_be_back():
+            return False
+        state, cutover = self.state, self.cutover
+        swapped = state.swapped_before or (cutover is not None and cutover.swapped)
+        return swapped or state.altered or state.changed
+
     # -- what happens
 
     def tell(self, event: Event) -> None:

@@ -132,7 +132,7 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
     [
         ("cutover.locked", 130, "the source table is intact", False),
         ("cutover.rename", 3, "may or may not have happened", False),
-        ("cutover.renamed", 130, "the swap is done", True),
+        ("cutover.renamed", 130, "the change is done", True),
     ],
 )
 def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swapped):

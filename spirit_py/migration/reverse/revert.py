@@ -33,7 +33,14 @@ from spirit_py.checkpoint.record import (
 )
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Aborted, Interrupted, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.errors import (
+    Aborted,
+    Interrupted,
+    OutcomeUnknown,
+    Refusal,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.events import swap
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.control import subject
@@ -193,11 +200,7 @@ def revert(
             stop=switch,
             reporter=reporter,
             status=run.status,
-            left_at_once=lambda: Interrupted(
-                signal.SIGINT,
-                hint="look at the tables: if the old one (_..._old) exists, the revert was not"
-                " made",
-            ),
+            left_at_once=run.left_at_once,
         )
 
 
@@ -246,6 +249,21 @@ class Revert(Job):
             waited=self._waits.seconds(time.monotonic()),
             **({} if feed is None else feed_figures(feed.statistics())),
         )
+
+    def left_at_once(self) -> SpiritError:
+        """Return the error for who does not wait for the end."""
+        keeper = self._keeper
+        hint = "this process swaps nothing back; spirit-py status shows whether another one does"
+        if keeper is not None:
+            if keeper.renaming:
+                return OutcomeUnknown(
+                    "interrupted twice during the swap back: it may or may not have happened",
+                    hint="spirit-py revert looks at the tables, and goes on from what it finds",
+                )
+            hint = "the tables are not swapped back; spirit-py revert still does it"
+            if keeper.may_be_back():
+                hint = "the old definition is in place; spirit-py revert drops what is left"
+        return Interrupted(signal.SIGINT, hint=hint)
 
     def completed(self, report: OutcomeReport) -> OutcomeReport:
         """Return a report with the last figures."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from spirit_py.frameworks import online
 from spirit_py.frameworks.online import OnlineChange, SessionFacts
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.status.report import MigrationReport
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +102,25 @@ def test_an_interrupt_ends_a_command_with_its_code_and_two_lines(monkeypatch, ca
         "error: interrupted by SIGINT\n"
         "hint: the source table is intact; run the same command again: it resumes\n"
     )
+
+
+def test_a_second_interrupt_does_not_know_whether_the_change_is_made(monkeypatch, capsys):
+    """A statement that was sent is carried out, though nobody waits: nothing is called intact."""
+    over, wait = threading.Event(), Background.wait
+
+    def interrupted(thread: Background, seconds: float | None) -> bool:
+        if seconds is None:
+            raise KeyboardInterrupt
+        return wait(thread, seconds)
+
+    monkeypatch.setattr(Background, "wait", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        carried_out(monkeypatch, lambda _stop: over.wait(60), interrupted=True)
+    over.set()
+    assert ended.value.code == 130
+    said = capsys.readouterr().err
+    assert "intact" not in said
+    assert "it looks at the table" in said
 
 
 def test_an_interrupt_says_what_the_run_has_ended_with(monkeypatch, capsys):

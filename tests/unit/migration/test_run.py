@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.batch import entry as batch_entry
+from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
+from spirit_py.events.run import ResumeDecided
+from spirit_py.migration import entry
+from spirit_py.migration.facts import AlterAnswered, PlainFact
+from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.run import Run
 from spirit_py.threads import StopSwitch
 from spirit_py.units import Window
@@ -47,3 +53,70 @@ def test_a_warning_that_comes_again_is_in_the_report_once():
         run.warn(text)
     assert run.report.warnings == ["the server knows no replica", "another"]
     assert told.text.count("the server knows no replica") == 2
+
+
+def swap_is(*, swapped: bool = False, renaming: bool = False, back: bool = False) -> Any:
+    """Return a swap, or a swap back, that is so far."""
+    return SimpleNamespace(swapped=swapped, renaming=renaming, may_be_back=lambda: back)
+
+
+RESUMED = ResumeDecided(
+    said="", decision="resume", reason="", number=2, rows_copied=0, phase=None, swapped=True
+)
+SENT = PlainFact.ALTER_SENT
+
+
+@pytest.mark.parametrize(
+    ("noted", "cutover", "keeper", "code", "says"),
+    [
+        ([], None, None, 130, "the source table is intact"),
+        ([SENT], None, None, 3, "may or may not have happened"),
+        ([SENT, AlterAnswered(made=False)], None, None, 130, "the source table is intact"),
+        ([SENT, AlterAnswered(made=True)], None, None, 130, "the change is done"),
+        ([RESUMED], None, None, 130, "the change is done"),
+        ([PlainFact.TABLES_CHANGED], None, None, 130, "the change is done"),
+        ([], swap_is(), None, 130, "the source table is intact"),
+        ([], swap_is(renaming=True), None, 3, "may or may not have happened"),
+        ([], swap_is(renaming=True, swapped=True), None, 130, "the change is done"),
+        ([], swap_is(swapped=True), swap_is(), 130, "the change is done"),
+        ([], swap_is(swapped=True), swap_is(renaming=True, back=True), 3, "may or may not have"),
+        ([], swap_is(swapped=True), swap_is(back=True), 130, "the old definition is in place"),
+        ([RESUMED], None, swap_is(renaming=True, back=True), 3, "may or may not have happened"),
+    ],
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_who_leaves_at_once_is_told_what_is_known(noted, cutover, keeper, code, says, batch):
+    """Exit code 3 while a statement that changes the tables is sent and not answered; no more."""
+    run = run_of()
+    for fact in noted:
+        run.note(fact)
+    run.cutover, run.keeper = cutover, keeper
+    of_batch: Any = SimpleNamespace(runs=(run,))
+    error = batch_entry._left_at_once(of_batch) if batch else entry._left_at_once(run)
+    assert error.exit_code == code
+    said = f"{error.message}; {error.hint}"
+    if not batch:
+        assert says in said
+    elif code == 130:
+        assert ("is done" in said) is ("is done" in says)
+    assert ("intact" in said) is ("intact" in says or (batch and "old definition" in says))
+
+
+@pytest.mark.parametrize(
+    ("keeper", "code", "says"),
+    [
+        (None, 130, "this process swaps nothing back"),
+        (swap_is(), 130, "not swapped back"),
+        (swap_is(renaming=True, back=True), 3, "may or may not have happened"),
+        (swap_is(back=True), 130, "the old definition is in place"),
+    ],
+)
+def test_who_leaves_a_revert_at_once_is_told_what_is_known(keeper, code, says):
+    """Exit code 3 while the RENAME is sent and not answered."""
+    config: Any = RevertConfig(connection=ConnectionOptions(), database="s", table="t")
+    nothing: Any = None
+    run = Revert(config, RecordingReporter(), engine_factory=nothing, stop=StopSwitch())
+    run._keeper = keeper
+    error = run.left_at_once()
+    assert error.exit_code == code
+    assert says in f"{error.message}; {error.hint}"
