@@ -266,7 +266,7 @@ class History:
             self._phase_entered(event)
         if not isinstance(event, _NOT_NOTED):
             noted = Noted(
-                at=max(0.0, (event.time - self.began).total_seconds()),
+                at=self._at(event),
                 name=event.name,
                 text=_cut(event.text),
                 table=event.table,
@@ -274,6 +274,15 @@ class History:
                 fields=_small(event.fields),
             )
             self.timeline.note(noted)
+
+    def _at(self, event: Event) -> float:
+        """Return when it happened, by the clock of spans and lanes, which no step moves.
+
+        What a server of a fleet did may be told when it has ended: only its own time says when.
+        """
+        if not event.fleet_server or self.began is None:
+            return self.now
+        return min(self.now, max(0.0, (event.time - self.began).total_seconds()))
 
     def _phase_entered(self, event: Event) -> None:
         lanes = self.timeline.lanes

@@ -1,9 +1,12 @@
 """The bounded history of a run."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from spirit_py.events.run import Warned
 from spirit_py.progress import Growth
-from spirit_py.status.timeline import LANES, STAGES, Noted, Range, Timeline, rates
+from spirit_py.status.timeline import LANES, STAGES, History, Noted, Range, Timeline, rates
 
 
 def filled(seconds, *, step=0.5, figure=lambda at: at, counter=lambda at: 10 * at, **settings):
@@ -129,3 +132,29 @@ def test_what_a_table_has_added_stays_when_it_is_gone():
     growth.keep({"b"})
     growth.add("a", {"rows": 3.0})
     assert growth.totals == {"rows": 14.0}
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=9), timedelta(hours=-9)])
+def test_events_stand_where_the_figures_of_their_time_do(step):
+    """A step of the machine's clock, or a machine that was suspended, moves no event."""
+    now = [5.0]
+    history = History(lambda: now[0])
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    history.event(Warned(said="first", time=begun))
+    now[0] = 65.0
+    history.event(Warned(said="then", time=begun + step))
+    assert [one.at for one in history.timeline.events] == [0.0, 60.0]
+    assert history.timeline.ended == 60.0
+
+
+def test_what_a_server_tells_at_its_end_stands_at_its_own_time():
+    """Its process may be followed by a task of Spark, which tells all at its end."""
+    now = [0.0]
+    history = History(lambda: now[0])
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    history.event(Warned(said="first", time=begun))
+    now[0] = 60.0
+    for seconds in (20, 9000):
+        at = begun + timedelta(seconds=seconds)
+        history.event(Warned(said="then", time=at, fleet_server="s1"))
+    assert [one.at for one in history.timeline.events] == [0.0, 20.0, 60.0]
