@@ -139,6 +139,15 @@ def test_the_page_names_every_metric_with_its_kind_and_labels():
     assert len(rows) == len(METRICS)
 
 
+def test_each_alert_is_of_one_table_of_one_run_that_has_not_ended():
+    """Tables of a fleet have equal names, and the figures in a file stay after the end."""
+    _, *alerts = PAGE.read_text().split("- alert:")
+    assert len(alerts) == 3
+    for alert in alerts:
+        assert set(re.findall(r"\bon \(([^)]*)\)", alert)) == {"instance, fleet_server, table"}
+        assert re.search(r"unless on \([^)]*\) spirit_py_outcome\n", alert)
+
+
 def test_names_follow_the_conventions():
     """Base units last, ``_total`` behind counters alone."""
     for spec in METRICS:
