@@ -110,12 +110,13 @@ class RenameUnanswered(Event):
     " {lock_held_ms:.1f} ms",
 )
 class SwapDone(Event):
-    """The tables are swapped."""
+    """The tables are swapped; ``back``: as they were before, by a revert."""
 
     tries: int
     lock_wait_ms: float
     lock_held_ms: float
     steps_ms: dict[str, float]
+    back: bool = False
 
 
 @event("swap.incomplete", "{said}: {reason}", level="warning")

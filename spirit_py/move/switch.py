@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.checkpoint.proofs import note_proofs
+from spirit_py.classes import replace
 from spirit_py.cutover.attempt import catch_up
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import CutoverResult, TryFailed, timed
@@ -46,7 +47,7 @@ from spirit_py.locks.named import take_named_lock
 from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.doubts import require_settled
-from spirit_py.migration.swap.same_tables import MOVED, require_same
+from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.renames import Renames
 from spirit_py.move.run import MoveRun, note_switched_there, put_back, require_no_triggers
@@ -372,7 +373,7 @@ class Switch:
             guard="; ".join(dict.fromkeys(target.guard.outcome for target in self._targets)),
             after_rename=self._renames.place,
         )
-        self._run.tell(result.event)
+        self._run.tell(replace(result.event, back=self._direction is BACK))
         return result
 
 

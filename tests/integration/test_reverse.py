@@ -23,6 +23,7 @@ from spirit_py.errors import (
     Refusal,
     SpiritError,
 )
+from spirit_py.events.swap import SwapDone
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.control import listener
 from spirit_py.migration.entry import migrate
@@ -147,6 +148,8 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, engi
         (4, 4, "new", 44),
     ]
     assert changed.tables() == {"t", "_t_undone", "_t_chkpnt"}
+    told = [*changed.notes.named(SwapDone), *said.named(SwapDone)]
+    assert [one.back for one in told] == [True]
     assert said.said("a revert loses the values of column a")
     assert said.said("columns gone, at will have the default in rows that were written after")
 

@@ -23,7 +23,7 @@ from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.facts import Swapped
 from spirit_py.migration.histograms import carry_histograms
 from spirit_py.migration.swap.attachments import SwapAttachments
-from spirit_py.migration.swap.same_tables import FORWARD, require_same
+from spirit_py.migration.swap.same_tables import BACK, FORWARD, require_same
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.table.names import Swap
@@ -128,7 +128,7 @@ class PairSwap:
                 self._attached.undo_later()
             raise
         self._attached.finish()
-        self.job.tell(result.event)
+        self.job.tell(replace(result.event, back=self.direction is BACK))
         return result
 
     def _changed(self, table: Name) -> dict[str, str]:

@@ -118,13 +118,26 @@ Row = tuple[MetricSpec, "Mapping[str, str]", float]
 
 
 @dataclass
+class _Tries:
+    """Tries of all swaps, each of which counts its own from 1, and the lock of the first one."""
+
+    count: int = 0
+    last: int = 0
+    lock_held: float | None = None
+
+    def add(self, number: int, lock_held: float | None) -> None:
+        self.count += number - self.last if number > self.last else number
+        self.last = number
+        self.lock_held = self.lock_held if lock_held is None else lock_held
+
+
+@dataclass
 class _Table:
     seen: progress.MigrationStatus
     growth: progress.Growth = field(default_factory=progress.Growth)
     moved: tuple[object, ...] = ()
     progressed_at: float = 0.0
-    tries: int | None = None
-    lock_held: float | None = None
+    tries: _Tries | None = None
 
 
 class StatusCollector(Collector):
@@ -137,7 +150,7 @@ class StatusCollector(Collector):
         self._began = clock()
         self._tables: dict[str, _Table] = {}
         self._ended: dict[str, tuple[str, float]] = {}
-        self._tried: dict[str, tuple[int, float | None]] = {}
+        self._tried: dict[str, _Tries] = {}
         self._batch: dict[str, int] | None = None
         self._fleet = False
         self._outcome = ""
@@ -162,7 +175,7 @@ class StatusCollector(Collector):
             table = self._tables[name] = _Table(seen)
             if self._tried:
                 tried = next(iter(self._tried)) if self._batch is None else name
-                table.tries, table.lock_held = self._tried.pop(tried, (None, None))
+                table.tries = self._tried.pop(tried, None)
         table.seen = seen
         self._ended.pop(name, None)
         counters = {
@@ -185,10 +198,10 @@ class StatusCollector(Collector):
             alone = next(iter(self._tables.values()), None) if self._batch is None else None
             found = self._tables.get(table, alone)
             if found is None:
-                self._tried[table] = (tries, lock_held)
+                known = self._tried.setdefault(table, _Tries())
             else:
-                found.tries = tries
-                found.lock_held = lock_held
+                known = found.tries = found.tries or _Tries()
+            known.add(tries, lock_held)
 
     def ended(self, table: str, outcome: str) -> None:
         """Note how a table's migration has ended."""
@@ -246,9 +259,9 @@ def _table_rows(name: str, table: _Table) -> Iterator[Row]:
         if value is not None:
             yield spec, labels, value
     if table.tries is not None:
-        yield CUTOVER_TRIES, labels, float(table.tries)
-    if table.lock_held is not None:
-        yield LOCK_HELD, labels, table.lock_held
+        yield CUTOVER_TRIES, labels, float(table.tries.count)
+        if table.tries.lock_held is not None:
+            yield LOCK_HELD, labels, table.tries.lock_held
     for key, seconds in grown.items():
         if key.startswith(_THROTTLED):
             yield THROTTLED, labels | {"reason": key.removeprefix(_THROTTLED)}, seconds

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from spirit_py.errors import UsageFault
+from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
 from spirit_py.status.metrics.collector import (
@@ -21,7 +22,7 @@ from spirit_py.status.metrics.collector import (
     METRICS,
     StatusCollector,
 )
-from spirit_py.status.metrics.server import REQUESTS, MetricsServer, _Handler
+from spirit_py.status.metrics.server import REQUESTS, MetricsReporter, MetricsServer, _Handler
 from tests.kits.scraping import asked, scraped
 from tests.kits.waiting import until
 
@@ -222,6 +223,24 @@ def test_a_swap_before_the_first_snapshot_of_a_batch_counts_for_its_table_alone(
     collector.update(BatchStatus(described="", elapsed=1.0, tables=both))
     tries = named(samples(collector), "spirit_py_cutover_tries_total")
     assert tries == {(("table", "shop.b"),): 2.0}
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["before a snapshot", "after one"])
+def test_the_tries_of_a_swap_back_are_added_to_those_of_the_swap(at_once):
+    """Its own count begins again; how long the swap held its lock stays known."""
+    reporter = MetricsReporter(listen=None, file=None, announce=lambda _: None)
+    collector = reporter._collector
+    if not at_once:
+        reporter.progress(everything())
+    name = "shop.orders"
+    failed = CutoverTryFailed(table=name, number=1, reason="", lock_wait_ms=1.0)
+    done = SwapDone(table=name, tries=2, lock_wait_ms=1.0, lock_held_ms=20.0, steps_ms={})
+    for event in (failed, done, failed, replace(done, tries=3, lock_held_ms=90.0, back=True)):
+        reporter.event(event)
+    reporter.progress(everything())
+    found, table = samples(collector), (("table", "shop.orders"),)
+    assert named(found, "spirit_py_cutover_tries_total") == {table: 5.0}
+    assert named(found, "spirit_py_lock_held_seconds") == {table: 0.02}
 
 
 def test_a_run_without_a_known_table_has_an_outcome_and_no_empty_label(collector):
