@@ -176,8 +176,9 @@ class StatusCollector(Collector):
             if self._tried:
                 tried = next(iter(self._tried)) if self._batch is None else name
                 table.tries = self._tried.pop(tried, None)
+        if name in self._ended and self._is_later(seen, self._ended[name][1], table.seen):
+            del self._ended[name]
         table.seen = seen
-        self._ended.pop(name, None)
         counters = {
             spec.name: value
             for one, value in seen.figures
@@ -190,6 +191,16 @@ class StatusCollector(Collector):
         moved = (seen.phase, seen.rows, seen.fraction, seen.applied, seen.table)
         if moved != table.moved:
             table.moved, table.progressed_at = moved, self._clock()
+
+    def _is_later(
+        self, seen: progress.MigrationStatus, ended: float, before: progress.MigrationStatus
+    ) -> bool:
+        """Return whether a snapshot is of a run that began after an end.
+
+        The last one of a server of a fleet may be shown for a while after it.
+        """
+        again = seen is not before and seen.elapsed == before.elapsed
+        return not again and self._clock() - seen.elapsed >= ended
 
     def tried(self, table: str, tries: int, lock_held: float | None) -> None:
         """Count a try of the swap, by any of its tables; seconds of the lock, if any."""

@@ -264,6 +264,29 @@ def test_a_table_of_a_batch_that_is_done_keeps_its_outcome_alone(collector):
     assert named(found, "spirit_py_waiting").keys() == {(("table", "shop.b"),)}
 
 
+def test_a_snapshot_from_before_the_end_takes_no_outcome_away():
+    """In a fleet the last one is shown until the server tells another; a later run's takes it."""
+    now = [100.0]
+    collector = StatusCollector(version="", clock=lambda: now[0])
+
+    def outcomes(*tables):
+        shown = BatchStatus(described="", elapsed=1.0, tables=tables, servers=True)
+        collector.update(shown)
+        return named(samples(collector), "spirit_py_outcome")
+
+    before = status("s1 shop.orders", elapsed=2.0)
+    outcomes(before)
+    now[0] = 110.0
+    collector.ended("s1 shop.orders", "failed")
+    failed = {(("fleet_server", "s1"), ("outcome", "failed"), ("table", "shop.orders")): 1.0}
+    now[0] = 111.0
+    assert outcomes(status("s1 shop.orders", elapsed=9.5)) == failed
+    now[0] = 130.0
+    assert outcomes(status("s1 shop.orders", elapsed=9.5)) == failed
+    assert outcomes() == failed
+    assert outcomes(status("s1 shop.orders", elapsed=19.0)) == {}
+
+
 def test_a_batch_of_thousands_keeps_a_bounded_number_of_outcomes(collector):
     """The oldest go."""
     for number in range(ENDED_TABLES + 20):
