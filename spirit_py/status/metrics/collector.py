@@ -224,6 +224,12 @@ class StatusCollector(Collector):
             if len(self._ended) > ENDED_TABLES:
                 del self._ended[next(iter(self._ended))]
 
+    def run_begun(self) -> None:
+        """Forget how an earlier run has ended, as one that was refused before its question."""
+        with self._lock:
+            self.revision += 1
+            self._outcome = ""
+
     def run_ended(self, outcome: str) -> None:
         """Note how the run has ended; the last figures of one migration stay."""
         with self._lock:

@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 
 from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
-from spirit_py.events.run import MetricsServed, RunEnded, TableEnded
+from spirit_py.events.run import MetricsServed, RunBegun, RunEnded, TableEnded
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.metrics.collector import StatusCollector
 from spirit_py.status.report import installed, write_whole
@@ -204,8 +204,12 @@ class MetricsReporter:
         self.announce(MetricsServed(address=self._server.address))
 
     def event(self, event: Event) -> None:
-        """Note how the run, or a table of a batch, has ended."""
-        if isinstance(event, TableEnded):
+        """Note that a run begins, or how it, or a table of a batch, has ended."""
+        if isinstance(event, RunBegun):
+            self._collector.run_begun()
+            # A batch is planned, and asked about, before its reporters start.
+            self.start()
+        elif isinstance(event, TableEnded):
             self._collector.ended(event.table, event.outcome)
         elif isinstance(event, CutoverTryFailed):
             self._collector.tried(event.table, event.number, None)

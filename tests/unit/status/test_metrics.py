@@ -5,6 +5,7 @@ import socket
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,6 +13,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from spirit_py.errors import UsageFault
+from spirit_py.events.run import MetricsServed, RunBegun, RunEnded
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
@@ -25,6 +27,9 @@ from spirit_py.status.metrics.collector import (
 from spirit_py.status.metrics.server import REQUESTS, MetricsReporter, MetricsServer, _Handler
 from tests.kits.scraping import asked, scraped
 from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from spirit_py.events.event import Event
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 HOSTILE = 'sh"op\\.x\n<script>'
@@ -68,6 +73,13 @@ def samples(collector):
         for family in text_string_to_metric_families(text)
         for one in family.samples
     }
+
+
+def ended(outcome):
+    """Return the event of the end of a run."""
+    return RunEnded(
+        outcome=outcome, exit_code=2, seconds=1.0, error="", code=None, hint="", details=[]
+    )
 
 
 def named(found, name):
@@ -329,6 +341,24 @@ def test_each_scrape_has_the_figures_of_now(server, collector):
             f'spirit_py_pending_changes{{table="shop.orders"}} {pending}.0'
             in scraped(server.address)[1]
         )
+
+
+def test_a_run_is_scraped_from_its_beginning_and_has_no_outcome_of_the_one_before():
+    """A batch is planned before its display starts; work that is dropped makes a second run."""
+    told: list[Event] = []
+    reporter = MetricsReporter(listen=("127.0.0.1", 0), file=None, announce=told.append)
+    begun = RunBegun(command="batch", server="db1:3306", program="1.0")
+    try:
+        reporter.event(begun)
+        (served,) = told
+        assert isinstance(served, MetricsServed)
+        assert "spirit_py_build_info" in scraped(served.address)[1]
+        reporter.event(ended("refused"))
+        assert 'spirit_py_run_outcome{outcome="refused"}' in scraped(served.address)[1]
+        reporter.event(begun)
+        assert "spirit_py_run_outcome{" not in scraped(served.address)[1]
+    finally:
+        reporter.stop()
 
 
 def test_other_paths_and_methods_are_refused(server):
