@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 REQUESTS: Final = 8
 PATIENCE: Final = 5.0
 """Seconds for which a client may be silent."""
+DEADLINE: Final = 30.0
+"""Seconds for a whole request: one that sends a byte now and then holds up no other for longer."""
 _POLL_SECONDS: Final = 0.1
 _HERE: Final = "127.0.0.1"
 _PATHS: Final = frozenset({"/", "/metrics"})
@@ -94,7 +96,7 @@ class _Server(WSGIServer):
     def __init__(self, family: socket.AddressFamily, address: tuple[str, int]) -> None:
         self.address_family = family
         self._lock = threading.Lock()
-        self._under_way: set[socket.socket] = set()
+        self._under_way: dict[socket.socket, float] = {}
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
@@ -108,11 +110,17 @@ class _Server(WSGIServer):
         with self._lock:
             full = len(self._under_way) >= REQUESTS
             if not full:
-                self._under_way.add(request)
+                self._under_way[request] = time.monotonic()
         if full:
             self.shutdown_request(request)
-        else:
-            Background("metrics-request", lambda _: self._answer(request, client_address)).start()
+            return
+        answering = Background("metrics-request", lambda _: self._answer(request, client_address))
+        try:
+            answering.start()
+        except RuntimeError:
+            # No thread is to be had now; the caller closes the connection.
+            self._ended(request)
+            raise
 
     def _answer(self, request: socket.socket, client_address: Any) -> None:
         try:
@@ -120,15 +128,26 @@ class _Server(WSGIServer):
                 self.finish_request(request, client_address)
         finally:
             self.shutdown_request(request)
-            with self._lock:
-                self._under_way.discard(request)
+            self._ended(request)
+
+    def _ended(self, request: socket.socket) -> None:
+        with self._lock:
+            self._under_way.pop(request, None)
+
+    def service_actions(self) -> None:
+        """End requests that take too long; the server calls this again and again."""
+        self._end_older(time.monotonic() - DEADLINE)
 
     def server_close(self) -> None:
         super().server_close()
+        self._end_older(float("inf"))
+
+    def _end_older(self, than: float) -> None:
         with self._lock:
-            for request in self._under_way:
-                with contextlib.suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+            for request, began in self._under_way.items():
+                if began < than:
+                    with contextlib.suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Do nothing: a client that goes away is no fault."""

@@ -1,5 +1,6 @@
 """Metrics, read by the client library's own parser."""
 
+import http.client
 import re
 import socket
 import time
@@ -17,6 +18,7 @@ from spirit_py.events.run import MetricsServed, RunBegun, RunEnded
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
+from spirit_py.status.metrics import server as metrics_server
 from spirit_py.status.metrics.collector import (
     BATCH_TABLES,
     ENDED_TABLES,
@@ -25,6 +27,7 @@ from spirit_py.status.metrics.collector import (
     StatusCollector,
 )
 from spirit_py.status.metrics.server import REQUESTS, MetricsReporter, MetricsServer, _Handler
+from spirit_py.threads import Background
 from tests.kits.scraping import asked, scraped
 from tests.kits.waiting import until
 
@@ -409,6 +412,46 @@ def test_more_silent_clients_than_requests_are_answered_are_closed(server):
     finally:
         for one in clients:
             one.close()
+
+
+def test_slow_clients_hold_a_request_no_longer_than_its_deadline(server, monkeypatch):
+    """The patience with one that is silent begins again with each byte."""
+    monkeypatch.setattr(_Handler, "timeout", 600.0)
+    host, port = server.address.split(":")
+    slow = [socket.create_connection((host, int(port)), 5) for _ in range(REQUESTS)]
+    try:
+        for one in slow:
+            one.sendall(b"G")
+        monkeypatch.setattr(metrics_server, "DEADLINE", 0.0)
+        until(lambda: all(_is_closed(one) for one in slow), "the end of the slow requests")
+        monkeypatch.undo()
+        # Their threads may not have ended yet.
+        until(lambda: answers(server.address), "an answer")
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_requests_for_which_there_was_no_thread_are_not_under_way(server, monkeypatch):
+    """Else so many of them as are answered at a time ended all answers."""
+
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Background, "start", refuse)
+        for _ in range(REQUESTS):
+            with pytest.raises((ConnectionError, http.client.HTTPException)):
+                scraped(server.address)
+    assert "spirit_py_build_info" in scraped(server.address)[1]
+
+
+def answers(address):
+    """Whether a scrape is answered."""
+    try:
+        return "spirit_py_build_info" in scraped(address)[1]
+    except (ConnectionError, http.client.HTTPException):
+        return False
 
 
 def _is_closed(client):
