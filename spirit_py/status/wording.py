@@ -11,13 +11,13 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.events.event import LINE
 from spirit_py.events.run import ProgressMade
 from spirit_py.phases import Phase
-from spirit_py.progress import MigrationProgress, figures_of, under_way
+from spirit_py.progress import BatchStatus, MigrationProgress, figures_of, under_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import Clock
-    from spirit_py.progress import BatchStatus, MigrationStatus
+    from spirit_py.progress import MigrationStatus
 
 Tone = Literal["", "dim", "yellow"]
 _SOON: Final = 6 * 3600.0
@@ -227,15 +227,19 @@ class ProgressEvents:
 
     def due(self, snapshot: MigrationStatus | BatchStatus) -> Iterator[ProgressMade]:
         """Yield what is due by now; of a batch, for each table that is under way."""
-        now = under_way(snapshot)
+        now, fleet = under_way(snapshot), isinstance(snapshot, BatchStatus) and snapshot.servers
         self._last = {one.table: self._last[one.table] for one in now if one.table in self._last}
         for one in now:
             told = self._last[one.table].told if one.table in self._last else ""
             if self._is_due(one):
+                server = one.table.partition(" ")[0] if fleet else ""
                 figures = {key: value for key, value in vars(one).items() if key not in _NO_FIGURES}
                 if one.totals is not None:
-                    figures["totals"] = dataclasses.asdict(one.totals)
-                yield ProgressMade(table=one.table, figures=figures, said=in_one_line(one, told))
+                    names = one.totals.tables
+                    tables = tuple(name.removeprefix(server).strip() for name in names)
+                    figures["totals"] = dataclasses.asdict(one.totals) | {"tables": tables}
+                said = in_one_line(one, told)
+                yield ProgressMade(table=one.table, fleet_server=server, figures=figures, said=said)
 
     def _is_due(self, snapshot: MigrationStatus) -> bool:
         now = self._clock()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import AttachmentsSettled
 from spirit_py.phases import Phase
-from spirit_py.progress import BatchStatus, MigrationStatus
+from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
 from spirit_py.status.plain import PlainReporter
 from spirit_py.status.wording import PROGRESS_SECONDS
 from spirit_py.units import human_bytes, human_count, human_seconds
@@ -102,6 +102,18 @@ def test_json_lines_parse_and_hold_the_figures():
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert (first["event"], first["lock_wait_ms"]) == ("attachments.settled", 3)
     assert (second["phase"], second["pending"], second["waiting_for"]) == ("copy", 0, "the lock")
+
+
+def test_progress_of_a_fleet_names_server_and_table_apart():
+    """As all events of its servers do, so that a silent one is found (docs/events.md)."""
+    out = io.StringIO()
+    reporter = PlainReporter(clock=lambda: 0.0, as_json=True, stream=out)
+    one = replace(_status(totals=RunTotals(tables=("s1 shop.orders",))), table="s1 shop.orders")
+    reporter.progress(BatchStatus(described="", elapsed=1.0, tables=(one,), servers=True))
+    seen = json.loads(out.getvalue())
+    assert (seen["fleet_server"], seen["table"]) == ("s1", "shop.orders")
+    assert seen["totals"]["tables"] == ["shop.orders"]
+    assert "[copy] s1 shop.orders " in seen["text"]
 
 
 def test_counts_sizes_and_durations_read_as_people_write_them():
