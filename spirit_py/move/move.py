@@ -223,7 +223,7 @@ def _first_records(
         note = MoveNote(target=targets) if one is opened[0] else note_of_move(config, targets)
         CheckpointTable(*record.home).write(one.session, note)
         records.append(record)
-    begin_control(run, opened[0].session, records[0])
+    begin_control(run, opened[0].session, records[0], run.fronts())
     return records
 
 

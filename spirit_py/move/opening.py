@@ -168,7 +168,7 @@ def open_move(
     require_no_other(run.config, opened)
     _tell(run, decision, sum(rows_copied(one.found) for one in opened))
     if isinstance(decision, Resume):
-        begin_control(run, home, decision.record)
+        begin_control(run, home, decision.record, run.fronts())
     if not (isinstance(decision, Resume) and decision.cleanup):
         check_servers(run, opened, theirs, facts[len(sessions) :])
         require_throttlers(run.config, home)

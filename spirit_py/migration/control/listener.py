@@ -51,45 +51,80 @@ _ASK_SECONDS: Final = 30.0
 _WARN_PART: Final = 0.5
 
 
+@dataclass
+class _Place:
+    """The place from which a server would be read again: when it last moved, how long it is kept.
+
+    ``run`` faces that server.
+    """
+
+    run: Run
+    moved_at: float
+    position: str = ""
+    asked_at: float = float("-inf")
+    kept: float = 0.0
+    warned: bool = False
+
+
 class PositionReach:
-    """For how long the server keeps what a resumed run would read first (R19).
+    """For how long the servers keep what a resumed run would read first (R19).
 
     The position moves on in a pause, and stands still under backpressure or behind a prepared XA
     transaction: its age is the time since it last moved. On an idle server this run's figures
-    move it. ``left`` is in seconds; None for ever, or where it is not known yet.
+    move it. ``left`` is in seconds, of several sources the least; None for ever, or where it is not
+    known yet. ``fronts``: the run as it faces each source, where there may be several.
     """
 
-    def __init__(self, run: Run, *, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, run: Run, fronts: Sequence[Run] = (), *, clock: Clock = time.monotonic
+    ) -> None:
         self._run = run
         self._clock = clock
-        self._position = ""
-        self._moved_at = clock()
-        self._asked_at = float("-inf")
-        self._kept = 0.0
-        self._warned = False
+        self._places = [_Place(front, clock()) for front in fronts or [run]]
         self.left: float | None = None
 
     def look(self, session: SqlSession) -> None:
-        """Look at the position; warn once when half of its time is over. May raise ServerFault."""
-        run, now = self._run, self._clock()
-        feed = run.figures.feeds.get(run.config.connection.address)
+        """Look at the positions; warn once when half of a one's time is over.
+
+        May raise ServerFault of the session, which is of the first source.
+        """
+        known: list[float] = []
+        if self._run.state.phase not in AFTER_SWAP:
+            known = [left for one in self._places if (left := self._left(one, session)) is not None]
+        self.left = min(known, default=None)
+
+    def _left(self, place: _Place, session: SqlSession) -> float | None:
+        now, address = self._clock(), place.run.config.connection.address
+        feed = self._run.figures.feeds.get(address)
         position = feed.position() if feed is not None else ""
-        if not position or self._run.state.phase in AFTER_SWAP:
-            self.left = None
-            return
-        if position != self._position:
-            self._position, self._moved_at, self._warned = position, now, False
-        if now - self._asked_at >= _ASK_SECONDS:
-            self._kept = kept_seconds(session)
-            self._asked_at = now
-        if not self._kept:
-            self.left = None
-            return
-        self.left = max(0.0, self._kept - (now - self._moved_at))
-        if self.left < _WARN_PART * self._kept and not self._warned:
-            self._warned = True
-            stood = round(now - self._moved_at, 1)
-            self._run.tell(BinlogExpires(seconds_left=round(self.left, 1), seconds=stood))
+        if feed is None or not position:
+            return None
+        if position != place.position:
+            place.position, place.moved_at, place.warned = position, now, False
+        if now - place.asked_at >= _ASK_SECONDS:
+            if address == self._run.config.connection.address:
+                place.kept = kept_seconds(session)
+            elif not feed.statistics().trouble:
+                # One that is away must not hold up the answers to operators.
+                with contextlib.suppress(SpiritError):
+                    place.kept = _kept_there(place.run)
+            place.asked_at = now
+        if not place.kept:
+            return None
+        left = max(0.0, place.kept - (now - place.moved_at))
+        if left < _WARN_PART * place.kept and not place.warned:
+            place.warned = True
+            stood = round(now - place.moved_at, 1)
+            prefix = address if len(self._places) > 1 else ""
+            happened = BinlogExpires(seconds_left=round(left, 1), seconds=stood, prefix=prefix)
+            self._run.tell(happened)
+        return left
+
+
+def _kept_there(front: Run) -> float:
+    """Ask another source for how long it keeps its binlog; SpiritError where it does not answer."""
+    with front.session("control", read_timeout=_ANSWER_WITHIN) as session:
+        return kept_seconds(session)
 
 
 def live_figures(
@@ -132,12 +167,17 @@ _SETTLING_SECONDS: Final = 0.05
 _DROP_TRIES: Final = 3
 
 
-def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
-    """Listen to operators until the end of the run; apply what they set in an earlier one."""
+def begin_control(
+    run: Run, session: Session, record: CheckpointRecord, fronts: Sequence[Run] = ()
+) -> None:
+    """Listen to operators until the end of the run; apply what they set in an earlier one.
+
+    ``fronts``: as of :class:`PositionReach`.
+    """
     orders = Orders(run, CheckpointTable(*record.home))
     orders.load(session)
     verbs = Verbs(run, orders, [table.name for table in record.tables])
-    reach = PositionReach(run)
+    reach = PositionReach(run, fronts)
 
     def key() -> object:
         return run.state.phase, run.settings.current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -49,9 +50,7 @@ class Reach:
             state=SimpleNamespace(phase=Phase.COPY),
             tell=lines_to(self.warned.append),
         )
-        self._session: Any = SimpleNamespace(
-            query=lambda sql: [] if "ROUTINES" in sql else [(kept,)]
-        )
+        self._session = keeping(kept)
         self._reach = PositionReach(run, clock=lambda: self.now)
 
     def at(self, now: float, position: str) -> float | None:
@@ -89,6 +88,57 @@ def test_a_server_that_keeps_its_binlog_for_ever_sets_no_limit():
     reach.at(0.0, "a")
     assert reach.at(DAY * 100, "a") is None
     assert reach.warned == []
+
+
+def keeping(kept: float) -> Any:
+    """Return a session of a server that keeps its binlog for so many seconds."""
+    return SimpleNamespace(query=lambda sql: [] if "ROUTINES" in sql else [(kept,)])
+
+
+def test_of_several_sources_the_one_counts_that_purges_first():
+    """Each is asked for itself, unless it is away: then what it said before counts."""
+    now, asked, trouble = [0.0], list[str](), [""]
+    warned: list[str] = []
+    places = {"db1:3306": ["a"], "db2:3306": ["b"]}
+
+    def feed_of(address: str) -> Any:
+        return SimpleNamespace(
+            position=lambda: places[address][0],
+            statistics=lambda: SimpleNamespace(trouble=trouble[0]),
+        )
+
+    def front_of(address: str) -> Any:
+        def session(*_: object, **__: object) -> Any:
+            asked.append(address)
+            return contextlib.nullcontext(keeping(DAY / 4))
+
+        connection = SimpleNamespace(address=address)
+        return SimpleNamespace(config=SimpleNamespace(connection=connection), session=session)
+
+    run: Any = SimpleNamespace(
+        figures=SimpleNamespace(feeds={address: feed_of(address) for address in places}),
+        config=SimpleNamespace(connection=SimpleNamespace(address="db1:3306")),
+        state=SimpleNamespace(phase=Phase.COPY),
+        tell=lines_to(warned.append),
+    )
+    reach = PositionReach(run, [front_of(one) for one in places], clock=lambda: now[0])
+
+    def at(seconds: float) -> float | None:
+        now[0] = seconds
+        places["db1:3306"][0] = f"a{seconds}"
+        reach.look(keeping(DAY))
+        return reach.left
+
+    assert (at(0.0), asked) == (DAY / 4, ["db2:3306"])
+    assert at(DAY / 8) == DAY / 8
+    assert warned == []
+    trouble[0] = "it is away"
+    assert at(DAY / 8 + 60) == DAY / 8 - 60
+    (said,) = warned
+    assert said.startswith("warning: db2:3306: the position ")
+    assert asked == ["db2:3306"] * 2
+    places["db2:3306"][0] = "c"
+    assert at(DAY / 8 + 61) == DAY / 4
 
 
 @pytest.mark.parametrize(
