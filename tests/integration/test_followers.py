@@ -83,6 +83,7 @@ def writes(db):
     loop = Loop(step, pause=0.004)
     yield loop
     loop.stop()
+    assert not loop.errors
 
 
 @pytest.mark.slow
