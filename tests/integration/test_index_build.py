@@ -271,6 +271,7 @@ class HeavyWriters:
     def __exit__(self, *_):
         self._ended.set()
         self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "a write hangs"
 
 
 @pytest.fixture

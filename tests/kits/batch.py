@@ -103,6 +103,7 @@ class ShardWriters:
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._journals = {schema: made.rows(schema) for schema in made.schemas}
         self._failure: BaseException | None = None
+        self._writes = 0
 
     def _write(self) -> None:
         connection = self._made.db.connect()
@@ -111,6 +112,7 @@ class ShardWriters:
                 if self._ended.wait(PAUSE):
                     return
                 self._one(connection.cursor(), schema, journal)
+                self._writes += 1
         except Exception as error:
             self._failure = error
         finally:
@@ -141,7 +143,9 @@ class ShardWriters:
         """End, and wait for the last write."""
         self._ended.set()
         self._thread.join(MINUTE)
+        assert not self._thread.is_alive(), "a write hangs"
         assert self._failure is None, self._failure
+        assert self._writes, "nothing was written"
 
     def assert_kept(self) -> None:
         """Each shard holds exactly what was acknowledged."""

@@ -213,6 +213,7 @@ class Writers:
         self._ended.set()
         for thread in self._threads:
             thread.join(PATIENCE)
+            assert not thread.is_alive(), f"{thread.name} hangs"
 
     @property
     def written(self) -> int:

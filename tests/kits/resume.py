@@ -193,12 +193,14 @@ class Writers:
             int(row[0]): (int(row[1]), row[2]) for row in db.query("SELECT id, a, b FROM t")
         }
         self.failure = None
+        self.writes = 0
 
     def _write(self):
         connection = self._db.connect()
         try:
             while not self._ended.wait(PAUSE):
                 self._one(connection.cursor())
+                self.writes += 1
         except Exception as error:
             self.failure = error
         finally:
@@ -233,7 +235,9 @@ class Writers:
         """End, and wait for the last write."""
         self._ended.set()
         self._thread.join(MINUTE)
+        assert not self._thread.is_alive(), "a write hangs"
         assert self.failure is None, self.failure
+        assert self.writes, "nothing was written"
 
     def assert_kept(self):
         """The table holds exactly what was acknowledged, with the new columns."""
