@@ -7,15 +7,19 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("breakages.toml")
 _COPIED = ("spirit_py", "tests", "ci", "docs", "examples", "pyproject.toml", "README.md")
 #: Exit code of pytest when tests ran and some failed; others mean that they could not be played.
-TESTS_FAILED = 1
-_SECONDS = 900
+_TESTS_FAILED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,32 +58,60 @@ def breakages() -> list[Breakage]:
     return [Breakage(**{**one, "tests": tuple(one["tests"])}) for one in found]
 
 
-def play(breakage: Breakage, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Break the rule in a copy of the repository in ``folder``, and run the tests there."""
+def asked_for(every: Sequence[Breakage]) -> dict[str, list[str]]:
+    """Return what the breakages ask pytest for, each with the rows that it is asked for."""
+    asked = {test for one in every for test in one.tests}
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in every:
+        for test in one.tests:
+            file = test.partition("::")[0]
+            found[file if file in asked else test].add(one.row)
+    return {test: sorted(found[test]) for test in sorted(found)}
+
+
+def has_found(done: subprocess.CompletedProcess[str]) -> bool:
+    """Return whether a test has failed, after whatever it needs could be set up."""
+    failed = done.returncode == _TESTS_FAILED and "\nFAILED " in done.stdout
+    return failed and "ERROR at setup of " not in done.stdout
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Link a file, or copy it to another file system and from another user's folder."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy(source, target)
+
+
+def play(
+    tests: Sequence[str], folder: Path, breakage: Breakage | None = None, *, seconds: float = 900
+) -> subprocess.CompletedProcess[str]:
+    """Run tests in a copy of the repository in ``folder``, with or without a rule broken there."""
     for name in _COPIED:
         source = REPOSITORY / name
         if source.is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source, folder / name, copy_function=os.link, ignore=ignored)
+            shutil.copytree(source, folder / name, copy_function=link_or_copy, ignore=ignored)
         else:
             shutil.copy(source, folder / name)
-    file = folder / "spirit_py" / breakage.file
-    text = breakage.broken(file.read_text())
-    compile(text, str(file), "exec")
-    # A link to the repository's own file: it must not be written through.
-    file.unlink()
-    file.write_text(text)
+    if breakage is not None:
+        file = folder / "spirit_py" / breakage.file
+        text = breakage.broken(file.read_text())
+        compile(text, str(file), "exec")
+        # A link to the repository's own file: it must not be written through.
+        file.unlink()
+        file.write_text(text)
     environ = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     cache = os.environ.get("SPIRIT_PY_CACHE") or str(REPOSITORY / ".cache")
     environ |= {"PYTHONPATH": str(folder), "SPIRIT_PY_CACHE": cache, "SPIRIT_PY_GENTLE": "all"}
     environ.pop("SPIRIT_PY_LANE", None)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [*command, *(f"tests/{test}" for test in breakage.tests)],
+        [*command, *(f"tests/{test}" for test in tests)],
         cwd=folder,
         env=environ,
         text=True,
         capture_output=True,
-        timeout=_SECONDS,
+        timeout=seconds,
         check=False,
     )

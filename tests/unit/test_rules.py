@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 from pathlib import Path
+from subprocess import CompletedProcess
+from unittest.mock import Mock
 
 import pytest
 
-from tests.breakages.breakage import Breakage, breakages
+from tests.breakages.breakage import Breakage, breakages, has_found, link_or_copy
 
 TESTS = Path(__file__).parent.parent
 #: Of each rule, tests that fail when it is broken and that no run leaves out, by file.
@@ -190,3 +194,28 @@ def test_what_is_broken_stands_in_its_file_once(breakage: Breakage) -> None:
     compile(breakage.broken(file.read_text()), str(file), "exec")
     missing = [one for one in breakage.tests if not (TESTS / one.partition("::")[0]).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "found"),
+    [
+        (1, "\nFAILED tests/a.py::test_a\n", True),
+        (1, "\nERROR at setup of test_a\n\nERROR tests/a.py::test_a\n", False),
+        (1, "\nFAILED tests/a.py::test_a\n___ ERROR at setup of test_b ___\n", False),
+        (1, "\nFAILED tests/a.py::test_a\n___ ERROR at teardown of test_a ___\n", True),
+        (2, "\nFAILED tests/a.py::test_a\n", False),
+    ],
+)
+def test_a_breakage_is_found_by_a_test_that_could_begin(code: int, said: str, found: bool) -> None:
+    """Not by a server that does not start, nor by a file that cannot be read."""
+    assert has_found(CompletedProcess([], code, stdout=said)) is found
+
+
+def test_a_copy_is_made_where_no_link_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another file system, or of another user's files."""
+    (tmp_path / "a").write_text("text")
+    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EXDEV, "another device")))
+    link_or_copy(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "b").read_text() == "text"
