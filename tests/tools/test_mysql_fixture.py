@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import MySQLdb
 import pytest
 
-from mysql_base import wait_until
+from mysql_base import NamedServer, wait_until
 from mysql_local import LocalServer
 from mysql_server import MySQLServer, ServerError, ServerOptions, choose, running
 from tests.fixtures.mysql import Database, connect
@@ -107,6 +107,32 @@ def test_a_prepared_transaction_left_behind_is_reported(
     after = Database(mysql, "t_prepared")
     assert after.xa_transactions() == []
     after.close()
+
+
+@pytest.mark.smoke
+def test_sessions_of_strangers_on_a_named_server_are_left_alone(
+    mysql: MySQLServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a session in the test's schema, or of the program, is ended; no XA is rolled back."""
+    monkeypatch.setattr("tests.fixtures.mysql.GRACE", 0.1)
+    database = Database(NamedServer(mysql.url, variable="A_VARIABLE"), "t_named")
+    with (
+        contextlib.closing(connect(mysql)) as stranger,
+        contextlib.closing(connect(mysql, db=database.name)) as stray,
+        contextlib.closing(connect(mysql)) as program,
+    ):
+        number = stranger.thread_id()
+        program.query("SET @spirit_py_role = 'driver'")
+        stranger.query("XA START 'theirs'")
+        stranger.query("XA END 'theirs'")
+        stranger.query("XA PREPARE 'theirs'")
+        report = "\n".join(database.close())
+        stranger.query("XA ROLLBACK 'theirs'")
+        for ended in (stray, program):
+            assert f"session {ended.thread_id()}: " in report
+            with pytest.raises(MySQLdb.Error):
+                ended.ping()
+    assert f"session {number}: " not in report
 
 
 def test_a_global_variable_is_put_back_at_teardown(mysql: MySQLServer) -> None:
