@@ -8,6 +8,7 @@ so the machine may be older than they are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +28,9 @@ CLIENT_PROGRAMS = ("mysql", "mysqladmin", "mysqlbinlog", "mysqldump")
 DEBIAN_SUITES = frozenset(
     {"stable", "oldstable", "testing", "unstable", "sid", "bookworm", "trixie", "forky", "duke"}
 )
+
+#: Where apt keeps what it has fetched about each archive.
+LISTS = Path("/var/lib/apt/lists")
 
 OTHER_WAYS = "install a mysqld, start a Docker engine, or name a server in SPIRIT_PY_TEST_MYSQL"
 
@@ -53,10 +58,29 @@ class AptSource:
     components: tuple[str, ...]
     options: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def is_debian_main(self) -> bool:
-        """Whether this is Debian's main archive, not a security or vendor source."""
-        return "main" in self.components and bool(DEBIAN_SUITES.intersection(self.suites))
+    def is_debian_main(self, lists: Path) -> bool:
+        """Whether this is Debian's main archive, not a security or vendor source.
+
+        Vendors name their suites and components as Debian does, and some their folder. What apt has
+        fetched says whose it is; before that Debian's keyring does, or where no key is named, the
+        place of a usual mirror.
+        """
+        if "main" not in self.components or not DEBIAN_SUITES.intersection(self.suites):
+            return False
+        if releases := [text for suite in self.suites for text in self._releases(lists, suite)]:
+            return any(re.search(r"^Origin: Debian$", text, re.MULTILINE) for text in releases)
+        if keys := dict(self.options).get("Signed-By"):
+            return any(Path(key).name.startswith("debian-archive-") for key in keys.split())
+        return urlsplit(self.uri).path.strip("/") == "debian"
+
+    def _releases(self, lists: Path, suite: str) -> Iterator[str]:
+        """Yield what apt has last fetched about a suite, under the name that it gives to that."""
+        parts = urlsplit(self.uri)
+        place = f"{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/dists/{suite}/"
+        name = re.sub(r'[\\|{}\[\]<>"^~_=!@#$%&*]', lambda found: f"%{ord(found[0]):02x}", place)
+        for kind in ("InRelease", "Release"):
+            with contextlib.suppress(OSError):
+                yield (lists / f"{name}{kind}".replace("/", "_")).read_text()
 
     def deb822(self, suite: str, architecture: str) -> str:
         """Return this source as a deb822 paragraph for another suite."""
@@ -152,14 +176,15 @@ def machine_sources(etc_apt: Path) -> Iterator[AptSource]:
             yield from parse_one_line(file.read_text())
 
 
-def debian_source(sources: Iterable[AptSource]) -> AptSource:
+def debian_source(sources: Iterable[AptSource], lists: Path = LISTS) -> AptSource:
     """Return the first Debian main source, or raise if there is none."""
     for source in sources:
-        if source.is_debian_main:
+        if source.is_debian_main(lists):
             return source
     message = (
         "no Debian main archive among this machine's apt sources, so MySQL cannot be fetched from "
-        f"Debian: {OTHER_WAYS}"
+        f"Debian: {OTHER_WAYS}; a mirror with a place or a key of its own is known for Debian once"
+        " apt-get update has read it"
     )
     raise FetchError(message)
 

@@ -268,6 +268,7 @@ def test_a_closed_port_has_no_server_greeting() -> None:
     assert greeting("127.0.0.1", 1) is None
 
 
+NOWHERE = Path("/nowhere")
 DEB822 = """\
 # A comment
 Types: deb deb-src
@@ -292,8 +293,8 @@ def test_deb822_sources_are_read() -> None:
         components=("main", "contrib"),
         options=(("Signed-By", "/usr/share/keyrings/debian-archive-keyring.gpg"),),
     )
-    assert first.is_debian_main
-    assert not second.is_debian_main
+    assert first.is_debian_main(NOWHERE)
+    assert not second.is_debian_main(NOWHERE)
 
 
 def test_disabled_and_source_only_paragraphs_are_passed_over() -> None:
@@ -316,18 +317,18 @@ ONE_LINE = """\
 # deb https://commented.example/debian bookworm main
 deb-src https://mirror.example/debian bookworm main
 deb [signed-by=/k/vendor.gpg] https://vendor.example/apt sdk-bookworm main
-deb [ arch=amd64 signed-by=/k/a.gpg,/k/b.gpg ] https://mirror.example/debian bookworm main # why
+deb [ arch=amd64 signed-by=/k/a.gpg,/k/debian-archive-b ] https://m.example/debian trixie main # why
 deb https://mirror.example/debian-security bookworm-security main
 """
 
 
 def test_one_line_sources_are_read() -> None:
     """A `sources.list` line gives its address, suite, components and keyrings."""
-    assert debian_source(parse_one_line(ONE_LINE)) == AptSource(
-        uri="https://mirror.example/debian",
-        suites=("bookworm",),
+    assert debian_source(parse_one_line(ONE_LINE), NOWHERE) == AptSource(
+        uri="https://m.example/debian",
+        suites=("trixie",),
         components=("main",),
-        options=(("Signed-By", "/k/a.gpg /k/b.gpg"),),
+        options=(("Signed-By", "/k/a.gpg /k/debian-archive-b"),),
     )
 
 
@@ -366,3 +367,34 @@ def test_a_machine_without_debian_is_refused_with_what_to_do() -> None:
     """On a machine that is not Debian the message names the three other ways."""
     with pytest.raises(FetchError, match=r"install a mysqld, start a Docker engine, or name"):
         debian_source(parse_one_line("deb https://vendor.example/apt nodistro main"))
+
+
+@pytest.mark.parametrize(
+    "vendor",
+    [
+        "deb [arch=amd64] https://dl.vendor.example/linux/chrome/deb/ stable main",
+        "deb [signed-by=/k/vendor.gpg] https://vendor.example/debian stable main",
+        "deb https://packages.vendor.example/runner/debian bookworm main",
+        "deb https://read.example/debian stable main",
+    ],
+)
+def test_a_vendor_with_names_as_debians_is_not_taken_for_debian(
+    vendor: str, tmp_path: Path
+) -> None:
+    """Its server would be asked for sid, and its packages be run as mysqld."""
+    release = tmp_path / "read.example_debian_dists_stable_InRelease"
+    release.write_text("-----BEGIN PGP SIGNED MESSAGE-----\n\nOrigin: Vendor\nLabel: Debian\n")
+    debian = "deb https://mirror.example/debian bookworm main"
+    found = debian_source(parse_one_line(f"{vendor}\n{debian}\n"), tmp_path)
+    assert found.uri == "https://mirror.example/debian"
+
+
+@pytest.mark.parametrize("kind", ["InRelease", "Release"])
+def test_a_mirror_is_known_by_what_apt_has_read_from_it(kind: str, tmp_path: Path) -> None:
+    """Wherever it is, and whoever has signed it."""
+    line = "deb [signed-by=/k/own.gpg] http://u:p@mirror.example:8080/our_apt/deb trixie main"
+    with pytest.raises(FetchError, match="once apt-get update has read it"):
+        debian_source(parse_one_line(line), tmp_path)
+    release = tmp_path / f"mirror.example:8080_our%5fapt_deb_dists_trixie_{kind}"
+    release.write_text("Origin: Debian\nLabel: Debian\n")
+    assert debian_source(parse_one_line(line), tmp_path).options == (("Signed-By", "/k/own.gpg"),)
