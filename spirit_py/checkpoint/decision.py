@@ -130,9 +130,10 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
             reason, hint = earlier_run.cannot_be_read(*table.name, table.unreadable)
             return Refuse(reason=reason, hint=hint)
     same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
-    if reverse is not None and (not same or reverse.state is ReverseState.UNREADABLE):
+    another = not same or found.taken_over
+    if reverse is not None and (another or reverse.state is ReverseState.UNREADABLE):
         return _refuse_another(reverse)
-    if found.kept and (not same or all(one.finished for one in found.kept.values())):
+    if found.kept and (another or all(one.finished for one in found.kept.values())):
         return _refuse_kept(found)
     if wanted.statement is not None and (moving := _refuse_move(found, same=same)):
         return moving
@@ -178,8 +179,7 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
         return refuse_other_modes(record)
     if reverse is not None and reverse.state is not ReverseState.KEPT:
         return Resume(record=record, reason=f"{reverse}", cleanup=True)
-    # Of a table whose old one is kept, others may have changed the definition since.
-    swapped = bool(found.kept) or earlier_run.was_swapped(found.tables, record)
+    swapped = found.was_swapped(record)
     if swapped is None:
         return Refuse(
             reason="the tables are neither those before the swap nor those after it: "

@@ -214,6 +214,11 @@ class Found:
         return None if noted else self.reverse
 
     @property
+    def taken_over(self) -> bool:
+        """Whether a later migration has begun with one of the tables: its notes are no proof."""
+        return any(table.taken_over for table in self.tables)
+
+    @property
     def kept(self) -> dict[str, OldTableRecord]:
         """The tables that are kept after the swap, or a revert, by schema and name."""
         return {
@@ -245,3 +250,12 @@ class Found:
         """Whether another server was asked, which has all that the first one had."""
         record = self.record if isinstance(self.record, CheckpointRecord) else None
         return self.moved and bool(record and record.position) and not self.unreachable
+
+    def was_swapped(self, record: CheckpointRecord) -> bool | None:
+        """Return whether this record's swap was made; None for unknown.
+
+        Of a table whose old one is kept, others may have changed the definition since.
+        """
+        if self.kept and not self.taken_over:
+            return True
+        return was_swapped(self.tables, record)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
+from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.examination import asked_at, examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
@@ -223,7 +223,7 @@ class _Listing:
         if isinstance(decision, Afresh) and decision.throws_away:
             again = _OUTCOMES[Refuse]
             reason = f"{reason}; with --start-afresh it would start afresh"
-        back = found.reverse.state if found.reverse else None
+        back = found.reverse.state if found.reverse and not found.taken_over else None
         if any(table.undone and table.keeps_one for table in found.tables):
             back = ReverseState.REVERTED
         worker, resumes = _worker(session, tables), isinstance(decision, Resume)
@@ -248,7 +248,7 @@ class _Listing:
             seen = replace(seen, reason=f"{seen.reason}; if the binlog still reaches its position")
         if record is None or found.unreadable:
             return seen
-        swapped = bool(found.kept) or was_swapped(found.tables, record)
+        swapped = found.was_swapped(record)
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
         if worker is None:
             if stopped and swapped and back is None and record.choices.archive_to:

@@ -500,6 +500,33 @@ def test_a_done_migration_whose_old_table_is_gone_is_over():
     assert decide(found(tables=(table,)), WANTED) == Afresh()
 
 
+TWO = replace(RECORD, tables=(PROGRESS, replace(PROGRESS, table="u")))
+U = replace(TABLE, table="u")
+#: After another migration of it alone, begun since, has swapped it.
+U_TAKEN = replace(AFTER, table="u", source_shape="of another", taken_over=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"tables": (TABLE, replace(U_TAKEN, old_table=NOTED))}, "shop._u_old is kept until 1970"),
+        ({"tables": (TABLE, replace(U_TAKEN, old_table=LEFT))}, "shop._u_old is kept until spirit"),
+        ({"reverse": KEPT}, str(KEPT)),
+        ({"reverse": LOST}, str(LOST)),
+        ({"reverse": REVERTED}, str(REVERTED)),
+    ],
+)
+@pytest.mark.parametrize("statement", ["ALTER", None])
+def test_what_another_migration_of_a_table_has_left_is_no_swap_of_this_one(
+    changes, reason, statement
+):
+    """Its notes are beside one of two tables: neither is changed by this command, and all stay."""
+    seen = found(record=TWO, **{"tables": (TABLE, U_TAKEN), **changes})
+    decision = decide(seen, replace(WANTED, statement=statement))
+    assert isinstance(decision, Refuse), decision
+    assert reason in decision.reason
+
+
 @pytest.mark.parametrize("tables", [(TABLE,), (AFTER,)], ids=["before the swap", "after it"])
 def test_a_migration_of_other_modes_is_not_carried_on(tables):
     """The new table was made under them; the way to go on names the options."""
