@@ -9,7 +9,8 @@ found                                                 outcome
 proofs, or notes of an old table, not readable        refused
 another statement's reverse replication or revert     refused
 a move that has not ended, from here or to here       refused
-a checkpoint of ours that is gone or unreadable       refused with an old table; else afresh *
+a checkpoint of ours that is gone or unreadable       refused with an old table, or where the
+                                                      change may be made once only; else afresh *
 no checkpoint                                         afresh; nothing is reported
 a pointer to the record of several tables             afresh *
 another statement                                     afresh *
@@ -61,13 +62,15 @@ _SHOWN: Final = 200
 class Wanted:
     """What this run is to do; ``max_age`` in seconds; None for a statement or modes takes any.
 
-    ``keeps_current``: an old table that follows the new one goes on to do so.
+    ``keeps_current``: an old table that follows the new one goes on to do so. ``once``: a run that
+    was killed may have changed the table in place, and made again the statement undoes that.
     """
 
     statement: str | None
     max_age: float
     modes: SessionModes | None = None
     keeps_current: bool = True
+    once: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +141,10 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if wanted.statement is not None and (moving := _refuse_move(found, same=same)):
         return moving
     if found.unreadable:
-        return _without_record(found, f"its checkpoint cannot be read: {found.unreadable}")
+        why = f"its checkpoint cannot be read: {found.unreadable}"
+        return _without_record(found, wanted, why)
     if record is None and any(table.ours for table in found.tables):
-        return _without_record(found, "its checkpoint is gone")
+        return _without_record(found, wanted, "its checkpoint is gone")
     if record is None:
         # A new table without a checkpoint is refused by a check of preflight (leftovers).
         return Afresh()
@@ -233,12 +237,22 @@ def _refuse_move(found: Found, *, same: bool) -> Refuse | None:
     )
 
 
-def _without_record(found: Found, why: str) -> Decision:
+def _without_record(found: Found, wanted: Wanted, why: str) -> Decision:
     old = [f"{table.schema}.{table.names.old}" for table in found.tables if table.old_shape]
+    copied = any(table.new_shape and table.new_is_ours for table in found.tables)
+    if not old and wanted.once and not copied:
+        schema, table = found.tables[0].name
+        return Refuse(
+            reason=f"{why}: a run that was killed may have made this change already, which may not"
+            " be made twice",
+            hint="see whether it was made, by SHOW CREATE TABLE, and by which rows the tables have;"
+            f" then spirit-py cleanup --database {quote(schema)} --table {quote(table)}, and the"
+            " same command if it was not made",
+        )
     if not old:
         return Afresh(
             reason=why,
-            throws_away=any(table.new_shape and table.new_is_ours for table in found.tables),
+            throws_away=copied,
             instead="the version of spirit-py that wrote it, if that was another one",
         )
     names = ", ".join(old)

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
 
 
-_MARKED: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD_FOREIGN_KEY})
-
-
 def change_in_place(
     run: Run,
     session: Session,
@@ -74,8 +71,7 @@ def change_in_place(
     # A record shows that the key was added by a run of this program, which may drop it: no record
     # is written while one that was there before is looked at.
     strange = there and (earlier is None or earlier.statement != statement_of(contexts))
-    marked = by_server is not None and by_server.kind in _MARKED
-    if (marked or context.statement.second_time) and not strange:
+    if clauses.made_once(contexts) and not strange:
         # A killed run has to be known: what it may have made would be undone if it is made again.
         mark()
     if key is not None and not there:

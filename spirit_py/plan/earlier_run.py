@@ -21,6 +21,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
+from spirit_py.preflight.clauses import made_once
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_count, human_percent, human_seconds, of_about, to_the_second
 
@@ -50,6 +51,7 @@ def examine_and_decide(
         max_age=config.checkpoint_max_age,
         modes=config.modes,
         keeps_current=config.keep_old_current > 0,
+        once=made_once(contexts),
     )
     return found, decide(found, wanted)
 

@@ -81,6 +81,19 @@ def made_by_server(contexts: Sequence[PreflightContext]) -> Clause | None:
     return clauses[0] if by_values and not why_copied(contexts) else None
 
 
+_MARKED: Final = frozenset({ClauseKind.EXCHANGE_PARTITION, ClauseKind.ADD_FOREIGN_KEY})
+
+
+def made_once(contexts: Sequence[PreflightContext]) -> bool:
+    """Return whether a run that is killed has to be known: made again, it undoes or does more.
+
+    A foreign key is proved anew, and dropped where that fails, if an earlier run has added it.
+    """
+    by_server = made_by_server(contexts)
+    marked = by_server is not None and by_server.kind in _MARKED
+    return len(contexts) == 1 and (marked or bool(contexts[0].statement.second_time))
+
+
 #: The server may shorten a value, and nothing compares it afterwards.
 _CHANGES_VALUES: Final = (ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN, ClauseKind.CONVERT)
 

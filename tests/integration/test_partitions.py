@@ -316,6 +316,33 @@ def test_an_exchange_of_which_nobody_knows_is_not_made_again(db, desk, engine, m
     assert rows_of(db, "x") == ROWS[1:2]
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        # As a later version writes it, of a field that this one does not know.
+        "UPDATE _t_chkpnt SET record = JSON_SET(record, '$.more', 1) WHERE id = 1",
+        "TRUNCATE TABLE _t_chkpnt",
+    ],
+)
+def test_an_exchange_whose_record_cannot_be_read_is_not_made_again(
+    db, desk, engine, monkeypatch, spoil
+):
+    """A killed run may have made it, and nothing shows that: somebody has to look."""
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionProof, "happened", lambda *_, **__: False)
+        with pytest.raises(OutcomeUnknown):
+            migrate(db, engine, EXCHANGE)
+    db.execute(spoil)
+    for _ in range(2):
+        with pytest.raises(Refusal, match="may not be made twice"):
+            migrate(db, engine, EXCHANGE)
+    assert rows_of(db, "x") == ROWS[1:2]
+    cleaned = run(db, "cleanup", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    migrate(db, engine, EXCHANGE)
+    assert rows_of(db) == ROWS
+
+
 def test_names_that_look_alike_are_told_apart(db, engine):
     """InnoDB keeps letters outside of ASCII in a code of its own."""
     db.execute(

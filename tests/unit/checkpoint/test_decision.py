@@ -220,6 +220,18 @@ def test_an_old_table_beside_an_unreadable_checkpoint_is_kept(changes):
     assert "cleanup" in decision.hint
 
 
+def test_what_may_be_made_once_only_waits_for_somebody_who_looks():
+    """Without a record nothing shows whether a killed run has made it; a copy has not."""
+    once = replace(WANTED, once=True)
+    for changes in ({"record": None, "unreadable": "it has format 99"}, {"record": None}):
+        decision = decide(found(tables=GONE, **changes), once)
+        assert isinstance(decision, Refuse)
+        assert "may not be made twice" in decision.reason
+        assert "spirit-py cleanup --database shop --table t" in decision.hint
+        assert isinstance(decide(found(**changes), once), Afresh)
+    assert isinstance(decide(found(tables=GONE), once), Afresh)
+
+
 def test_a_fresh_start_names_the_record_that_it_abandons():
     """Something may be left beside the other tables of that record."""
     decision = decide(FOUND, replace(WANTED, statement="OTHER"))
