@@ -26,7 +26,7 @@ the swap was done, its cleanup was not                resume, with the cleanup
 a new table that is not proven to be ours             refused
 older than ``--checkpoint-max-age``                   afresh *
 stopped before the feed ran                           afresh
-another migration was begun since                     afresh
+another migration was begun since                     afresh *
 a new table is gone                                   afresh
 a position purged, or never executed here             afresh
 a definition that another session changed             given up: dropped, the run ends (R14)
@@ -34,8 +34,9 @@ anything else                                         resume; elsewhere, all is 
 ====================================================  ======================================
 
 The star: something else could resume with copied rows, so the operator is asked first, or says so
-with ``--start-afresh``. *Refused* keeps everything, and takes the place of *afresh* and *given up*
-where a swap was begun and the new table, which the application may have written to, is still there.
+with ``--start-afresh``; so for any other record beside one of the tables. *Refused* keeps
+everything, and takes the place of *afresh* and *given up* where a swap was begun and the new table,
+which the application may have written to, is still there.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from spirit_py.config import SessionModes
 
 _SHOWN: Final = 200
+_ITS_VERSION: Final = "the version of spirit-py that wrote it, if that was another one"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +86,15 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class Afresh:
-    """Begin at the beginning; ``throws_away``: copied rows that ``instead`` could resume with."""
+    """Begin at the beginning; ``throws_away``: copied rows that ``instead`` could resume with.
+
+    ``lost``: the records of these rows, as far as they can be read.
+    """
 
     reason: str = ""
     abandoned: CheckpointRecord | None = None
     throws_away: bool = False
+    lost: tuple[CheckpointRecord, ...] = ()
     instead: str = ""
 
 
@@ -123,7 +129,30 @@ def decide(found: Found, wanted: Wanted) -> Decision:
                 reason=f"{decision.reason}; {earlier_run.may_hold_rows(*table.name)}",
                 hint=f"{look}, and run the same command again",
             )
-    return decision
+    return _with_others(found, decision) if isinstance(decision, Afresh) else decision
+
+
+def _with_others(found: Found, decision: Afresh) -> Afresh:
+    """Return the fresh start with what it takes from other migrations of the same tables."""
+    own = decision.abandoned or found.elsewhere
+    lost = [own] if decision.throws_away and own is not None else []
+    seen = replace(
+        found,
+        unreachable="",
+        tables=tuple(replace(table, taken_over=False) for table in found.tables),
+    )
+    others = [one for one in found.others if _can_be_carried_on(replace(seen, record=one), one)]
+    unread = any(
+        one.name in found.unread and one.new_shape and one.new_is_ours for one in found.tables
+    )
+    instead = [decision.instead, *map(_with_its_own_statement, others)]
+    return replace(
+        decision,
+        reason=decision.reason or ("another migration of a table has begun" if others else ""),
+        throws_away=decision.throws_away or bool(others) or unread,
+        lost=(*lost, *others),
+        instead="; or ".join(filter(None, instead)) or (_ITS_VERSION if unread else ""),
+    )
 
 
 def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
@@ -224,10 +253,13 @@ def _refuse_move(found: Found, *, same: bool) -> Refuse | None:
         if table.brought_from:
             reason, hint = earlier_run.is_being_brought(*table.name, table.brought_from)
             return Refuse(reason=reason, hint=hint)
-    record = found.elsewhere if isinstance(found.record, Pointer) else found.record
-    if same or record is None or not record.moves or found.kept_no_more:
+    own = found.elsewhere if isinstance(found.record, Pointer) else found.record
+    records = found.others if same or own is None else (own, *found.others)
+    moves = (one for one in records if one.moves and not found.of(one).kept_no_more)
+    record = next(moves, None)
+    if record is None:
         return None
-    schema, name = found.tables[0].name
+    schema, name = (*found.of(record).tables, found.tables[0])[0].name
     return Refuse(
         reason=f"a move of {', '.join(map(str, record.tables))} has not ended"
         f" ({_shortened(record.statement)})",
@@ -253,7 +285,7 @@ def _without_record(found: Found, wanted: Wanted, why: str) -> Decision:
         return Afresh(
             reason=why,
             throws_away=copied,
-            instead="the version of spirit-py that wrote it, if that was another one",
+            instead=_ITS_VERSION,
         )
     names = ", ".join(old)
     return Refuse(
@@ -343,6 +375,8 @@ def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
         return False
     names = {table.name for table in found.tables}
     tables = tuple(table for table in record.tables if table.name in names)
+    if not tables:
+        return False
     return found.moved or not any(_nothing_to_resume(found, replace(record, tables=tables)))
 
 

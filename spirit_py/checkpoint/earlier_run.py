@@ -7,13 +7,14 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
-from spirit_py.classes import dataclass
+from spirit_py.classes import dataclass, replace
 from spirit_py.table.names import AuxiliaryNames, OfTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.checkpoint.record import OldTableRecord, TableProgress
+    from spirit_py.table.names import Name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +197,8 @@ class Found:
     ``record`` is None where there is none or it is ``unreadable`` (why). ``age`` in seconds.
     ``unreachable``: why the feed cannot go on from the position; empty when it can or there is
     none. ``elsewhere``: the record that a pointer leads to; None for one that leads nowhere.
+    ``others``: the records of other migrations that the tables lead to; ``unread``: the tables
+    besides whose own record is unreadable.
     """
 
     record: CheckpointRecord | Pointer | None = None
@@ -206,6 +209,12 @@ class Found:
     unreachable: str = ""
     reverse: ReverseFound | None = None
     elsewhere: CheckpointRecord | None = None
+    others: tuple[CheckpointRecord, ...] = ()
+    unread: tuple[Name, ...] = ()
+
+    def of(self, record: CheckpointRecord) -> Found:
+        """Return it with those tables alone that a record names."""
+        return replace(self, tables=tuple(one for one in self.tables if record.find(one.name)))
 
     @property
     def followed(self) -> ReverseFound | None:
@@ -237,6 +246,9 @@ class Found:
     def kept_no_more(self) -> bool:
         """Whether the migration is done, and the old tables that it left are gone."""
         noted = [table.old_table for table in self.tables if table.old_table is not None]
+        # Where one is there, another migration of that table is not done.
+        if any(table.new_shape and table.new_is_ours for table in self.tables):
+            return False
         return not self.kept and bool(noted) and all(one.finished for one in noted)
 
     @property

@@ -56,8 +56,23 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
     reach = partial(why_unreachable, options)
     seen = examine(session, tables, at, found, unreadable, reach=reach)
     if isinstance(seen.record, Pointer):
-        return replace(seen, elsewhere=find_record(session, at).record)
-    return seen
+        seen = replace(seen, elsewhere=find_record(session, at).record)
+    return _with_others(session, seen, [table for table in tables if table != at])
+
+
+def _with_others(session: SqlSession, seen: Found, tables: Sequence[Name]) -> Found:
+    """Return it with the records of other migrations of these tables: each may have rows."""
+    known, unread = [seen.record, seen.elsewhere], []
+    for table in tables:
+        try:
+            record = find_record(session, table).record
+        except UnreadableCheckpoint:
+            unread.append(table)
+            continue
+        if record not in known:
+            known.append(record)
+    others = tuple(one for one in known[2:] if isinstance(one, CheckpointRecord))
+    return replace(seen, others=others, unread=tuple(unread))
 
 
 def examine(

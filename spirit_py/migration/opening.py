@@ -159,8 +159,10 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
     elif decision.reason:
         _agree_to_drop(run, found, decision)
         tell_afresh(run, decision)
-        if decision.abandoned is not None and decision.abandoned.rows_copied:
-            run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
+        own = decision.abandoned
+        for one in (own, *(lost for lost in decision.lost if lost in found.others)):
+            if one is not None and one.rows_copied:
+                run.warn(f"dropped with the earlier run: {_work_of(one)}")
     return decision
 
 
@@ -168,15 +170,18 @@ def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
     """Raise UnfinishedWork where rows would be dropped without consent; everything is kept."""
     if not decision.throws_away or run.config.start_afresh:
         return
-    record = decision.abandoned or found.elsewhere
-    tables = run.report.tables if record is None else [str(table) for table in record.tables]
-    schema, table = found.tables[0].name
-    cleanup = f"spirit-py cleanup --database {quote(schema)} --table {quote(table)}"
+    lost = dict.fromkeys(str(table) for record in decision.lost for table in record.tables)
+    tables = lost or run.report.tables
+    first = [(*found.of(one).tables, found.tables[0])[0].name for one in decision.lost]
+    cleanup = " and ".join(
+        f"spirit-py cleanup --database {quote(schema)} --table {quote(table)}"
+        for schema, table in first or [found.tables[0].name]
+    )
     raise UnfinishedWork(
         f"an unfinished migration of {', '.join(tables)} would be dropped: {decision.reason}",
         hint=f"to resume it: {decision.instead}; to drop it and begin with this one:"
         f" --start-afresh; to drop it only: {cleanup}",
-        details=(f"would be lost: {_work_of(record)}",),
+        details=tuple(f"would be lost: {_work_of(one)}" for one in decision.lost or (None,)),
     )
 
 

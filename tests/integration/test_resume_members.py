@@ -102,6 +102,23 @@ def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(db, en
     assert start(engine, db, table="u", alter="MODIFY a BIGINT UNSIGNED").end().runs == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [{"statement": BOTH, "table": "", "alter": ""}, ALONE])
+def test_the_copy_of_any_of_the_tables_is_not_dropped_unasked(db, engine, interrupt, first):
+    """Each table's own record is looked at, not that of the first table alone."""
+    interrupt(**first)
+    interrupt(table="u", alter="MODIFY a BIGINT UNSIGNED", start_afresh=True)
+    left = ["_t_chkpnt", "_t_new", "_u_chkpnt", "_u_new", "t", "u"]
+    with pytest.raises(UnfinishedWork) as refused:
+        start(engine, db, statement=BOTH, table="", alter="").end()
+    assert f"{db.name}.u would be dropped" in refused.value.message
+    assert "`u` MODIFY COLUMN `a` bigint unsigned" in refused.value.hint
+    assert f"--database {db.name} --table u" in refused.value.hint
+    assert len(refused.value.details) == (1 if first is not ALONE else 2)
+    assert tables(db) == left
+    assert start(engine, db, table="u", alter="MODIFY a BIGINT UNSIGNED").end().runs == 2
+
+
 def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
     """Also by one whose record is in another schema."""
     interrupt(statement=BOTH, table="", alter="")

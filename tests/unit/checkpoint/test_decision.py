@@ -550,3 +550,67 @@ def test_a_migration_of_other_modes_is_not_carried_on(tables):
     assert "begun with --allow-zero-dates" in decision.reason
     assert "add --allow-zero-dates" in decision.hint
     assert isinstance(decide(found(record=begun, tables=tables), WANTED), Resume)
+
+
+OF_U = replace(RECORD, statement="OF U", tables=(replace(PROGRESS, table="u", rows_copied=9),))
+U_BEGUN = replace(U, taken_over=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lost"),
+    [
+        # The same command again, after another migration of u alone has begun.
+        ({"record": TWO, "tables": (TABLE, U_BEGUN)}, (OF_U,)),
+        # A command for both, after each had a migration of its own.
+        ({"record": replace(RECORD, statement="OF T"), "tables": (TABLE, U)}, None),
+        ({"record": replace(RECORD, statement="OF T", position=""), "tables": (TABLE, U)}, (OF_U,)),
+        # Whether the binlog of another server has its position is not seen here.
+        ({"record": TWO, "tables": (TABLE, U_BEGUN), "unreachable": "it was purged"}, (OF_U,)),
+    ],
+)
+def test_rows_of_another_migration_of_one_of_the_tables_do_not_go_unasked(changes, lost):
+    """All records beside the tables are looked at, and the question names each."""
+    decision = decide(found(others=(OF_U,), **changes), WANTED)
+    assert isinstance(decision, Afresh)
+    assert decision.throws_away
+    assert decision.lost == (lost or (changes["record"], OF_U))
+    assert "begun with (OF U)" in decision.instead
+
+
+def test_another_record_without_rows_is_not_asked_about():
+    """Its new table is gone: nothing can resume it."""
+    gone = replace(U_BEGUN, new_shape="", new_is_ours=False)
+    decision = decide(found(record=TWO, tables=(TABLE, gone), others=(OF_U,)), WANTED)
+    assert isinstance(decision, Afresh)
+    assert not decision.throws_away
+    assert decision.lost == ()
+
+
+def test_a_record_that_cannot_be_read_beside_another_table_is_asked_about():
+    """It hinders no resume of what can be read, and a fresh start drops its new table."""
+    seen = found(record=TWO, tables=(TABLE, U), unread=(("shop", "u"),))
+    assert isinstance(decide(seen, WANTED), Resume)
+    decision = decide(replace(seen, unreachable="it was purged"), WANTED)
+    assert isinstance(decision, Afresh)
+    assert decision.throws_away
+    assert "the version of spirit-py" in decision.instead
+
+
+@pytest.mark.parametrize("statement", ["ALTER", "OTHER"])
+def test_a_move_of_another_table_is_kept(statement):
+    """Beside the first table there is another record, of this command or not."""
+    move = replace(OF_U, statement="MOVE TO an-uuid; ALTER")
+    seen = found(record=TWO, tables=(TABLE, replace(U_BEGUN, new_shape="")), others=(move,))
+    decision = decide(seen, replace(WANTED, statement=statement))
+    assert isinstance(decision, Refuse)
+    assert "a move of shop.u has not ended" in decision.reason
+    assert "--table u" in decision.hint
+
+
+def test_a_done_migration_of_one_table_hides_no_copy_of_another():
+    """The old table that u's migration left is gone; t has rows of a migration of its own."""
+    done = replace(U, new_shape="", new_is_ours=False, old_table=LEFT)
+    decision = decide(found(record=replace(RECORD, statement="OF T"), tables=(TABLE, done)), WANTED)
+    assert isinstance(decision, Afresh)
+    assert decision.throws_away
+    assert "another statement: OF T" in decision.reason
