@@ -28,7 +28,7 @@ from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.definition import require_name, stored_name, table_names
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
-from spirit_py.mysql.tables.new_table import is_own_sentinel
+from spirit_py.mysql.tables.new_table import begun_building, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name
 from spirit_py.threads import StopSwitch
@@ -274,8 +274,8 @@ def _leftovers(
             left.proving.add((schema, names.checkpoint))
         if ours & {names.old, names.undone, names.moved}:
             left.swapped.append((schema, table))
-        if is_building_name(table, proofs.building) and proofs.building.lower() in there:
-            left.own.append((schema, proofs.building))
+        begun = begun_building(session, schema, table, proofs.building)
+        left.own += [(schema, name) for name in begun if is_building_name(table, name)]
         if is_own_sentinel(session, schema, names.sentinel):
             left.own.append((schema, names.sentinel))
         if RequestQueue(schema, table).is_ours(session):

@@ -130,6 +130,26 @@ def test_the_definition_of_a_deferred_index_is_the_servers(db, engine, monkeypat
     assert_nothing_left(db, "canary", "t")
 
 
+@pytest.mark.parametrize("ends", ["cleanup", "resume", "afresh"])
+def test_a_name_in_a_row_drops_no_table_with_rows(db, engine, monkeypatch, ends):
+    """A table of a month has the name of one that a run builds; a day's that of a trial beside."""
+    make_table(db, 3000)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    for name in ("_t_202401", "_t_202401_15"):
+        db.execute(f"CREATE TABLE {name} (id INT); INSERT INTO {name} VALUES (1)")
+    with account(db, "SELECT, UPDATE ON {db}._t_chkpnt") as writer:
+        forge = "SET record = JSON_SET(record, '$.building', '_t_202401') WHERE id = 5"
+        with connect(writer, role="test") as session:
+            session.execute(f"UPDATE `{db.name}`._t_chkpnt {forge}")
+    if ends == "cleanup":
+        assert "202401" not in clean(db)
+    else:
+        more = {} if ends == "resume" else {"checkpoint_max_age": 0.0, "start_afresh": True}
+        start(engine, db, **more).end()
+    assert_nothing_left(db, "_t_202401", "_t_202401_15", "t")
+    assert db.query("SELECT * FROM _t_202401 UNION ALL SELECT * FROM _t_202401_15") == [(1,), (1,)]
+
+
 def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, engine):
     """It would call a function of its maker with the rights of whoever reads it; in any command."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE canary (id INT)")

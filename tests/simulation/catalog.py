@@ -607,7 +607,8 @@ def _sizes(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
 
 @statement(
     r"SELECT TABLE_NAME FROM information_schema\.TABLES"
-    r" WHERE TABLE_SCHEMA = %s AND LEFT\(TABLE_NAME, CHAR_LENGTH\(%s\)\) = %s"
+    r" WHERE TABLE_SCHEMA = %s AND LEFT\(TABLE_NAME, CHAR_LENGTH\(%s\)\) = %s AND TABLE_TYPE ="
+    r" 'BASE TABLE'"
 )
 def _beginning_with(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
     schema, start, _ = given

@@ -42,7 +42,7 @@ WHERE CONSTRAINT_TYPE = 'FOREIGN KEY' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME 
 OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
 _BESIDE = """
 SELECT TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s"""
+WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'"""
 _COUNTERS = """
 SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
@@ -321,15 +321,32 @@ def drop_tables(session: SqlSession, schema: str, names: Sequence[str]) -> None:
         session.execute(f"DROP TABLE IF EXISTS {tables}")
 
 
-def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
-    """Drop what a killed run had begun to build or to try; its random name is the proof."""
+def begun_building(session: SqlSession, schema: str, table: str, building: str) -> list[str]:
+    """Return what a killed run had begun to build or to try: tables of a random name, and no rows.
+
+    None of them ever has rows; whoever can write to the checkpoint may have noted another table's
+    name, which is as random as that of a month (R26).
+    """
     if not is_building_name(table, building):
-        return
+        return []
     found = [str(name) for (name,) in session.query(_BESIDE, (schema, building, building))]
+    return [
+        name
+        for name in found
+        if (name.lower() == building.lower() or is_trial_name(building, name))
+        and not session.query(f"SELECT 1 FROM {quote_table(schema, name)} LIMIT 1")
+    ]
+
+
+def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
+    """Drop what a killed run had begun to build or to try."""
     # Where there is none, the right to drop it is not needed.
-    if building.lower() in map(str.lower, found):
-        drop_unreferenced(session, schema, building)
-    drop_tables(session, schema, [name for name in found if is_trial_name(building, name)])
+    found = begun_building(session, schema, table, building)
+    trials = [name for name in found if is_trial_name(building, name)]
+    for name in found:
+        if name not in trials:
+            drop_unreferenced(session, schema, name)
+    drop_tables(session, schema, trials)
 
 
 def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
