@@ -114,8 +114,20 @@ def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:
 
 
 def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool | None:
-    """Return whether the RENAME, atomic over all tables, was carried out; None for unknown."""
-    answers = {table.was_swapped(record.of(*table.name)) for table in tables}
+    """Return whether the RENAME, atomic over all tables, was carried out; None for unknown.
+
+    The checkpoints go after the swap, that of the record's home last: a table whose own one is
+    gone, and that has the new definition, says nothing beside one that was swapped.
+    """
+    answers, settled = set(), set()
+    for table in tables:
+        progress = record.of(*table.name)
+        left = table.ours or table.new_shape or table.old_shape
+        settled_now = not left and table.source_shape == progress.target_shape
+        goes_first = settled_now and table.name != record.home
+        (settled if goes_first else answers).add(table.was_swapped(progress))
+    if answers != {True}:
+        answers |= settled
     return answers.pop() if len(answers) == 1 else None
 
 

@@ -23,7 +23,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_COLUMN
-from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.definition import existing_tables, read_table, shape_of
 from spirit_py.mysql.tables.identity import NOTHING, Identity, identity, is_one_of, others_than
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name
@@ -227,10 +227,17 @@ def where_is(
 ) -> Where:
     """Look at the tables, while no process swaps them; ``known`` proves the old tables.
 
-    Without a revert, an old table that is gone was dropped; equal definitions do not show that.
+    Without a revert, an old table that is gone was dropped; equal definitions do not show that. The
+    checkpoints go after the revert, that of the record's home last: a table whose own one is gone
+    was in the same RENAME as one that is back.
     """
     proofs = old_tables(session, record) if known is None else known
-    seen = {_where(session, table, proofs[table.name]) for table in record.tables}
+    found = [(table, _where(session, table, proofs[table.name])) for table in record.tables]
+    seen = {where for _, where in found}
+    if seen == {Where.BACK, Where.UNCLEAR}:
+        unclear = (table for table, where in found if where is Where.UNCLEAR)
+        if all(table.name != record.home and _is_settled(session, table) for table in unclear):
+            seen = {Where.BACK}
     where = seen.pop() if len(seen) == 1 else Where.UNCLEAR
     return Where.UNCLEAR if where is Where.BACK and record.state != REVERTING else where
 
@@ -243,6 +250,14 @@ def _where(session: SqlSession, table: ReverseTable, proof: Identity) -> Where:
         return Where.UNCLEAR
     # By hand the definition may have been changed back, and the old table dropped (R24).
     return Where.BACK if is_one_of(session, *table.name, proof) else Where.UNCLEAR
+
+
+def _is_settled(session: SqlSession, table: ReverseTable) -> bool:
+    """Return whether a revert has left the old definition, and nothing else any more."""
+    names = table.names
+    left = (names.new, table.old, table.undone, names.checkpoint)
+    now = shape_here(session, table.schema, table.table)
+    return now == table.old_shape and not existing_tables(session, table.schema, left)
 
 
 def why_not_back(session: SqlSession, record: ReverseRecord) -> str:

@@ -400,8 +400,8 @@ def _finish(run: Run, record: CheckpointRecord) -> None:
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
-        reverted = carry_on_reverse(run, session, tables[0])
+        reverted = carry_on_reverse(run, session, record.home)
     if not reverted:
         archived = partial(require_archived, run, archive_old_tables(run, tables, record))
-        back = partial(WayBack.of, run, tables[0])
+        back = partial(WayBack.of, run, record.home)
         settle_old_tables(run, tables, back, before_drop=archived)

@@ -13,16 +13,17 @@ import pytest
 
 from spirit_py.checkpoint import drop
 from spirit_py.checkpoint.codec import FORMAT
-from spirit_py.checkpoint.drop import drop_old_table, free_partitions
+from spirit_py.checkpoint.drop import drop_checkpoint, drop_old_table, free_partitions
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
-from spirit_py.migration import cleanup, throttling
+from spirit_py.migration import auxiliary, cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.reverse import swap_back
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.swap import old_tables
 from spirit_py.mysql.connect import connect
@@ -30,6 +31,7 @@ from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
 from tests.kits.cleanup import clean
+from tests.kits.engine import SharedEngine
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import once_at, start
@@ -85,6 +87,17 @@ def swapped_earlier(db, seconds: float, table: str = "t") -> None:
     with connect(config_for(db).connection, role="test") as session:
         moved = replace(found, swapped_at=found.swapped_at - seconds)
         CheckpointTable(db.name, table).write(session, moved)
+
+
+def stop_the_last_checkpoint(monkeypatch, module) -> None:
+    """Let the drop of t's checkpoint fail, as where a process ends before it."""
+
+    def drop(session, table):
+        if table[1] == "t":
+            raise ServerFault(1142, "DROP command denied", where="test")
+        drop_checkpoint(session, table)
+
+    monkeypatch.setattr(module, "drop_checkpoint", drop)
 
 
 def shown(db) -> str:
@@ -519,6 +532,45 @@ def test_the_old_tables_of_several_stay_and_go_together(db, change):
         swapped_earlier(db, HOUR, name)
     change(drop_old_after=HOUR, **both).end()
     assert tables(db) == ["t", "u"]
+
+
+def test_a_run_that_was_killed_between_two_checkpoints_is_carried_on(change, db, monkeypatch):
+    """That of the record's home goes last; a table whose own one is gone had the same RENAME."""
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    statement = f"ALTER TABLE u {ALTER}; ALTER TABLE t {ALTER}"
+    both = {"table": "", "alter": "", "statement": statement}
+    with monkeypatch.context() as patched:
+        stop_the_last_checkpoint(patched, auxiliary)
+        change(**both).end()
+    assert tables(db) == ["_t_chkpnt", "t", "u"]
+    again = change(**both)
+    again.end()
+    assert "the swap was done already" in again.told.text
+    assert tables(db) == ["t", "u"]
+
+
+@pytest.mark.slow
+def test_a_revert_that_was_killed_between_two_checkpoints_is_carried_on(
+    change, db, engine, monkeypatch
+):
+    """The same migrate command ends the revert, and migrates nothing."""
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    statement = f"ALTER TABLE u {ALTER}; ALTER TABLE t {ALTER}"
+    both = {"table": "", "alter": "", "statement": statement}
+    before = db.query("SHOW CREATE TABLE t")
+    interrupted_in_grace(change, **both)
+    with monkeypatch.context() as patched:
+        stop_the_last_checkpoint(patched, swap_back)
+        config = RevertConfig(connection=config_for(db).connection, database=db.name, table="u")
+        shared: Any = SharedEngine(engine)
+        stop, told = StopSwitch(), RecordingReporter()
+        Revert(config, told, engine_factory=lambda _: shared, stop=stop).run()
+    assert tables(db) == ["_t_chkpnt", "t", "u"]
+    assert "undone by a revert; only the cleanup is left" in shown(db)
+    again = change(drop_old_after=HOUR, **both)
+    assert again.end().reverted
+    assert tables(db) == ["t", "u"]
+    assert db.query("SHOW CREATE TABLE t") == before
 
 
 @pytest.mark.parametrize(
