@@ -119,13 +119,13 @@ def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool 
     The checkpoints go after the swap, that of the record's home last: a table whose own one is
     gone, and that has the new definition, says nothing beside one that was swapped.
     """
-    answers, settled = set(), set()
+    answers: set[bool | None] = set()
+    settled: set[bool | None] = set()
     for table in tables:
         progress = record.of(*table.name)
-        left = table.ours or table.new_shape or table.old_shape
-        settled_now = not left and table.source_shape == progress.target_shape
-        goes_first = settled_now and table.name != record.home
-        (settled if goes_first else answers).add(table.was_swapped(progress))
+        left = table.ours or table.new_shape or table.old_shape or table.name == record.home
+        is_settled = not left and table.source_shape == progress.target_shape
+        (settled if is_settled else answers).add(table.was_swapped(progress))
     if answers != {True}:
         answers |= settled
     return answers.pop() if len(answers) == 1 else None
