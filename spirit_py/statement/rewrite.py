@@ -89,15 +89,18 @@ def _renamed(line: str, starts: Mapping[str, str]) -> str:
     return line
 
 
+#: Up to the end of a line that is in no quotes.
+_TO_LINE_END: Final = re.compile(r"(?:`[^`]*`|'(?:[^'\\]|\\.)*'|[^`'\n])*", re.DOTALL)
+
+
 def check_definitions(create_sql: str, names: Collection[str]) -> dict[str, str]:
     """Return what follows CHECK in ``SHOW CREATE TABLE``, for each of these constraints."""
-    lines = create_sql.split("\n")
-    return {
-        name: line.removeprefix(_check_start(name)).removesuffix(",")
-        for name in names
-        for line in lines
-        if line.startswith(_check_start(name))
-    }
+    found: dict[str, str] = {}
+    for name in names:
+        _, head, rest = create_sql.partition(f"\n{_check_start(name)}")
+        if head and (line := _TO_LINE_END.match(rest)):
+            found[name] = line[0].removesuffix(",")
+    return found
 
 
 def rewrite_clauses(

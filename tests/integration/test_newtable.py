@@ -36,6 +36,11 @@ CHECKED = (
     "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT, CHECK (v > 0),"
     " CONSTRAINT t_chk_7 CHECK (w > 0))"
 )
+TEN_CHECKS = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v INT, "
+    + ", ".join(f"CHECK (v <> {number})" for number in range(1, 13))
+    + ")"
+)
 GENERATED = (
     "CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a * 2) STORED,"
     " j JSON, hidden INT INVISIBLE, KEY f ((CAST(j->>'$.n' AS CHAR(9)))), KEY l ((a + 2)),"
@@ -83,6 +88,9 @@ CASES = [
     (CHECKED, "DROP CONSTRAINT t_chk_7, ADD CONSTRAINT t_chk_7 CHECK (w < 100)"),
     (CHECKED, "ALTER CHECK t_chk_1 NOT ENFORCED, ADD CHECK (v <> w)"),
     (CHECKED, "ADD c INT CONSTRAINT t_chk_20 CHECK (c > 0) CHECK (c < 9)"),
+    (TEN_CHECKS, "ADD INDEX (v)"),
+    (TEN_CHECKS, "DROP CHECK t_chk_2, ADD c INT"),
+    (TEN_CHECKS, "ALTER CHECK t_chk_10 NOT ENFORCED, ADD c INT"),
     (GENERATED, "ADD v2 INT AS (s + 1) STORED"),
     (GENERATED, "DROP v, MODIFY s INT, ALTER COLUMN hidden SET VISIBLE"),
     (GENERATED, "DROP INDEX f, ADD UNIQUE ((a + 1)), ADD c INT INVISIBLE"),
@@ -197,6 +205,21 @@ def test_own_names_of_checks(db, desk):
     created = desk.create("DROP CHECK positive, ADD CONSTRAINT positive CHECK (v > 5)")
     assert "CONSTRAINT `_positive` CHECK ((`v` > 5))" in created.create_sql
     assert "`v` > 0" not in created.create_sql
+
+
+def test_a_name_over_two_lines_loses_no_check(db, desk):
+    """Nor does a column's in its expression, or a text that looks like the end of a line."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, `a\nb` VARCHAR(99),"
+        " CONSTRAINT `two\nlines` CHECK (`a\nb` <> 'it''s \\\\\nx,'),"
+        " CONSTRAINT one CHECK (id > 0))"
+    )
+    created = desk.create("ADD c INT").create_sql
+    checks = "CONSTRAINT `_one` CHECK", "CONSTRAINT `_two\nlines` CHECK"
+    assert [one for one in checks if one in created] == list(checks)
+    old = re.search(r"lines` (CHECK .*)\n\)", desk.table().create_sql, re.DOTALL)
+    assert old is not None
+    assert old[1] in created
 
 
 def test_a_table_with_the_longest_name_can_be_swapped(db, desk):

@@ -18,7 +18,7 @@ from spirit_py.mysql.evaluation import (
     server_refusal,
 )
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
-from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of
+from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_create
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, rewrite
@@ -207,18 +207,27 @@ class NewTable:
         """Add what LIKE leaves out: names of CHECK constraints, and the counter."""
         session, source = self.session, self.source
         made = {str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, new))}
+        old = rewrite.check_definitions(source.create_sql, checks)
+        if len(old) != len(checks):
+            raise _changed_meanwhile(source.name)
+        wanted = {checks[name]: definition for name, definition in old.items()}
         clauses = []
-        if made != set(checks.values()):
+        if wanted and wanted != self._definitions_of_checks(new, made):
             clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
             clauses += [
-                f"ADD CONSTRAINT {quote_identifier(checks[name])} CHECK {definition}"
-                for name, definition in rewrite.check_definitions(source.create_sql, checks).items()
+                f"ADD CONSTRAINT {quote_identifier(name)} CHECK {definition}"
+                for name, definition in wanted.items()
             ]
         if source.auto_increment is not None and source.auto_increment > 1:
             clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
         if clauses:
             altering = f"ALTER TABLE {quote_table(source.schema, new)} {', '.join(clauses)}"
             _judged(session, altering, DEFINITION_COPY)
+
+    def _definitions_of_checks(self, new: str, made: set[str]) -> dict[str, str]:
+        """Return the copy's. LIKE gives numbers in the order of the names: 10 is before 2."""
+        text = show_create(self.session, self.source.schema, new)
+        return rewrite.check_definitions(text, made)
 
     def _alter_copy(self, new: str, checks: dict[str, str], *, modifiers: str = "") -> None:
         native, source = self.native, self.source
