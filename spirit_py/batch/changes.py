@@ -15,7 +15,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.tables.definition import near_name
-from spirit_py.sql import is_like
+from spirit_py.sql import is_like, quote_identifier
 from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
 from spirit_py.statement.parse import read_script
@@ -278,6 +278,7 @@ def _of_statement(
         )
     named = replace(statement, schema=str(rows[0][0]), table=str(rows[0][1]))
     alike = f"{named.table} {', '.join(clause.normalized for clause in named.parsed)}"
+    alike = alike.replace(f"{quote_identifier(statement.schema)}.", "")
     return _change(named, place=place, alike=alike)
 
 

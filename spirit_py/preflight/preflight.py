@@ -27,7 +27,6 @@ from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.sql import binary_literal, node_types, string_literal
-from spirit_py.statement.clauses import qualified_sql
 from spirit_py.statement.lexer import not_understood
 from spirit_py.table import new_columns
 from spirit_py.table.build import build_mapping
@@ -132,7 +131,7 @@ def _with_present_name(session: SqlSession, statement: AlterStatement) -> AlterS
     if found is None:
         return statement
     named = replace(clause, other=(found.schema, found.name))
-    return replace(statement, parsed=(named,), clauses=qualified_sql(named))
+    return replace(statement, parsed=(named,), clauses=named.qualified)
 
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.statement.cursor import Cursor, normal_text, outside_parentheses, split_at, text_of
 from spirit_py.statement.lexer import not_understood
 from spirit_py.statement.model import Clause, ClauseKind
@@ -169,21 +168,6 @@ def _names_in_parentheses(cursor: Cursor) -> tuple[str, ...]:
     if not cursor.take_symbol(")"):
         raise unknown_clause(cursor)
     return tuple(names)
-
-
-def qualified_sql(clause: Clause) -> str:
-    """Write an EXCHANGE PARTITION or a foreign key with the schema of its table."""
-    if clause.kind is Kind.ADD_FOREIGN_KEY:
-        return (
-            f"ADD CONSTRAINT {quote_identifier(clause.name)}"
-            f" FOREIGN KEY ({identifier_list(clause.columns)}) REFERENCES"
-            f" {quote_table(*clause.other)} ({identifier_list(clause.parent_columns)})"
-            f" {clause.body.upper()}"
-        ).rstrip()
-    rest = f" {clause.validation} VALIDATION" if clause.validation else ""
-    (partition,) = clause.partitions
-    other = quote_table(*clause.other)
-    return f"EXCHANGE PARTITION {quote_identifier(partition)} WITH TABLE {other}{rest}"
 
 
 def _constraint(cursor: Cursor) -> Clause | None:

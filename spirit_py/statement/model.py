@@ -7,8 +7,8 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.classes import dataclass
-from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.classes import dataclass, replace
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,6 +78,12 @@ class Clause:
             return f"{self.name.upper()} {self.body}"
         if self.kind is ClauseKind.VALIDATION:
             return f"{self.body.upper()} VALIDATION"
+        if self.kind is ClauseKind.ADD_FOREIGN_KEY:
+            here, there = (
+                tuple(name.lower() for name in names)
+                for names in (self.columns, self.parent_columns)
+            )
+            return replace(self, columns=here, parent_columns=there).qualified
         creates = self.kind in {ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE}
         name = self.name if creates else self.name.lower()
         names = [quote_identifier(one) for one in (name, self.new_name) if one]
@@ -90,6 +96,20 @@ class Clause:
             kind, _, body = body.partition(" ")
             head = f"ADD {kind.upper()} INDEX"
         return " ".join((head, *names, body)).rstrip()
+
+    @property
+    def qualified(self) -> str:
+        """An EXCHANGE PARTITION or a foreign key, with the schema of its table."""
+        other = quote_table(*self.other)
+        if self.kind is ClauseKind.ADD_FOREIGN_KEY:
+            return (
+                f"ADD CONSTRAINT {quote_identifier(self.name)}"
+                f" FOREIGN KEY ({identifier_list(self.columns)}) REFERENCES"
+                f" {other} ({identifier_list(self.parent_columns)}) {self.body.upper()}"
+            ).rstrip()
+        rest = f" {self.validation} VALIDATION" if self.validation else ""
+        (partition,) = self.partitions
+        return f"EXCHANGE PARTITION {quote_identifier(partition)} WITH TABLE {other}{rest}"
 
 
 #: In the normal form of a column's definition.

@@ -9,7 +9,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.sql import quote_identifier
-from spirit_py.statement.clauses import qualified_sql, read_clauses
+from spirit_py.statement.clauses import read_clauses
 from spirit_py.statement.cursor import Cursor, split_at, text_of
 from spirit_py.statement.lexer import (
     SqlMode,
@@ -153,7 +153,7 @@ def _statement(schema: str, table: str, sql: str, tokens: tuple[Token, ...]) -> 
     if parsed and parsed[0].other[1]:
         # The program's sessions have no default schema.
         only = replace(parsed[0], other=(parsed[0].other[0] or schema, parsed[0].other[1]))
-        clauses, parsed = qualified_sql(only), (only,)
+        clauses, parsed = only.qualified, (only,)
     return AlterStatement(schema=schema, table=table, clauses=clauses, parsed=parsed)
 
 

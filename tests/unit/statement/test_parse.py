@@ -358,6 +358,9 @@ def test_statements_of_one_meaning_have_one_normal_form(text):
     assert clauses(text).normalized == wanted.normalized
 
 
+KEY = "ADD CONSTRAINT f FOREIGN KEY"
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -377,6 +380,10 @@ def test_statements_of_one_meaning_have_one_normal_form(text):
         ("ADD c INT AS (`1e3`)", "ADD c INT AS (1e3)"),
         ("ADD c INT AS (`a``b`)", "ADD c INT AS (`a` `b`)"),
         ("ADD c INT AS (`now`())", "ADD c INT AS (now())"),
+        (f"{KEY} (a) REFERENCES p (id)", f"{KEY} (b) REFERENCES p (id)"),
+        (f"{KEY} (a) REFERENCES p (id)", f"{KEY} (a) REFERENCES p (k)"),
+        (f"{KEY} (a) REFERENCES p (id)", f"{KEY} (a) REFERENCES x.p (id)"),
+        (f"{KEY} (a) REFERENCES p (id)", f"{KEY} (a) REFERENCES q (id)"),
     ],
 )
 def test_statements_of_other_meaning_have_other_normal_forms(one, other):
@@ -503,6 +510,13 @@ def test_the_table_whose_definition_a_statement_makes_or_changes(sql, table):
         ),
         ("alter d set default _utf8mb4'x'", "ALTER COLUMN `d` set default _utf8mb4'x'"),
         ("partition by hash(id) partitions 4", "PARTITION BY hash(id) partitions 4"),
+        (
+            "add constraint F foreign key i (A, b) references p(c,`D`) on delete set null",
+            (
+                "ADD CONSTRAINT `F` FOREIGN KEY (`a`, `b`) REFERENCES `s`.`p` (`c`, `d`)"
+                " ON DELETE SET NULL"
+            ),
+        ),
     ],
 )
 def test_the_normal_form_is_sql_that_means_the_same(written, shown):
