@@ -16,14 +16,22 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.evaluation import choose_modes, server_refusal, under_modes
+from spirit_py.mysql.evaluation import as_shown, choose_modes, server_refusal, under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
-from spirit_py.statement.rewrite import FOREIGN_KEY
+from spirit_py.statement.cursor import Cursor, text_of
+from spirit_py.statement.lexer import SqlMode, tokenize
+from spirit_py.statement.rewrite import (
+    FOREIGN_KEY,
+    PARTITIONING,
+    names_of,
+    without_partitions,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,12 +63,15 @@ _CERTAIN: Final = frozenset(
         1273,  # no such collation
     }
 )
-#: Of a clause that was executed before.
-_THERE: Final = frozenset({1060, 1061, 1068, 1091})
+#: Nothing of that name to drop.
+_GONE: Final = frozenset({1091, 3821, 3940})
+#: What a clause adds has its name already: the key of a table has none.
+_COLUMN, _INDEX, _PRIMARY, _CHECK = 1060, 1061, 1068, 3822
+#: In the definition of a column they add more than the column.
+_MORE: Final = frozenset({"UNIQUE", "PRIMARY", "KEY", "CHECK"})
 #: They are about what the temporary table lacks.
 _KEYS: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT, ClauseKind.ADD_FOREIGN_KEY)
-#: They rebuild, or are about how it is done.
-_TRACELESS: Final = (ClauseKind.FORCE, ClauseKind.OPTION, ClauseKind.VALIDATION)
+_DROPS_KEY: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
 _UNLIKE: Final = frozenset({*_KEYS, *TAKES_ROWS})
 
 
@@ -83,16 +94,18 @@ def trial_session(each: MigrationConfig) -> Iterator[Session]:
 def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made:
     """Return what clauses make of a definition, on an empty table that is dropped again."""
     quoted = quote_table(*name)
-    own = f"{_CREATE}{quote_identifier(name[1])}"
+    own = f"{_CREATE}{quote_identifier(name[1])} "
     if not definition.startswith(own):
         return Made()
     without_keys = FOREIGN_KEY.sub("", definition)
     created = False
     try:
-        session.execute(f"{_TEMPORARY}{quoted}{without_keys.removeprefix(own)}")
+        with as_shown(session):
+            session.execute(f"{_TEMPORARY}{quoted} {without_keys.removeprefix(own)}")
         created = True
         session.execute(f"ALTER TABLE {quoted} {clauses}")
-        return Made(shape=read_shape(session, *name).replace(_TEMPORARY, _CREATE, 1))
+        with as_shown(session):
+            return Made(shape=read_shape(session, *name).replace(_TEMPORARY, _CREATE, 1))
     except ServerFault as fault:
         if connection_lost(fault):
             raise
@@ -111,24 +124,80 @@ class Trace(Enum):
     MISSING = auto()
     """It was not, or not whole."""
     NONE = auto()
-    """Nothing: the statement makes nothing of any definition."""
+    """Nothing: it makes nothing of any definition, or what it makes cannot be seen."""
 
 
 def trace_of(each: MigrationConfig, change: TableChange) -> Trace:
     """Return what a table's definition shows of a statement, clause by clause."""
     with trial_session(each) as trial:
-        shape = read_shape(trial, *change.name)
+        with as_shown(trial):
+            shape = without_partitions(read_shape(trial, *change.name))
         mode = str(trial.query("SELECT @@SESSION.sql_mode")[0][0])
-        seen = False
-        for clause in alter_of(*change.name, change.clauses, sql_mode=mode).parsed:
-            made = made_of(trial, change.name, shape, clause.normalized)
-            if made.fault is None and made.shape and form_of(made.shape, shape) == form_of(shape):
-                seen |= clause.kind not in _TRACELESS and not each.modes.keep
-            elif made.fault is not None and made.fault.code in _THERE:
-                seen = seen or not each.modes.keep
-            else:
-                return Trace.MISSING
-        return Trace.MADE if seen else Trace.NONE
+        statement = alter_of(*change.name, change.clauses, sql_mode=mode)
+        if statement.second_time or statement.of_kind(*PARTITIONING):
+            return Trace.NONE
+        keys = names_of(FOREIGN_KEY.findall(shape))
+        found = {_trace(trial, change.name, shape, one, keys) for one in statement.parsed}
+    if Trace.MISSING in found:
+        return Trace.MISSING
+    return Trace.NONE if each.modes.keep or None in found or found == {Trace.NONE} else Trace.MADE
+
+
+def _trace(
+    trial: Session, name: Name, shape: str, clause: Clause, keys: frozenset[str]
+) -> Trace | None:
+    """Return what shows of one clause; None where that cannot be known."""
+    if clause.kind in {ClauseKind.FORCE, ClauseKind.VALIDATION}:
+        return Trace.NONE
+    if clause.kind in _DROPS_KEY and clause.name.lower() in keys:
+        return Trace.MISSING
+    made = made_of(trial, name, shape, written(clause))
+    if made.shape and form_of(made.shape, shape) == form_of(shape):
+        return Trace.NONE if clause.kind is ClauseKind.OPTION else Trace.MADE
+    if made.fault is None:
+        return Trace.MISSING if made.shape else None
+    if made.fault.code in _GONE:
+        return Trace.MADE
+    if made.fault.code == _COLUMN and clause.kind is ClauseKind.ADD_COLUMN:
+        mode = str(trial.query("SELECT @@SESSION.sql_mode")[0][0])
+        tokens = tokenize(clause.text, SqlMode.of(mode))
+        if any(token.upper in _MORE for token in tokens):
+            return None
+        again = _as_it_is(Cursor(clause.text, tokens))
+    elif not (again := _again(clause, made.fault.code)):
+        return Trace.MISSING
+    # By the name alone nothing is known (R26); an index that is made anew is the last one.
+    made = made_of(trial, name, shape, again)
+    same = sorted(_lines(made.shape)) == sorted(_lines(FOREIGN_KEY.sub("", shape)))
+    return Trace.MADE if same else Trace.MISSING
+
+
+def _lines(shape: str) -> list[str]:
+    return [line.removesuffix(",") for line in shape.split("\n")]
+
+
+def _again(clause: Clause, code: int | None) -> str:
+    """Return what makes anew what a clause adds, where it is there; empty where that is not so."""
+    adds, name = written(clause), quote_identifier(clause.name or "PRIMARY")
+    if code == _INDEX and clause.kind in {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE}:
+        return f"DROP INDEX {name}, {adds}"
+    if code == _PRIMARY and clause.kind is ClauseKind.ADD_PRIMARY_KEY:
+        return f"DROP PRIMARY KEY, {adds}"
+    if code == _CHECK and clause.kind is ClauseKind.ADD_CHECK:
+        return f"DROP CHECK {name}, {adds}"
+    return ""
+
+
+def _as_it_is(cursor: Cursor) -> str:
+    """Return what gives a column in its place the definition that a clause adds it with."""
+    cursor.take("ADD")
+    cursor.take("COLUMN")
+    name, tokens = cursor.name("the new column's name"), cursor.rest()
+    if tokens[-1].upper == "FIRST":
+        tokens = tokens[:-1]
+    elif tokens[-2:][0].upper == "AFTER":
+        tokens = tokens[:-2]
+    return f"MODIFY COLUMN {quote_identifier(name)} {text_of(cursor.sql, tokens)}"
 
 
 def refused_in_trial(

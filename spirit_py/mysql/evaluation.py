@@ -136,6 +136,14 @@ def as_stored(session: SqlSession) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def as_shown(session: SqlSession) -> Iterator[None]:
+    """Show definitions, and accept them as they are shown, whatever mode the session has."""
+    mode = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+    with _setting(session, "sql_mode", f"'{ANY_DATE}'", string_literal(mode)):
+        yield
+
+
 def accept_stored(session: SqlSession) -> None:
     """Let the session accept every definition to its end, also where its own mode is set again."""
     mode = _LENIENT_SQL_MODE

@@ -15,6 +15,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import (
     DEFINITION_COPY,
     accepting_modes,
+    as_shown,
     as_stored,
     choose_modes,
     copying_modes,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 LOCK_WAIT: Final = 1
 """Seconds for which a plan waits for one lock."""
-_LENIENT: Final = "ALLOW_INVALID_DATES"
 _SHOWN: Final = 0xFFFF
 _OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
 _OF_PARTITIONS: Final = frozenset({1505, 1507, 1508, 1509, 1510, 1512, 1514, 1517})
@@ -138,7 +138,7 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
 
 def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, clauses: str) -> str:
     table = source.quoted
-    with _lenient(native):
+    with as_shown(native):
         try:
             native.execute(f"{TEMPORARY}{table} {form.body}")
         except ServerFault as fault:
@@ -148,21 +148,11 @@ def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, claus
     try:
         if clauses:
             _alter(native, f"ALTER TABLE {table} {clauses}")
-        with _lenient(native):
+        with as_shown(native):
             return definition.read_shape(native, source.schema, source.name)
     finally:
         with contextlib.suppress(ServerFault):
             native.execute(f"DROP TEMPORARY TABLE IF EXISTS {table}")
-
-
-@contextlib.contextmanager
-def _lenient(native: SqlSession) -> Iterator[None]:
-    mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
-    native.execute(f"SET SESSION sql_mode = {string_literal(_LENIENT)}")
-    try:
-        yield
-    finally:
-        native.execute(f"SET SESSION sql_mode = {string_literal(mode)}")
 
 
 def _alter(native: SqlSession, sql: str) -> None:

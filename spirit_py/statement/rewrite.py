@@ -179,7 +179,7 @@ _OPTION: Final = re.compile(
 _DIRECTORY: Final = re.compile(
     r" DATA DIRECTORY='(?:[^']|'')*'(?: INDEX DIRECTORY='(?:[^']|'')*')?\Z"
 )
-_PARTITIONING: Final = frozenset({
+PARTITIONING: Final = frozenset({
     ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING, ClauseKind.ADD_PARTITION,
     ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION,
     ClauseKind.DROP_PARTITION, ClauseKind.TRUNCATE_PARTITION, ClauseKind.EXCHANGE_PARTITION,
@@ -258,7 +258,7 @@ class TemporaryForm:
         own = [one for one in self.options if not _given(one, statement)]
         places = [one for one in own if " DIRECTORY=" in one]
         before = "".join(one for one in own if one not in places)
-        partitions = "" if statement.of_kind(*_PARTITIONING) else self.partitions
+        partitions = "" if statement.of_kind(*PARTITIONING) else self.partitions
         head = inside + end + options.removesuffix(behind)
         return f"{head}{before}{behind}{''.join(places)}{partitions}"
 
@@ -275,7 +275,7 @@ def clauses_for_temporary(
     if not unlike(statement, keys, fulltext):
         return statement.clauses, ()
     left = tuple(one.text for one in statement.parsed if _left_out(one, keys, fulltext))
-    kept = [_written(one) for one in statement.parsed if not _left_out(one, keys, fulltext)]
+    kept = [written(one) for one in statement.parsed if not _left_out(one, keys, fulltext)]
     return ", ".join(kept), left
 
 
@@ -294,10 +294,11 @@ def _left_out(clause: Clause, keys: Collection[str], fulltext: Collection[str]) 
         return name in fulltext
     if kind is ClauseKind.DROP_CONSTRAINT:
         return name in keys
-    return kind in _PARTITIONING or kind is ClauseKind.DROP_FOREIGN_KEY
+    return kind in PARTITIONING or kind is ClauseKind.DROP_FOREIGN_KEY
 
 
-def _written(clause: Clause) -> str:
+def written(clause: Clause) -> str:
+    """Return a clause as it was written, to stand alone."""
     adds = clause.kind in {
         *(ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE),
         *(ClauseKind.ADD_PRIMARY_KEY, ClauseKind.ADD_CHECK),
