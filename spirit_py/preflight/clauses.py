@@ -32,6 +32,7 @@ _OPTIONS = frozenset({
     "stats_persistent", "stats_auto_recalc", "stats_sample_pages",
 })  # fmt: skip
 _VARIABLE = re.compile(r"(varchar|varbinary)\((\d+)\)(?: (.*))?\Z", re.DOTALL)
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _REBUILDS = frozenset({
     "first", "after", "unique", "primary", "key", "as", "generated", "check",
     "auto_increment", "collate", "character", "charset", "binary", "ascii", "unicode",
@@ -57,7 +58,7 @@ def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     found = _VARIABLE.match(clause.body)
     if found is None or not source.has_column(clause.name):
         return False
-    column, attributes = source.column(clause.name), f" {found[3] or ''} "
+    column, attributes = source.column(clause.name), _STRING.sub("''", f" {found[3] or ''} ")
     return (
         column.data_type == found[1]
         and int(found[2]) >= (column.length or 0)
