@@ -179,6 +179,7 @@ _OPTION: Final = re.compile(
 _DIRECTORY: Final = re.compile(
     r" DATA DIRECTORY='(?:[^']|'')*'(?: INDEX DIRECTORY='(?:[^']|'')*')?\Z"
 )
+_UNENCRYPTED: Final = re.compile(r" ENCRYPTION='N'(?= |\Z)")
 PARTITIONING: Final = frozenset({
     ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING, ClauseKind.ADD_PARTITION,
     ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION,
@@ -200,9 +201,15 @@ def without_partitions(create_sql: str) -> str:
     return _PARTITIONS.sub("", create_sql)
 
 
-def has_directory(create_sql: str) -> bool:
-    """Return whether a table, and not only a partition, lies elsewhere."""
-    return _DIRECTORY.search(without_partitions(create_sql)) is not None
+def is_unlike(create_sql: str) -> bool:
+    """Return whether CREATE TABLE ... LIKE makes another table, as far as that shows.
+
+    A table, and not only a partition, lies elsewhere; or it is not encrypted, which the server
+    shows only in a schema whose tables are.
+    """
+    text = without_partitions(create_sql)
+    options = text.rpartition("\n)")[2]
+    return _DIRECTORY.search(text) is not None or _UNENCRYPTED.search(options) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,6 +186,18 @@ def test_data_directory_is_kept(db, desk):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_a_table_that_is_not_encrypted_stays_so(db, desk):
+    """Also in a schema whose new tables are encrypted; a native ALTER leaves it alone, too."""
+    db.execute(f"{CHECKED} COMMENT=' ENCRYPTION=''Y'''")
+    db.execute(f"ALTER DATABASE `{db.name}` DEFAULT ENCRYPTION='Y'")
+    desk.create("ADD c INT")
+    desk.session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+    ours = definition(desk, db.name)
+    db.execute("DROP TABLE t; RENAME TABLE _t_old TO t; ALTER TABLE t ADD c INT")
+    assert ours == definition(desk, db.name)
+    assert " ENCRYPTION='N'" in ours
+
+
 def test_a_comment_about_a_directory_is_none(db, desk):
     """The keys are not made twice, and the words stay."""
     words = "COMMENT 'DATA DIRECTORY=', KEY (v), CONSTRAINT k FOREIGN KEY (v) REFERENCES t (id))"

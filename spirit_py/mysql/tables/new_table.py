@@ -78,11 +78,11 @@ class NewTable:
     ) -> TableSchema:
         """Create the new table with the definition that a native ALTER would leave.
 
-        The ALTER is tried on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a
-        DATA DIRECTORY) under a random name, and then made on the new table under its own name, by
-        which followers of the binlog know whose ALTER it is (docs/followers.md). The name is taken
-        only where it is free; ``note`` has the definitions before that, and the identity at the end
-        (R24). Raises a Refusal if the name is taken.
+        The ALTER is tried on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` where
+        that leaves an option out) under a random name, and then made on the new table under its own
+        name, by which followers of the binlog know whose ALTER it is (docs/followers.md). The name
+        is taken only where it is free; ``note`` has the definitions before that, and the identity
+        at the end (R24). Raises a Refusal if the name is taken.
         """
         source, new = self.source, AuxiliaryNames.of(self.source.name).new
         building = building or building_name(source.name, secrets.token_hex(3))
@@ -186,8 +186,8 @@ class NewTable:
     def _create_copy(self, new: str, seen: set[str] | None = None) -> dict[str, str]:
         session, source = self.session, self.source
         checks = names_of_checks(session, source, new)
-        if rewrite.has_directory(source.create_sql):
-            # LIKE leaves the directory out, as it does with foreign keys.
+        if rewrite.is_unlike(source.create_sql):
+            # LIKE leaves these options out, as it does with foreign keys.
             alone = rewrite.FOREIGN_KEY.sub("", source.create_sql)
             sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
