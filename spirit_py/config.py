@@ -226,9 +226,10 @@ class MigrationConfig(RunConfig):
     ``threads``: the most tasks; the pace finds out how many work. ``nice``: rest for each second of
     the copy's work. ``replicas``: empty for those that the server knows. ``replica_user``: empty
     for the source's account. ``max_lag``: None for no limit; in the limits after it 0 is no limit.
-    ``named``: the limits that the operator has named: the run does not go on where one cannot be
-    watched. ``drop_old_after``: infinite to leave the old table. ``archive_to``: the folder of
-    archives, empty for none, and ``archive_by`` the expression by which their files are parted.
+    ``named``: what the operator has named of the limits, without which the run does not go on where
+    one cannot be watched, and of ``drop_old_after``: infinite to leave the old table.
+    ``archive_to``: the folder of archives, empty for none, and ``archive_by`` the expression by
+    which their files are parted.
     """
 
     threads: int = 32

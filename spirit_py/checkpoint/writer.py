@@ -197,6 +197,13 @@ def renewed(record: CheckpointRecord, server_uuid: str, choices: SwapChoices) ->
     )
 
 
+def note_choices(session: SqlSession, record: CheckpointRecord, choices: SwapChoices) -> None:
+    """Note what another run that finishes the swapped migration is to be asked for, too."""
+    home = CheckpointTable(*record.home)
+    if choices != record.choices and home.is_ours(session):
+        home.write(session, replace(record, choices=choices))
+
+
 def with_new_tables(
     record: CheckpointRecord, targets: Mapping[Name, TableSchema], shard: str = ""
 ) -> CheckpointRecord:

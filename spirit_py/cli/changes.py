@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 BATCH: Final = ("tables", "statements")
+#: Whether these were named matters, not only what they are.
+_NAMED: Final = ("max_lag", "min_free_disk", "drop_old_after")
 _REBUILT: Final = "FORCE"
 """What ``--keep`` alone does to the definition: nothing."""
 _LARGEST_FILE: Final = 16 << 20
@@ -183,7 +185,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         modes=_modes(options),
         writes_files=bool(options["archive_to"]),
         records=records_of(options),
-        named=frozenset(name for name in ("max_lag", "min_free_disk") if options[name] is not None),
+        named=frozenset(name for name in _NAMED if options[name] is not None),
         **alike | {"allow": tuple(window for given in options["allow"] for window in given)},
     )
 

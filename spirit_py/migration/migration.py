@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.checkpoint.writer import first_record, renewed, with_new_tables
+from spirit_py.checkpoint.writer import first_record, note_choices, renewed, with_new_tables
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.copier.task import JoinCopy
 from spirit_py.errors import HeldBack
@@ -218,6 +218,7 @@ def _begin(
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
+    require_choice(run, record, without="--start-afresh begins anew")
     begin_engines(run, contexts)
     require_folders(run, [(context.schema, context.table) for context in contexts])
     traffic = traffic_now(session)
@@ -396,7 +397,8 @@ def _swap(
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
     tables = [table.name for table in record.tables]
-    require_choice(run, record)
+    require_choice(run, record, without="spirit-py cleanup --drop-old drops it")
+    run.step("cleanup", partial(note_choices, record=record, choices=run.config.swap_choices))
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:

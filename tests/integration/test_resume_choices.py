@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import signal
 import threading
 
 import pytest
 
 from mysql_words import reset_binlogs
+from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint import examination as looking
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.drop import drop_auxiliary
 from spirit_py.checkpoint.record import CheckpointRecord, UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
+from spirit_py.config import SessionModes
 from spirit_py.errors import (
     Interrupted,
     MigrationFailure,
@@ -30,6 +33,7 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.new_table import create_sentinel
+from spirit_py.phases import Phase
 from spirit_py.preflight import registry
 from spirit_py.preflight.checks.source_table import source_table
 from spirit_py.preflight.preflight import prepare
@@ -586,3 +590,52 @@ def test_a_stop_ends_a_check_that_takes_hours(db, engine, monkeypatch):
     with pytest.raises(Interrupted):
         run.end()
     assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_command_that_leaves_out_what_becomes_of_the_old_table_is_refused(
+    db, engine, interrupt, tmp_path
+):
+    """Resumed in the copy, it would drop the rows that are left out, or the way back."""
+    make_table(db, ROWS)
+    purge = {"modes": SessionModes(keep="id > 4000"), "target_chunk_time": 0.05}
+    asked = {**purge, "archive_to": str(tmp_path), "drop_old_after": math.inf}
+    interrupt.at(engine, db, "chunk.committed", 2, **asked)
+    with pytest.raises(Refusal, match="before the old table is dropped") as refused:
+        start(engine, db, **purge, drop_old_after=math.inf).end()
+    assert f"add --drop-old-after never --archive-to {tmp_path}" in refused.value.hint
+    with pytest.raises(Refusal, match="does not say for how long"):
+        start(engine, db, **purge, archive_to=str(tmp_path)).end()
+    assert tables(db) == KEPT
+    assert the_record(db).choices.archive_to == str(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_time_of_none_that_is_named_counts_instead(db, engine, interrupt):
+    """The operator may have the old table dropped at once after all."""
+    make_table(db, ROWS)
+    interrupt.at(engine, db, "chunk.committed", 2, target_chunk_time=0.05, drop_old_after=math.inf)
+    given = {"drop_old_after": 0.0, "named": frozenset({"drop_old_after"})}
+    assert start(engine, db, **given).end().runs == 2
+    assert_migrated(db)
+
+
+@pytest.mark.slow
+def test_an_archive_that_is_asked_for_after_the_swap_is_asked_for_again(db, engine, tmp_path):
+    """It is noted then, so that a third command without it does not drop the rows."""
+    make_table(db, ROWS)
+    purge = {"modes": SessionModes(keep="id > 4000"), "drop_old_after": DAY}
+    run = start(engine, db, **purge)
+    shown = run.told.snapshots
+    run.wait_until(lambda: any(one.phase is Phase.GRACE for one in shown), "grace")
+    run.stop.request(MigrationFailure("stopped by the test"))
+    with pytest.raises(MigrationFailure, match="by the test"):
+        run.end()
+    (tmp_path / f"{db.name}.t").mkdir()
+    (tmp_path / f"{db.name}.t" / "mine").write_text("not ours")
+    with pytest.raises(ArchiveFailure):
+        start(engine, db, **purge, archive_to=str(tmp_path)).end()
+    assert the_record(db).choices.archive_to == str(tmp_path)
+    with pytest.raises(Refusal, match="before the old table is dropped"):
+        start(engine, db, **purge).end()
+    assert "_t_old" in tables(db)
