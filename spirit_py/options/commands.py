@@ -208,10 +208,10 @@ class _EachOptions(_CopyOptions, ArchiveOptions, total=False):
     ]
     drop_old_after: Annotated[
         SecondsOrNever,
-        OLD_TABLE(default="0s", common=True),
+        OLD_TABLE(common=True),
         "How long to keep the old table after the cut-over, such as 1h, for spirit-py revert;"
         " never: leave it to spirit-py cleanup --drop-old. A column that could be dropped instantly"
-        " is then dropped by a copy, so that there is an old table.",
+        " is then dropped by a copy, so that there is an old table. [default: 0s]",
     ]
     recompute_generated: Annotated[
         bool,

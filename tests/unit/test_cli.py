@@ -216,6 +216,7 @@ def test_what_a_run_waits_for_is_read(configured):
     plain = configured(*BASE)
     assert (plain.max_lag, plain.min_free_disk) == (DEFAULT_MAX_LAG, DEFAULT_MIN_FREE)
     assert (plain.replicas, plain.named) == ((), set())
+    assert configured(*BASE, "--drop-old-after", "0s").named == {"drop_old_after"}
     lifted = configured(*BASE, "--max-lag", "0", "--min-free-disk", "0")
     assert (lifted.max_lag, lifted.min_free_disk) == (None, 0)
     assert not lifted.relies_on("max_lag")
