@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
 
-    Settle = Callable[[Name], None]
+    Settle = Callable[[Name, bool], None]
 
 _ALIVE_SECONDS: Final = 20.0
 _AGAIN: Final = "the source table is intact; run the same command again: it resumes"
@@ -240,18 +240,16 @@ def _named(clause: Clause, present: Collection[str]) -> str:
 def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -> Settle:
     """Return what finishes the migration of a table whose process ended after the RENAME.
 
-    It settles what is attached, and drops the old tables proven to be ours, unless
-    ``drop_old_after`` asks for them.
+    It settles what is attached, and drops the old tables proven to be ours, unless they are kept.
     """
 
-    def settle(table: tuple[str, str]) -> None:
+    def settle(table: Name, keep: bool) -> None:
         given = arguments()
         known = CleanupArguments.__annotations__
         schema, name = table
         options = {key: value for key, value in given.items() if key in known}
-        keep = bool(given.get("drop_old_after"))
         for line in cleanup(**options | {"database": schema, "table": name, "drop_old": not keep}):
-            log.info("spirit-py: %s", line)
+            (log.warning if keep else log.info)("spirit-py: %s", line)
 
     return settle
 

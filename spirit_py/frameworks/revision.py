@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
+    from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts, Settle
     from spirit_py.table.names import Name
 
 #: Each says that what the statement makes is there, or that what it drops is not.
@@ -49,7 +49,7 @@ class Revision:
     ``history`` returns what the framework has noted: other rows begin another migration.
     ``versions`` are schema and name of its table, no schema for the session's; ``finish`` is its
     command that only notes a migration. ``settle`` finishes that of a table whose process ended
-    after the RENAME.
+    after the RENAME, and keeps its old table where it is told to.
     """
 
     session: Callable[[], FrameworkSession]
@@ -57,7 +57,7 @@ class Revision:
     log: logging.Logger
     versions: tuple[str, str]
     finish: str
-    settle: Callable[[tuple[str, str]], None]
+    settle: Settle
 
     def __post_init__(self) -> None:
         self._table = steps.StepTable(self.session, self.versions[1])
@@ -221,7 +221,7 @@ class Revision:
         self._just_noted = {one.parameters[:2] for one in whole.versions}
         points.reach("revision.swapped")
         self._table.read(around.schema)
-        steps.finish_versions(session, versions, self._table, lambda _: None)
+        steps.finish_versions(session, versions, self._table, lambda *_: None)
         self._key, self._steps, self._done = "", [], 0
 
     def _version_table(self) -> tuple[str, str]:

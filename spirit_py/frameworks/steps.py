@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.examination import find_record
 from spirit_py.classes import InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.frameworks.online import FrameworkSession
+    from spirit_py.frameworks.online import FrameworkSession, Settle
 
 _MARK: Final = "spirit-py: statements of a migration that is under way"
 _MOST: Final = 10_000
@@ -318,18 +319,34 @@ class VersionSwap:
 
 
 def finish_versions(
-    session: FrameworkSession, table: Name, steps: StepTable, settle: Callable[[Name], None]
+    session: FrameworkSession, table: Name, steps: StepTable, settle: Settle
 ) -> None:
-    """Drop what an exchange of the version table has left; ``settle`` finishes its migration."""
+    """Drop what an exchange of the version table has left; ``settle`` finishes its migration.
+
+    An old table that waits for its archive, or for its time, is kept.
+    """
     noted = steps.versions()
     plain = cast("SqlSession", session)
     if noted is None or not identity(plain, *table).equals(noted.after):
         return
     for one in noted.tables:
         # The checkpoint of the first one, which names the others, may be dropped already.
-        settle(one)
+        keep = _is_kept(plain, one)
+        # What was read holds back the drop of the checkpoint.
+        session.commit()
+        settle(one, keep)
     schema, name = table
     old = (schema, AuxiliaryNames.of(name).old)
     if identity(plain, *old).equals(noted.before):
         session.query(f"DROP TABLE {quote_table(*old)}")
     steps.drop()
+
+
+def _is_kept(session: SqlSession, table: Name) -> bool:
+    """Return whether a migration was asked for more of its old table than to drop it at once."""
+    try:
+        record = find_record(session, table).record
+    except UnreadableCheckpoint:
+        record = None
+    # Of tables whose record is gone nothing is left to drop.
+    return record is None or bool(record.choices.archive_to or record.choices.drop_old_after)

@@ -251,6 +251,20 @@ def test_a_table_of_somebody_else_under_the_old_name_stays(db, shop, tmp_path):
     assert tables(db) == ["_alembic_version_old", VERSIONS, "orders", "small"]
 
 
+@pytest.mark.draws(1)
+@pytest.mark.parametrize("more", ["keep='a > 1', archive_to={folder!r}", "drop_old_after='7d'"])
+def test_an_old_table_that_is_to_be_archived_or_kept_stays_after_a_kill(db, shop, tmp_path, more):
+    """It has the only copy of rows, or is the way back; the next command finishes the rest."""
+    given = more.format(folder=str(tmp_path / "archive"))
+    change = f"    op.spirit_alter('orders', 'ADD COLUMN note INT', {given})"
+    shop.add("two", "one", ("with atomic_revision(op):", change))
+    killed(shop, tmp_path, "cutover.renamed", 1)
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert db.query("SELECT COUNT(*) FROM _orders_old") == [(3,)]
+    assert tables(db) == ["_orders_chkpnt", "_orders_old", VERSIONS, "orders", "small"]
+
+
 @pytest.mark.draws(3)
 def test_a_version_table_of_another_schema_is_exchanged_there(db, shop, tmp_path):
     """RENAME works across schemas, and what a kill leaves is found again."""
