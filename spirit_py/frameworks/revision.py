@@ -281,6 +281,11 @@ class Revision:
         self._require_unmade(step, table, form)
         return False
 
+    def _is_last(self, table: Name) -> bool:
+        """Return whether no later step of the table is made."""
+        later = [step for step in self._steps[self._done :] if step.table == ".".join(table)]
+        return steps.made_of(later, joining.form_now(self.session(), table)) <= 0
+
     def _require_unmade(self, step: steps.RevisionStep, table: Name, form: str) -> None:
         """Refuse what may be made, and would be harmful if it is made again."""
         schema, name = table
@@ -347,9 +352,14 @@ class Revision:
             self._table.write(self._steps)
 
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
-        if self._passes(one.table, one.statement):
-            return
         session = self.session()
+        if self._passes(one.table, one.statement):
+            if self._is_last(one.table) and steps.is_unfinished(session, one.table):
+                with self._hinting():
+                    # The archive that failed is made, and the old table dropped or kept.
+                    config = prepared(session, one.arguments, around, one.statement)
+                    change(session, config, self.log, handle_signals=one.handle_signals)
+            return
         if together > 1:
             self.log.info("spirit-py: %d statements become one: %s", together, one.statement)
         with self._hinting():

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
-from spirit_py.checkpoint.examination import find_record
+from spirit_py.checkpoint.examination import find_record, old_table_of
+from spirit_py.checkpoint.proofs import proofs_here, proven
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
@@ -350,3 +352,13 @@ def _is_kept(session: SqlSession, table: Name) -> bool:
         record = None
     # Of tables whose record is gone nothing is left to drop.
     return record is None or bool(record.choices.archive_to or record.choices.drop_old_after)
+
+
+def is_unfinished(session: FrameworkSession, table: Name) -> bool:
+    """Return whether a table is changed, and its run has ended before its old one was settled."""
+    plain = cast("SqlSession", session)
+    if not CheckpointTable(*table).is_ours(plain):
+        return False
+    noted, proofs = old_table_of(plain, table), proofs_here(plain, *table, None)
+    left = AuxiliaryNames.of(table[1]).old in proven(plain, *table, proofs)
+    return left and not (noted is not None and noted.finished)

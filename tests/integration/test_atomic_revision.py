@@ -265,6 +265,26 @@ def test_an_old_table_that_is_to_be_archived_or_kept_stays_after_a_kill(db, shop
     assert tables(db) == ["_orders_chkpnt", "_orders_old", VERSIONS, "orders", "small"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("archived", [True, False])
+def test_a_change_outside_of_a_block_that_ended_behind_its_swap_is_finished(
+    db, shop, tmp_path, archived
+):
+    """It is made, and passed over only once its archive is, and its old table has gone."""
+    given = f"keep='a > 1', archive_to={str(tmp_path / 'archive')!r}"
+    change = f"op.spirit_alter('orders', 'ADD COLUMN note INT', {given})"
+    # What comes before it, and cannot be in one ALTER with it, is passed over.
+    before = ("op.spirit_alter('orders', 'ADD COLUMN more INT', no_shortcut=True)",)
+    after = ("op.spirit_alter('orders', 'MODIFY more BIGINT', no_shortcut=True)",)
+    shop.add("two", "one", (change,) if archived else (*before, *after))
+    killed(shop, tmp_path, "cutover.renamed", 1 if archived else 2)
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert state(db)[0] == ["two"]
+    assert tables(db) == [VERSIONS, "orders", "small"]
+    assert (tmp_path / "archive" / f"{db.name}.orders" / "_manifest.json").is_file() is archived
+
+
 @pytest.mark.draws(3)
 def test_a_version_table_of_another_schema_is_exchanged_there(db, shop, tmp_path):
     """RENAME works across schemas, and what a kill leaves is found again."""
