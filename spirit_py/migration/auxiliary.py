@@ -158,7 +158,11 @@ def leave(
     if errors.is_overtaken(error):
         return
     run.await_readers()
-    if not (drop or _drop_all)(run, tables, error) and isinstance(error, errors.Refusal):
+    if (drop or _drop_all)(run, tables, error):
+        return
+    if isinstance(run.stop.reason, errors.AbortedForGood):
+        run.stop.reason.hint = "the source table is intact; spirit-py cleanup drops what is left"
+    if isinstance(error, errors.Refusal):
         failure = errors.MigrationFailure(
             error.message, hint=error.hint, details=error.details, error_code=error.error_code
         )

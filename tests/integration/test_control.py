@@ -367,6 +367,28 @@ def test_an_abort_with_cleanup_leaves_nothing(table, tmp_path):
     assert f"no process works on {table.name}.t now" in refused(table, "resume")
 
 
+@pytest.mark.slow
+def test_an_abort_with_cleanup_that_could_not_drop_all_has_failed(table, tmp_path):
+    """A script goes on by its exit code, and the process does not say that nothing is left."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        reader = table.connect()
+        with closing(reader), closing(reader.cursor()) as cursor:
+            asked = ctl_in_background(table, "abort", "--cleanup")
+            command.until(lambda: "aborted by" in command.said, "the abort")
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT COUNT(*) FROM _t_new")
+            hold.release()
+            out, err = asked.communicate(timeout=4 * MINUTE)
+            assert command.end() == 143
+        assert asked.returncode == 1, out + err
+        assert "_t_chkpnt is there" in err
+        assert "hint: spirit-py cleanup drops what is left" in err
+        assert "could not be dropped" in command.said
+        assert "nothing is left" not in out + command.said
+    assert {"_t_chkpnt", "t"} <= set(tables(table))
+
+
 def ctl_in_background(db, *words):
     """Begin a verb in a process of its own."""
     return subprocess.Popen(

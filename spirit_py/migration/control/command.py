@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.examination import asked_at, find_record, live_of
+from spirit_py.checkpoint.examination import RecordFound, asked_at, find_record, live_of
 from spirit_py.checkpoint.live import DONE, FAILED, STALE_SECONDS, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
@@ -15,7 +15,7 @@ from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.migration.control.subject import Verb
+from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
@@ -26,7 +26,7 @@ from spirit_py.threads import StopSwitch
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -129,7 +129,8 @@ class Asking:
         self._require_process()
         self._require_asked_here()
         self._require_rights(self.database, self.table)
-        home = self._home()
+        found = self._found()
+        home = found.home
         self._tell_silence(home)
         queue = RequestQueue(*home)
         request = Request.of(verb, arguments)
@@ -155,7 +156,9 @@ class Asking:
                 error_code=ErrorCode.NO_ANSWER,
             )
         if verb == Verb.ABORT:
-            self._await_end()
+            together = found.record.tables if found.record is not None else ()
+            names = {(self.database, self.table), home, *(one.name for one in together)}
+            self._await_end(names, cleanup=CLEANUP in arguments)
 
     @property
     def _name(self) -> str:
@@ -218,7 +221,7 @@ class Asking:
                 f" for, {_ANSWER_SECONDS:.0f} s at most"
             )
 
-    def _home(self) -> Name:
+    def _found(self) -> RecordFound:
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
             raise Refusal(
@@ -258,13 +261,13 @@ class Asking:
                 hint="ask again in a moment; signals control the process as well",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
-        return found.home
+        return found
 
     def _where(self) -> str:
         holder = named_lock_holder(self.session, self._process_lock)
         return "" if holder is None else f" ({whose(self.session, holder)})"
 
-    def _await_end(self) -> None:
+    def _await_end(self, tables: Collection[Name], *, cleanup: bool) -> None:
         left = _END_SECONDS
         while named_lock_holder(self.session, self._process_lock) is not None:
             if left <= 0:
@@ -275,7 +278,15 @@ class Asking:
                 )
             self._pause(True)
             left -= LOOK_SECONDS
-        if CheckpointTable(self.database, self.table).exists(self.session):
+        checkpoints = [CheckpointTable(*table) for table in sorted(tables)]
+        kept = [str(one) for one in checkpoints if one.exists(self.session)]
+        if kept and cleanup:
+            raise MigrationFailure(
+                f"the process that worked on {self._name} has ended, and not all of its tables are"
+                f" dropped: {', '.join(kept)} is there",
+                hint="spirit-py cleanup drops what is left, and spirit-py status shows it",
+            )
+        if kept:
             self.say("it has ended; its tables and its checkpoint are kept")
         else:
             self.say("it has ended; nothing is left of it")
