@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from spirit_py.errors import Interrupted, MigrationFailure
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.events.copy import CopyDone
 from spirit_py.events.event import untold
 from spirit_py.events.swap import CutoverDeferred, CutoverHeldBack, CutoverTryFailed, CutoverVetoed
@@ -299,6 +299,29 @@ def test_an_operator_overrules_a_hook_that_is_being_asked(table, engine):
     migrating.end()
     assert asked == [1]
     assert not migrating.told.named(CutoverVetoed)
+    assert_migrated(table)
+
+
+def test_a_refused_cutover_overrules_no_hook(table, engine):
+    """Once the sentinel that was made by hand is dropped, the tables are swapped as it agrees."""
+    answer, asked, agreed = threading.Event(), [], []
+
+    def gate(event, check):
+        asked.append(event.fields["number"])
+        while not answer.wait(0.01):
+            check()
+        agreed.append(True)
+        return ""
+
+    migrating = Gated(engine, copying(table), gate)
+    migrating.wait_until(lambda: asked, "the question")
+    table.execute("CREATE TABLE _t_snt (id INT)")
+    with pytest.raises(Refusal, match="was not created by spirit-py"):
+        ask(table, "cutover")
+    table.execute("DROP TABLE _t_snt")
+    answer.set()
+    migrating.end()
+    assert agreed
     assert_migrated(table)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, StandingOrders
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Aborted, AbortedForGood, Refusal, UsageFault
+from spirit_py.errors import Aborted, AbortedForGood, Refusal, ServerFault, SpiritError, UsageFault
 from spirit_py.events.run import SettingsKept
 from spirit_py.migration.control import subject
 from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
@@ -138,20 +139,32 @@ class Verbs(Carrier):
 
     def _cutover(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("there is nothing left to swap")
-        veto = self._run.veto
-        asks = not veto.overrule() and veto.asks
-        # First: a run that creates its sentinel just now looks at this afterwards.
-        self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
-        ours = [name for name in self._sentinels if is_own_sentinel(session, *name)]
-        for name in ours:
-            drop_sentinel(session, *name)
-        if by_hand := [name for name in self._sentinels if read_table(session, *name)]:
+        # What is refused, or fails, has decided nothing.
+        by_hand = [
+            name
+            for name in self._sentinels
+            if read_table(session, *name) and not is_own_sentinel(session, *name)
+        ]
+        if by_hand:
             statements = " ".join(f"DROP TABLE {quote_table(*name)};" for name in by_hand)
             raise refused(
                 f"{', '.join('.'.join(name) for name in by_hand)} was not created by spirit-py, and"
                 " postpones the swap until it is dropped",
                 statements,
             )
+        before = self._run.state.undeferred
+        # First: a run that creates its sentinel just now looks at this afterwards.
+        self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
+        try:
+            ours = [name for name in self._sentinels if is_own_sentinel(session, *name)]
+            for name in ours:
+                drop_sentinel(session, *name)
+        except ServerFault:
+            with contextlib.suppress(SpiritError):
+                self._orders.undefer(session, undeferred=before)
+            raise
+        veto = self._run.veto
+        asks = not veto.overrule() and veto.asks
         ends = [f"dropped {', '.join('.'.join(name) for name in ours)}"] if ours else []
         ends += ["the hook is not asked any more"] if asks else []
         said = "; ".join(ends) or "there was no sentinel"

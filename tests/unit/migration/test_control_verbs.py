@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, ServerFault
 from spirit_py.migration.control import verbs
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
+from spirit_py.migration.swap.veto import Veto
 from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
 
@@ -32,6 +34,8 @@ class Run:
         )
         self.keeper: object = None
         self.config = SimpleNamespace()
+        self.veto: Any = None
+        self.undefer: Any = None
         self.paused: list[str] = []
         self._swaps = swaps
         self._looks = 0
@@ -104,3 +108,26 @@ def test_a_limit_of_lag_is_not_set_where_no_replica_is_watched():
     asked = Asked(number=1, request=Request.of(Verb.SET, {"max-lag": "5s"}), who="me@here")
     with pytest.raises(Refusal, match=r"started with --max-lag 0, and watches no replica"):
         of_run.carry_out(session, asked)  # type: ignore[arg-type]
+
+
+def test_a_cutover_whose_drop_of_the_sentinel_fails_decides_nothing(monkeypatch):
+    """The hook is asked as before, and no later run takes the swap as wanted."""
+    wanted: list[bool] = []
+
+    def fail(*_: object) -> None:
+        raise ServerFault(1205, "Lock wait timeout exceeded", where="ctl")
+
+    monkeypatch.setattr(verbs, "read_table", lambda *_: object())
+    monkeypatch.setattr(verbs, "is_own_sentinel", lambda *_: True)
+    monkeypatch.setattr(verbs, "drop_sentinel", fail)
+    run = Run(swaps=False)
+    run.state.undeferred = False
+    run.config = SimpleNamespace(dry_run=False, defer_cutover=True)
+    nothing: Any = None
+    run.veto = Veto(nothing, lambda *_: "no", unpaused=nothing, tables=list)
+    run.undefer = lambda _session, *, undeferred: wanted.append(undeferred)
+    asked = Asked(number=1, request=Request.of(Verb.CUTOVER, {}), who="me@here")
+    with pytest.raises(ServerFault):
+        Verbs(run, run, [("shop", "t")]).carry_out(SimpleNamespace(), asked)  # type: ignore[arg-type]
+    assert wanted == [True, False]
+    assert not run.veto.overrule()
