@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
     Say = Callable[[str], None]
+    _AtWork = tuple[ServerRecords, Name]
 
 AT_ONCE: Final = "servers-at-once"
 """The setting of a fleet; others are of each migration."""
@@ -165,7 +166,10 @@ def _names(members: Iterable[FleetMember]) -> set[str]:
 
 @dataclass(kw_only=True, eq=False)
 class _Asking:
-    """One request for each migration that is at work; for a pause, also for those that begin."""
+    """One request for each migration that is at work; for a pause, also for those that begin.
+
+    One that takes no requests yet, or now, is asked again for a while.
+    """
 
     table: str
     verb: str
@@ -173,26 +177,29 @@ class _Asking:
     orders: FleetOrders
     say: Say
     asked: set[tuple[str, Name]] = field(default_factory=set)
-    #: Whether one that takes no requests yet is left alone.
-    last: bool = True
+    #: Whether one that takes no requests is asked no more.
+    last: bool = False
 
     def all(self, begun: Sequence[ServerRecords]) -> None:
         until, quiet = time.monotonic() + _BEGINNING_SECONDS, 0
+        pauses, at_work = self.verb == Verb.PAUSE, _at_work_on(begun)
+        if not at_work and not self.orders.number:
+            self.say("no migration is at work on these servers now: none was asked")
         while True:
-            self.last = self.verb != Verb.PAUSE or time.monotonic() >= until
-            left = [
-                partial(self._one, part, name)
-                for part in begun
-                for one in part.records
-                for name in one.at_work
-                if (part.member.name, name) not in self.asked
-            ]
-            side_by_side("look", left, LOOKING)
+            self.last = time.monotonic() >= until
+            left = self._left(at_work)
+            side_by_side("look", [partial(self._one, *one) for one in left], LOOKING)
             quiet = 0 if left else quiet + 1
-            if self.last or quiet >= _QUIET_LOOKS:
+            done = quiet >= _QUIET_LOOKS if pauses else not self._left(at_work)
+            if self.last or done:
                 return
             threading.Event().wait(_AGAIN_SECONDS)
-            self._look_again(begun)
+            if pauses:
+                self._look_again(begun)
+                at_work = _at_work_on(begun)
+
+    def _left(self, at_work: Iterable[_AtWork]) -> list[_AtWork]:
+        return [one for one in at_work if (one[0].member.name, one[1]) not in self.asked]
 
     def _look_again(self, begun: Sequence[ServerRecords]) -> None:
         there = looked_at([one.member for one in begun], self.table)
@@ -216,14 +223,25 @@ class _Asking:
             )
         except SpiritError as error:
             absent = error.error_code is ErrorCode.NOTHING_TO_CONTROL
-            if absent and not self.last:
+            ended = absent and self._has_ended(part, table)
+            # Those of which a pause finds no process in its next look are asked no more.
+            if absent and not self.last and not (ended and self.verb != Verb.PAUSE):
                 return
             self.say(f"{where}: {error.message}")
             # One that has ended meanwhile needs no order any more; but of one that was to drop its
             # copy, the operator should know.
-            if not absent or CLEANUP in self.given:
+            if not ended or CLEANUP in self.given:
                 part.error = error
         self.asked.add((part.member.name, table))
+
+    def _has_ended(self, part: ServerRecords, table: Name) -> bool:
+        """Return whether no process has the table; one that has it may take no requests now."""
+        (now,) = looked_at([part.member], self.table)
+        return now.error is None and (now, table) not in _at_work_on([now])
+
+
+def _at_work_on(parts: Iterable[ServerRecords]) -> list[_AtWork]:
+    return [(part, name) for part in parts for one in part.records for name in one.at_work]
 
 
 def forget_fleet(members: Sequence[FleetMember], *, table: str, say: Say) -> None:

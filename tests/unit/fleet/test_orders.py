@@ -11,6 +11,7 @@ import pytest
 
 from spirit_py.batch.store import BatchTable
 from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
@@ -18,6 +19,7 @@ from spirit_py.fleet import orders
 from spirit_py.fleet import records as fleet_records
 from spirit_py.fleet.orders import where_to_meet
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords
+from spirit_py.migration.control.subject import CLEANUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -246,6 +248,78 @@ def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(m
         orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
     # Its lock is not had: it answers again, and is ordered by its coordinator alone.
     assert set(ordered) == {"s2", "s3"}
+
+
+TABLE = ("shop", "orders")
+
+
+class AtWork:
+    """A fleet of one server, whose process takes requests, and ends, after so many of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, takes: int, ends: int = 99) -> None:
+        self.asked, self.said = 0, list[str]()
+        self._takes, self._ends = takes, ends
+
+        def look_at(parts: Sequence[ServerRecords]) -> None:
+            for one in parts:
+                vars(one).update(vars(part_of(one.member.name)))
+                working = (TABLE,) if self.asked < self._ends else ()
+                one.records = [replace(each, at_work=working) for each in one.records]
+
+        monkeypatch.setattr(orders, "_sessions", lambda *_: [])
+        for module in (orders, fleet_records):
+            monkeypatch.setattr(module, "look_at", look_at)
+        monkeypatch.setattr(ServerRecords, "order", lambda *_, **__: None)
+        monkeypatch.setattr(orders, "control", self._control)
+        monkeypatch.setattr(orders, "_AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr(orders, "_WRITES", 1)
+
+    def _control(self, *_: object, **__: object) -> None:
+        self.asked += 1
+        if self.asked < self._takes:
+            code = ErrorCode.NOTHING_TO_CONTROL
+            raise Refusal("it takes no requests", hint="ask again", error_code=code)
+
+    def order(self, verb: str, **arguments: str) -> None:
+        """Give an order to it."""
+        member = part_of("s1").member
+        orders.order_fleet([member], table="", verb=verb, arguments=arguments, say=self.said.append)
+
+
+@pytest.mark.parametrize("verb", ["postpone", "set", "pause"])
+def test_one_that_takes_no_requests_yet_is_asked_until_it_does(monkeypatch, verb):
+    """It still checks its table; without the order it would swap."""
+    fleet = AtWork(monkeypatch, takes=3)
+    fleet.order(verb, **({"max-load": "Threads_running=10"} if verb == "set" else {}))
+    assert fleet.asked == 3
+    assert not any("takes no requests" in line for line in fleet.said)
+
+
+@pytest.mark.parametrize("verb", ["postpone", "pause"])
+def test_one_that_takes_no_requests_at_all_is_an_error(monkeypatch, verb):
+    """It lives, so that it has not ended, and goes on without the order."""
+    monkeypatch.setattr(orders, "_BEGINNING_SECONDS", 0.0)
+    with pytest.raises(Refusal, match="takes no requests"):
+        AtWork(monkeypatch, takes=99).order(verb)
+
+
+@pytest.mark.parametrize("cleanup", [False, True])
+def test_one_that_has_ended_meanwhile_needs_no_order(monkeypatch, cleanup):
+    """But that it was not asked to drop its copy, the operator should know."""
+    fleet = AtWork(monkeypatch, takes=99, ends=1)
+    ends = pytest.raises(Refusal) if cleanup else contextlib.nullcontext()
+    with ends:
+        fleet.order("abort", **({CLEANUP: "1"} if cleanup else {}))
+    assert fleet.asked == 1
+    assert any("it takes no requests" in line for line in fleet.said)
+
+
+def test_where_nothing_is_at_work_that_is_said(monkeypatch):
+    """A postponed swap would be awaited in vain."""
+    fleet = AtWork(monkeypatch, takes=0, ends=0)
+    fleet.order("postpone")
+    assert fleet.asked == 0
+    assert fleet.said == ["no migration is at work on these servers now: none was asked"]
 
 
 @pytest.mark.parametrize(
