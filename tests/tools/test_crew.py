@@ -9,8 +9,9 @@ from unittest import mock
 import MySQLdb
 import pytest
 
+from tests.oracle.case import Writer
 from tests.oracle.crew import run_in_own_session
-from tests.oracle.load import LoadError
+from tests.oracle.load import Application, HeldUp, LoadError
 from tests.oracle.stall import Stalls
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class FailingSession:
     def close(self) -> None:
         """Nothing is open."""
 
-    def execute(self, statement: str) -> None:
-        """Note a statement, and fail where that is planned.
+    def execute(self, statement: str) -> int:
+        """Note a statement that changes no row, and fail where that is planned.
 
         Raises:
             MySQLdb.OperationalError: with the next error that is planned for it.
@@ -44,6 +45,7 @@ class FailingSession:
         self.executed.append(statement)
         if errors := self._planned.get(statement):
             raise MySQLdb.OperationalError(errors.pop(0), "planned")
+        return 0
 
 
 def executed(statements: Sequence[str], **planned: list[int]) -> list[str]:
@@ -104,3 +106,46 @@ def test_a_writer_that_fails_while_a_chunk_is_held_up_lets_go_of_it():
         Stalls(db, rounds)._hold(session, threading.Event())
     rounds.assert_called_once_with()
     session.rollback.assert_called_once_with()
+
+
+def forgiven(code: int, *, changed: bool) -> bool:
+    """Let a writer get an error; return whether it goes on, the table's definition being as told.
+
+    Raises:
+        LoadError: when nothing explains the error.
+    """
+    session: Any = FailingSession()
+    writer = Application(Writer(), session.connect, "s", "t", number=0, seed=1)
+    writer._before = "before"
+    now = "changed" if changed else "before"
+    with mock.patch.object(Application, "_definition", return_value=now):
+        error: Any = MySQLdb.OperationalError(code, "planned")
+        return writer._forgiven(session, "a", error, after=False) is False
+
+
+@pytest.mark.parametrize("code", [1054, 1136, 1364, 1366])
+def test_a_new_definition_explains_what_does_not_fit_it(code):
+    """And nothing does where the table is as it was."""
+    assert forgiven(code, changed=True)
+    with pytest.raises(LoadError, match=str(code)) as raised:
+        forgiven(code, changed=False)
+    assert type(raised.value) is LoadError
+
+
+@pytest.mark.parametrize("code", [1146, 1100, 1317, 2013])
+@pytest.mark.parametrize("changed", [True, False])
+def test_no_definition_explains_a_gap_or_a_statement_that_was_ended(code, changed):
+    """The table is always there, and nobody ends the statements of applications."""
+    with pytest.raises(HeldUp, match=str(code)):
+        forgiven(code, changed=changed)
+
+
+def test_a_writer_that_does_not_get_on_is_held_up():
+    """That it failed with something is the better reason."""
+    session: Any = FailingSession()
+    writer = Application(Writer(), session.connect, "s", "t", number=0, seed=1)
+    with pytest.raises(HeldUp, match="did not come to 2 rounds"):
+        writer.await_rounds(2)
+    writer.error = LoadError("a statement")
+    with pytest.raises(LoadError, match="a statement"):
+        writer.await_rounds(2)
