@@ -27,7 +27,7 @@ from spirit_py.config import SparkConfig
 from spirit_py.migration.swap import deferral
 from spirit_py.spark.engine import SparkEngine
 from tests.fuzz.draw import draw
-from tests.fuzz.judge import Verdict, judge
+from tests.fuzz.judge import Verdict, judge, too_few_right
 from tests.fuzz.shrink import shrink
 from tests.kits.cases import migrate, small_chunks
 
@@ -58,7 +58,9 @@ def main(argv: Sequence[str]) -> int:
     bad = [verdict for verdict in verdicts if verdict.finding]
     for verdict in bad:
         print(f"again: make fuzz-migrations SEED={verdict.scenario.seed}   ({verdict.kind})")
-    return 1 if bad or len(verdicts) < len(seeds) else 0
+    if few := too_few_right(verdicts):
+        print("fewer than half are right: the others prove little")
+    return 1 if bad or few or len(verdicts) < len(seeds) else 0
 
 
 def _show(verdict: Verdict) -> None:

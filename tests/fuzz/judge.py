@@ -20,14 +20,14 @@ from tests.fixtures.mysql import Database
 from tests.fuzz.model import Scenario, as_files
 from tests.oracle.case import Timing, statements
 from tests.oracle.crew import Crew, Deferred, run_in_own_session
-from tests.oracle.load import LoadError, global_variables
+from tests.oracle.load import HeldUp, LoadError, global_variables
 from tests.oracle.rawlog import OracleError
 from tests.oracle.reader import Reader
 from tests.oracle.twin import NativeAlter, Oracle
 from tests.oracle.untrue import BinlogUntrue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mysql_base import MySQLServer
     from tests.oracle.case import Case
@@ -46,6 +46,8 @@ LOSSY = frozenset({1048, 1261, 1262, 1263, 1264, 1265, 1292, 1365, 1366, 1406, 1
 _FAILED, _REFUSED = 1, 2
 #: Plays of a scenario whose binlog may be untrue; the last one's verdict counts.
 _PLAYS = 4
+#: Of so many runs half must be right; most are, where the program is.
+_MANY = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,8 @@ class Verdict:
             or definition), ``accepted`` (the server itself refuses it), ``refused`` (the server
             itself does it), ``account`` (effects of triggers and keys are not what the writers
             did), ``snapshot`` (nor were they for a transaction that read through the swap),
-            ``source`` (a failed run changed it), ``left`` (tables, sessions), ``crash``.
+            ``held up`` (a writer did not get on, or missed the table), ``source`` (a failed run
+            changed it), ``left`` (tables, sessions), ``crash``.
         untrue: a difference may be the binlog's (:mod:`tests.oracle.untrue`).
     """
 
@@ -77,6 +80,12 @@ class Verdict:
     def story(self) -> str:
         """Return everything that is needed to understand it and to have it again."""
         return f"{self.kind}: {self.text}\n{as_files(self.scenario.case())}"
+
+
+def too_few_right(verdicts: Sequence[Verdict]) -> bool:
+    """Return whether so many of many runs came to no changed table that they prove little."""
+    right = sum(verdict.kind == "right" for verdict in verdicts)
+    return len(verdicts) >= _MANY and right * 2 < len(verdicts)
 
 
 def judge(scenario: Scenario, server: MySQLServer, migrate: Migrate) -> Verdict:
@@ -128,6 +137,8 @@ def _judge(scenario: Scenario, db: Database, migrate: Migrate) -> Verdict:
         try:
             with _reading(scenario, db) as reader:
                 outcome = _under_load(scenario, case, db, lambda *given: migrate(*given, feed))
+        except HeldUp as error:
+            return says("held up", error)
         except LoadError as error:
             return says("unsound", f"a writer: {error}")
         if broken := _broken(case, db):

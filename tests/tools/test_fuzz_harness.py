@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest import mock
+
 import pytest
 
+from tests.fuzz import judge
 from tests.fuzz.draw import draw
-from tests.fuzz.judge import Verdict
+from tests.fuzz.judge import Verdict, too_few_right
 from tests.fuzz.model import as_files
 from tests.fuzz.shrink import alike
+from tests.oracle.load import HeldUp, LoadError
 
 
 @pytest.mark.smoke
@@ -37,3 +42,27 @@ def test_the_shrinker_does_not_take_one_failure_for_another() -> None:
     )
     assert alike(first, same)
     assert not alike(first, other)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(LoadError("1064"), "unsound"), (HeldUp("2 rounds"), "held up")]
+)
+def test_a_writer_that_is_held_up_is_a_finding(error, kind):
+    """A drawn statement that is none is not the program's fault."""
+    with mock.patch.multiple(
+        judge,
+        Oracle=mock.MagicMock(),
+        global_variables=mock.MagicMock(),
+        run_in_own_session=mock.Mock(),
+        _under_load=mock.Mock(side_effect=error),
+    ):
+        verdict = judge._judge(replace(draw(1), invariants=()), mock.MagicMock(), mock.Mock())
+    assert (verdict.kind, verdict.finding) == (kind, kind == "held up")
+
+
+def test_many_runs_of_which_few_are_right_prove_little():
+    """Whatever the others say for themselves."""
+    right, unsound = (Verdict(scenario=draw(1), kind=kind) for kind in ("right", "unsound"))
+    assert too_few_right([right] * 15 + [unsound] * 16)
+    assert not too_few_right([right] * 16 + [unsound] * 15)
+    assert not too_few_right([unsound] * 29)
