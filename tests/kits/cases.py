@@ -49,9 +49,11 @@ FIRST_ROWS = 60
 PART_ROWS = 60
 #: So many chunks wait for the writers; the later ones have them as they come.
 WAITING_CHUNKS = 6
-#: This chunk is held up in the middle, for so many rounds of writes.
+#: This chunk is held up in the middle, for so many rounds of writes; in cases about that for more,
+#: so that some of them are to its few rows.
 STALLED_CHUNK = 2
 ROUNDS_OF_STALL = 3
+ROUNDS_OF_LONG_STALL = 25
 #: Changes are applied all the time in small batches, so that they meet chunks in flight.
 FEED = FeedOptions(flush_interval=0.05, batch_rows=100)
 #: After the last checksum a batch holds several images of a key, which is where it goes wrong.
@@ -70,15 +72,16 @@ def small_chunks(patch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def stalling(db: Database, round_of_writes: Callable[[], None]) -> Iterator[None]:
+def stalling(db: Database, round_of_writes: Callable[[], None], rounds: int) -> Iterator[Stalls]:
     """Have the copies in this block wait for the case's writers, and one chunk of each held up.
 
     Args:
         round_of_writes: returns when every writer has written again.
+        rounds: that a chunk is held up for.
     """
 
     def some_rounds() -> None:
-        for _ in range(ROUNDS_OF_STALL):
+        for _ in range(rounds):
             round_of_writes()
 
     stalls = Stalls(db, some_rounds)
@@ -105,7 +108,7 @@ def stalling(db: Database, round_of_writes: Callable[[], None]) -> Iterator[None
         mock.patch.object(Copier, "_committed", noting),
     ):
         try:
-            yield
+            yield stalls
         finally:
             for stack in held.values():
                 stack.close()
@@ -163,8 +166,10 @@ def migrate(
     reporter = RecordingReporter()
     shared: Any = SharedEngine(engine)
     try:
-        with stalling(db, another_round):
+        rounds = ROUNDS_OF_LONG_STALL if case.expect.stalled else ROUNDS_OF_STALL
+        with stalling(db, another_round, rounds) as stalls:
             entry.migrate(config, reporter=reporter, engine_factory=lambda _: shared)
+        assert stalls.seen or not case.expect.stalled, "no chunk was held up"
     except SpiritError as error:
         text = "\n".join([error.message, *error.details, error.hint])
         return Outcome(exit_code=error.exit_code, text=text, report=json.loads(path.read_text()))

@@ -116,6 +116,7 @@ class Expectation:
         report: fields of the report that must have these values.
         left_tables: what else is in the schema afterwards.
         effects: every statement of the writers must have changed a row (off where that is chance).
+        stalled: a chunk must have been held up in the middle of its copy.
         before: values of these fields for servers before ``version``, such as "9.6".
         after: values of these fields for the run whose writes come after the last checksum.
     """
@@ -141,6 +142,7 @@ class Expectation:
     report: dict[str, Any] = field(default_factory=dict)
     left_tables: tuple[str, ...] = ()
     effects: bool = True
+    stalled: bool = False
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
 
