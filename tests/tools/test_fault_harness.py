@@ -7,10 +7,13 @@ from unittest import mock
 
 import pytest
 
+import fault_moves
 import faults
 from tests.faults.draw import FAULTS, draw
 from tests.faults.hooks import HOOKS
 from tests.faults.journal import Journal, mismatches
+from tests.faults.moves import Verdict as MoveVerdict
+from tests.faults.moves import draw as draw_move
 from tests.faults.run import Verdict
 from tests.faults.scene import Attempt
 from tests.faults.shapes import SHAPES, State
@@ -81,10 +84,41 @@ def test_faults_that_gave_no_verdict_or_never_struck_fail_the_whole(capsys):
         verdict.struck = verdict.fault != missed
     assert faults._summary(good, 1, of=runs) == 1
     assert f"never struck: {missed}\n" in capsys.readouterr().out
-    # A few runs may miss their points.
+    # A few runs may miss their points; not all of them, and not many of many.
     assert faults._summary(good[:3], 1, of=3) == 0
-    good[1].problem = "a row is lost"
-    assert faults._summary(good[:3], 1, of=3) == 1
+    assert faults._summary(good[:1], 1, of=1) == 1
+    for number, verdict in enumerate(good[:12]):
+        verdict.struck = number >= 4
+    assert faults._summary(good[:12], 1, of=12) == 0
+    good[4].struck = False
+    assert faults._summary(good[:12], 1, of=12) == 1
+    good[11].problem = "a row is lost"
+    assert faults._summary(good[9:12], 1, of=3) == 1
+
+
+def test_moves_of_which_too_few_were_struck_fail_the_whole():
+    """A point may lie behind the end; it does not in most runs."""
+
+    def result(struck: int, of: int) -> int:
+        verdicts = [MoveVerdict(drawn=draw_move(seed), struck=seed < struck) for seed in range(of)]
+        return fault_moves._summary(verdicts, 1, of=of)
+
+    assert [result(0, of) for of in (0, 1, 4, 5)] == [1, 0, 0, 1]
+    assert [result(struck, 20) for struck in (9, 10)] == [1, 0]
+
+
+def test_without_a_small_disk_the_next_seed_is_drawn_and_no_lane_passes(monkeypatch):
+    """The usual run has one run, and may draw a full disk."""
+    (first, *_) = (seed for seed in range(len(FAULTS)) if draw(seed).fault.needs_disk)
+    assert faults._seeds_of("", "", first, 1, has_disk=True) == [first]
+    (seed,) = faults._seeds_of("", "", first, 1, has_disk=False)
+    assert seed > first
+    with pytest.raises(SystemExit, match="disk-full"):
+        faults._seeds_of("disk-full", "", first, 1, has_disk=False)
+    monkeypatch.setattr(faults, "in_own_namespace", lambda _: False)
+    monkeypatch.setenv("SPIRIT_PY_LANE", "1")
+    with pytest.raises(SystemExit, match="this lane needs a disk"):
+        faults.main(["--seed", str(first)])
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
