@@ -7,6 +7,7 @@ passed here. They have the server's threads and no Spark.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -106,7 +107,7 @@ class Runs:
             for event, actions in step.during.items()
         ]
         if watching:
-            words += ["--on-event", f"cat >> {events}"]
+            words += ["--on-event", f"cat >> {shlex.quote(str(events))}"]
         left = dict(step.at)
 
         def passed(point: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -693,8 +694,8 @@ def test_the_hook_is_asked_before_each_further_wave(four, tmp_path):
     """It refuses once: the wave waits, and is asked for again."""
     seen = tmp_path / "seen"
     hook = (
-        f'if [ "$SPIRIT_PY_EVENT" = wave.ready ]; then cat >> {seen}; '
-        f"if [ $(grep -c . {seen}) = 1 ]; then echo not yet; exit 1; fi; fi"
+        f'if [ "$SPIRIT_PY_EVENT" = wave.ready ]; then cat >> {shlex.quote(str(seen))}; '
+        f"if [ $(grep -c . {shlex.quote(str(seen))}) = 1 ]; then echo not yet; exit 1; fi; fi"
     )
     more = ("--canary", "1", "--on-event", hook, "--hook-veto")
     report, events = four.migrate("--alter", REBUILD, *more)

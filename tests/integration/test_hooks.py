@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -80,7 +81,8 @@ def events_of(text):
 def test_a_run_is_json_from_its_first_line_to_its_last_and_a_hook_gets_the_same(table, tmp_path):
     """Every line is a declared event of one run; the hook is called with each but the figures."""
     out = tmp_path / "out"
-    process = start(table, "--log-format", "json", "--on-event", f"cat >> {out}", "--hook-veto")
+    hook = f"cat >> {shlex.quote(str(out))}"
+    process = start(table, "--log-format", "json", "--on-event", hook, "--hook-veto")
     _, errors = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 0, errors
     lines = events_of(errors)
@@ -128,8 +130,8 @@ def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp
     """Ctrl-C in the terminal is not aimed at the hook; the same command resumes."""
     asked, ended = tmp_path / "asked", tmp_path / "ended"
     hook = (
-        f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x > {asked};'
-        f" sleep 1; echo x > {ended}; exit 1"
+        f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x > {shlex.quote(str(asked))};'
+        f" sleep 1; echo x > {shlex.quote(str(ended))}; exit 1"
     )
     process = start(table, "--on-event", hook, "--hook-veto")
     until(asked.exists, "the question", 60)
@@ -177,7 +179,7 @@ def copying(db, **more):
 def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, engine, tmp_path):
     """It says why; meanwhile rows are written, and none is lost when it agrees (R15)."""
     allowed = tmp_path / "allowed"
-    command = f"[ -e {allowed} ] || {{ echo the batch job runs; exit 1; }}"
+    command = f"[ -e {shlex.quote(str(allowed))} ] || {{ echo the batch job runs; exit 1; }}"
     hook = Hook(command, seconds=30.0, tell=untold)
     migrating = Gated(engine, copying(table), hook.ask)
     vetoed = CutoverVetoed

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
+import tempfile
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+#: Bytes of the path of a socket, on Linux.
+_LONGEST = 107
 _JOIN_SECONDS = 10.0
 
 
@@ -39,10 +41,17 @@ class PointListener:
     """Hears every point that the processes of a run reach, and holds them at one.
 
     Args:
-        path: the socket; the variable :data:`spirit_py.points.VARIABLE` names it to the program.
+        path: the socket; in a folder of its own below /tmp where this path is too long for one.
+
+    Attributes:
+        path: the variable :data:`spirit_py.points.VARIABLE` names it to the program.
     """
 
     def __init__(self, path: Path) -> None:
+        self._folder = ""
+        if len(os.fsencode(path)) > _LONGEST:
+            self._folder = tempfile.mkdtemp(prefix="spirit-py-points-", dir="/tmp")
+            path = Path(self._folder, path.name[:8])
         self.path = path
         self.reached: list[str] = []
         self._hold: Hold | None = None
@@ -108,3 +117,5 @@ class PointListener:
         self._server.close()
         self._thread.join(_JOIN_SECONDS)
         self.path.unlink(missing_ok=True)
+        if self._folder:
+            self.path.parent.rmdir()

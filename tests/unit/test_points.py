@@ -35,6 +35,15 @@ def test_a_point_is_passed_when_nobody_listens():
     assert done.stdout == "passed\n"
 
 
+def test_a_listener_has_a_short_path_wherever_its_folder_is(tmp_path, monkeypatch):
+    """A socket's path has at most 107 bytes; TMPDIR may be longer."""
+    with PointListener(tmp_path / ("d" * 100) / "points") as listener:
+        monkeypatch.setattr(points, "_listener", str(listener.path))
+        points.reach("chunk.executed")
+        assert listener.reached == ["chunk.executed"]
+    assert not listener.path.parent.exists()
+
+
 def test_a_held_point_is_passed_when_it_is_let_go(tmp_path, monkeypatch):
     """The nth pass of a point is held until it is released; earlier ones are only noted."""
     with PointListener(tmp_path / "s") as listener:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -22,7 +23,8 @@ EVENT = SwapDone(table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=2.
 def test_the_event_is_on_its_standard_input_and_in_its_environment(tmp_path):
     """One JSON line; name and table also as variables."""
     out = tmp_path / "out"
-    done = call(f'cat > {out}; echo "$SPIRIT_PY_EVENT $SPIRIT_PY_TABLE"', EVENT, seconds=30)
+    words = f'cat > {shlex.quote(str(out))}; echo "$SPIRIT_PY_EVENT $SPIRIT_PY_TABLE"'
+    done = call(words, EVENT, seconds=30)
     assert (done.code, done.trouble) == (0, "")
     assert done.lines == ("swap.done shop.orders",)
     found = json.loads(out.read_text())
@@ -89,18 +91,19 @@ def test_lines_of_output_cannot_control_a_terminal():
 def test_one_that_hangs_is_ended_with_what_it_has_begun(tmp_path, first):
     """A hook that ignores SIGTERM gets SIGKILL; no zombie and no child is left."""
     file = tmp_path / "pid"
-    done = call(f"{first} sh -c 'echo $$ > {file}; sleep 600'; sleep 600", EVENT, seconds=0.5)
+    child = shlex.quote(f"echo $$ > {shlex.quote(str(file))}; sleep 600")
+    done = call(f"{first} sh -c {child}; sleep 600", EVENT, seconds=0.5)
     assert done.trouble == "too long"
-    child = int(file.read_text())
-    until(lambda: not alive(child), "the end of the child")
+    number = int(file.read_text())
+    until(lambda: not alive(number), "the end of the child")
 
 
 @pytest.mark.parametrize("apart", ["", "set -m;"])
 def test_what_it_has_begun_is_ended_even_where_it_ignores_sigterm(tmp_path, apart):
     """The command itself ends at SIGTERM, and its child does not; also in a group of its own."""
     file = tmp_path / "pid"
-    stubborn = f"sh -c 'trap \"\" TERM; echo $$ > {file}; while :; do sleep 0.1; done'"
-    done = call(f"{apart} {stubborn} & sleep 600", EVENT, seconds=0.5)
+    stubborn = f'trap "" TERM; echo $$ > {shlex.quote(str(file))}; while :; do sleep 0.1; done'
+    done = call(f"{apart} sh -c {shlex.quote(stubborn)} & sleep 600", EVENT, seconds=0.5)
     assert done.trouble == "too long"
     until(lambda: not alive(int(file.read_text())), "the end of the child")
 
@@ -130,7 +133,9 @@ def test_a_daemon_that_it_leaves_is_not_waited_for(tmp_path):
     """The end of the command counts, not that of its output; the daemon lives on."""
     file = tmp_path / "pid"
     began = time.monotonic()
-    done = call(f"setsid sleep 60 & echo $! > {file}; echo ready", EVENT, seconds=50)
+    done = call(
+        f"setsid sleep 60 & echo $! > {shlex.quote(str(file))}; echo ready", EVENT, seconds=50
+    )
     assert (done.code, done.lines) == (0, ("ready",))
     assert time.monotonic() - began < 50
     child = int(file.read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def make(told):
 def test_events_are_handed_over_in_order_and_the_last_one_too(make, tmp_path):
     """The end of the run waits for what is left."""
     out = tmp_path / "out"
-    hook = make(f"cat >> {out}")
+    hook = make(f"cat >> {shlex.quote(str(out))}")
     for number in range(20):
         hook.event(throttled(number))
     hook.event(ENDED)
@@ -63,7 +64,7 @@ def test_events_are_handed_over_in_order_and_the_last_one_too(make, tmp_path):
 def test_figures_and_lines_for_people_call_nothing(make, tmp_path):
     """A command is not started twice a second."""
     out = tmp_path / "out"
-    hook = make(f"echo x >> {out}")
+    hook = make(f"echo x >> {shlex.quote(str(out))}")
     hook.start()
     hook.progress(object())
     hook.event(Summary(said="x"))
@@ -86,7 +87,7 @@ def test_a_slow_hook_keeps_nobody_waiting(make):
 def test_no_call_is_left_behind_at_the_end(make, tmp_path):
     """What hangs as the wait is over is ended; the events that wait begin no other call."""
     file = tmp_path / "pids"
-    hook = make(f"echo $$ >> {file}; exec sleep 600", seconds=0.5)
+    hook = make(f"echo $$ >> {shlex.quote(str(file))}; exec sleep 600", seconds=0.5)
     for number in range(50):
         hook.event(throttled(number))
     hook.stop()
@@ -153,7 +154,8 @@ def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatc
     """Events that find no room are passed over, which is said; the end of the run has room."""
     monkeypatch.setattr(module, "_MOST_WAITING", 2)
     out, go = tmp_path / "out", tmp_path / "go"
-    hook = make(f"while [ ! -e {go} ]; do sleep 0.05; done; cat >> {out}")
+    waits = f"while [ ! -e {shlex.quote(str(go))} ]; do sleep 0.05; done"
+    hook = make(f"{waits}; cat >> {shlex.quote(str(out))}")
     for number in range(10):
         hook.event(throttled(number))
     hook.event(ENDED)
@@ -170,7 +172,8 @@ def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatc
 def test_a_question_is_not_asked_after_all_that_waits(make, tmp_path):
     """Slow calls about other events keep nobody waiting who waits for an answer."""
     out, go = tmp_path / "out", tmp_path / "go"
-    hook = make(f'while [ ! -e {go} ]; do sleep 0.05; done; echo "$SPIRIT_PY_EVENT" >> {out}')
+    waits = f"while [ ! -e {shlex.quote(str(go))} ]; do sleep 0.05; done"
+    hook = make(f'{waits}; echo "$SPIRIT_PY_EVENT" >> {shlex.quote(str(out))}')
     for number in range(5):
         hook.event(throttled(number))
     asked = Background("asks", lambda _: hook.ask(READY, lambda: None) and None)
@@ -186,7 +189,8 @@ def test_a_question_is_not_asked_after_all_that_waits(make, tmp_path):
 def test_a_question_that_nobody_waits_for_is_not_asked(make, tmp_path):
     """A stop request ends the wait before the call has begun."""
     out, go = tmp_path / "out", tmp_path / "go"
-    hook = make(f'echo "$SPIRIT_PY_EVENT" >> {out}; while [ ! -e {go} ]; do sleep 0.05; done')
+    waits = f"while [ ! -e {shlex.quote(str(go))} ]; do sleep 0.05; done"
+    hook = make(f'echo "$SPIRIT_PY_EVENT" >> {shlex.quote(str(out))}; {waits}')
     hook.event(throttled(1))
     until(out.exists, "the first call")
 
