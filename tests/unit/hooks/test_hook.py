@@ -90,6 +90,7 @@ def test_no_call_is_left_behind_at_the_end(make, tmp_path):
     hook = make(f"echo $$ >> {shlex.quote(str(file))}; exec sleep 600", seconds=0.5)
     for number in range(50):
         hook.event(throttled(number))
+    until(lambda: file.exists() and file.read_text(), "a first call")
     hook.stop()
     pids = [int(line) for line in file.read_text().split()]
     assert pids
