@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
+from zlib import crc32
 
 import pytest
 import yaml
@@ -389,3 +390,18 @@ def test_each_slow_test_has_its_day(request: pytest.FixtureRequest, first: date)
         drawn.add(own)
     assert drawn == set(days)
     assert is_its_day(request.node, days[0])
+
+
+@pytest.mark.parametrize(("given", "seed"), [((), crc32(b"one")), (("--randomly-seed=7",), 7)])
+def test_the_order_of_the_tests_is_drawn_with_the_rest(given: Sequence[str], seed: int) -> None:
+    """The command that repeats a failure names the draw alone; an order that is given stays."""
+    file = "tests/tools/test_seconds.py"
+    shown = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", *given, file],
+        env=os.environ | {"SPIRIT_PY_DRAW": "one"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"--randomly-seed={seed}\n" in shown.stdout
