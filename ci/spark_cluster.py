@@ -28,6 +28,8 @@ from typing import Any, Self
 from mysql_base import free_port, wait_until
 
 START_SECONDS = 120.0
+#: No proxy of the environment reaches this machine's own ports.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _KEPT = ("PATH", "JAVA_HOME", "LANG", "LC_ALL")
 
 
@@ -67,7 +69,7 @@ class SparkCluster:
     def _state(self) -> dict[str, Any]:
         """Ask the master for its state; empty while it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=5) as page:
+            with _DIRECT.open(f"http://127.0.0.1:{self._web}/json/", timeout=5) as page:
                 found: dict[str, Any] = json.load(page)
         except (OSError, ValueError):
             return {}

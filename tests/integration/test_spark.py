@@ -449,7 +449,8 @@ while not held.exists():
     time.sleep(0.02)
 
 def page(name):
-    with urllib.request.urlopen(context.uiWebUrl + name) as answer:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(context.uiWebUrl + name) as answer:
         return answer.read().decode()
 
 members = engine._spark._process._members()
