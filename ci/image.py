@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+import MySQLdb
+
 from mysql_container import engine_answers
 from mysql_debian import FetchError
 from mysql_server import SERVER_VARIABLE
@@ -33,10 +35,11 @@ def main() -> int:
     try:
         image = _by_docker() if engine_answers(os.environ) else _by_buildah()
         try:
-            _steps(image, Server.of(os.environ[SERVER_VARIABLE]))
+            with Server.of(os.environ[SERVER_VARIABLE]) as server:
+                _steps(image, server)
         finally:
             image.remove()
-    except (Failed, FetchError, subprocess.CalledProcessError) as error:
+    except (Failed, FetchError, MySQLdb.Error, subprocess.CalledProcessError) as error:
         print(f"image: {error}", file=sys.stderr)
         return 1
     return 0

@@ -4,7 +4,8 @@ The system is made by debootstrap in a temporary folder and entered with chroot:
 all that it gets, no compiler, no client library, no Java. The commands that the program prints are
 the ones that are run. The server is the one of SPIRIT_PY_TEST_MYSQL, outside.
 
-It leaves nothing behind, also after a failure: nothing is mounted any more, the folder is gone.
+It leaves nothing behind, also after a failure: nothing is mounted any more, the folder is gone, and
+so is the schema on the server.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import MySQLdb
 
@@ -39,6 +40,13 @@ _AUTHORITIES: Final = "etc/ssl/certs/ca-certificates.crt"
 _HOME: Final = pwd.getpwuid(0).pw_dir
 _PATH: Final = f"{_HOME}/.local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROWS: Final = 1000
+#: How this machine reaches archives and indexes; the system that is made has to go the same way.
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_WAYS_OUT: Final = (
+    *_PROXIES,
+    *map(str.upper, _PROXIES),
+    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"),
+)
 
 
 class Failed(RuntimeError):
@@ -53,9 +61,12 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="spirit-py-bare-") as scratch:
             wheel = _built(Path(scratch))
-            with bare_system(Path(scratch)) as system:
-                _steps(system, wheel, Server.of(os.environ[SERVER_VARIABLE]))
-    except (Failed, FetchError, subprocess.CalledProcessError) as error:
+            with (
+                Server.of(os.environ[SERVER_VARIABLE]) as server,
+                bare_system(Path(scratch)) as system,
+            ):
+                _steps(system, wheel, server)
+    except (Failed, FetchError, MySQLdb.Error, subprocess.CalledProcessError) as error:
         print(f"wheel-bare: {error}", file=sys.stderr)
         return 1
     return 0
@@ -139,9 +150,10 @@ class System:
             "HOME": _HOME,
             "LANG": "C.UTF-8",
             "DEBIAN_FRONTEND": "noninteractive",
-            "SPIRIT_PY_PASSWORD": urlsplit(os.environ[SERVER_VARIABLE]).password or "",
+            "SPIRIT_PY_PASSWORD": unquote(urlsplit(os.environ[SERVER_VARIABLE]).password or ""),
             "PIP_DEFAULT_TIMEOUT": "180",
             "PIP_CERT": f"/{_AUTHORITIES}",
+            **{name: os.environ[name] for name in _WAYS_OUT if name in os.environ},
         }
         return subprocess.run(
             ["chroot", str(self.root), *command],
@@ -224,23 +236,27 @@ class Server:
     password: str
 
     @classmethod
-    def of(cls, url: str) -> Server:
-        """Make the table on a server."""
+    @contextlib.contextmanager
+    def of(cls, url: str) -> Iterator[Server]:
+        """Make the table on a server; drop its schema at the end."""
         parts = urlsplit(url)
         server = cls(
             host=parts.hostname or "127.0.0.1",
             port=parts.port or 3306,
-            user=parts.username or "root",
-            password=parts.password or "",
+            user=unquote(parts.username or "root"),
+            password=unquote(parts.password or ""),
         )
         # Refused where there is one: it may be somebody's.
         server.query("CREATE DATABASE bare")
-        server.query("CREATE TABLE bare.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
-        server.query(
-            "INSERT INTO bare.t (v) WITH RECURSIVE n (i) AS"
-            f" (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {_ROWS}) SELECT i FROM n"
-        )
-        return server
+        try:
+            server.query("CREATE TABLE bare.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
+            server.query(
+                "INSERT INTO bare.t (v) WITH RECURSIVE n (i) AS"
+                f" (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {_ROWS}) SELECT i FROM n"
+            )
+            yield server
+        finally:
+            server.query("DROP DATABASE bare")
 
     def query(self, sql: str) -> tuple[tuple[object, ...], ...]:
         """Run a statement."""

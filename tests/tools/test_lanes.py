@@ -21,9 +21,12 @@ from mysql_base import wait_until
 from tests.fixtures.cases import SLOW_DAYS, is_its_day
 from tests.fixtures.lane import LANE_VARIABLE, check_series
 from tests.fixtures.spark import ENGINE_VARIABLE
+from wheel_bare import Failed, Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from mysql_base import MySQLServer
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -405,3 +408,11 @@ def test_the_order_of_the_tests_is_drawn_with_the_rest(given: Sequence[str], see
         check=True,
     )
     assert f"--randomly-seed={seed}\n" in shown.stdout
+
+
+def test_a_lane_that_installs_the_program_drops_its_schema(mysql: MySQLServer) -> None:
+    """On a server that was named the next run would be refused; also after a failure."""
+    for _ in range(2):
+        with pytest.raises(Failed, match="the table has 1000 rows"), Server.of(mysql.url) as server:
+            server.expect_columns("another")
+    assert server.query("SHOW DATABASES LIKE 'bare'") == ()
