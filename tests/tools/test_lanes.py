@@ -207,6 +207,14 @@ def test_a_lane_runs_tests_that_are_there_and_may_not_skip_them(name: str) -> No
     )
 
 
+def test_the_lane_of_tools_leaves_out_what_no_container_does() -> None:
+    """A skip would fail it: a container is ended by its reaper."""
+    for engine, more in ((True, " -m not local_server"), (False, "")):
+        outside = Outside()
+        assert lane(outside, engine=engine).tools() == 0
+        assert outside.commands[0].endswith(f"-m pytest tests/tools{more} -x")
+
+
 def test_the_cases_after_lane_plays_every_case() -> None:
     """The lane of late writes draws no cases: it plays all of them."""
     outside = Outside()
@@ -262,11 +270,12 @@ def test_every_lane_has_a_script_a_target_and_a_job() -> None:
     targets = set(
         re.findall(r"^ci-([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     )
-    matrix = load(ROOT / ".github/workflows/lanes.yml")["jobs"]["lane"]["strategy"]["matrix"][
-        "lane"
-    ]
+    jobs = load(ROOT / ".github/workflows/lanes.yml")["jobs"]
+    matrix = jobs.pop("lane")["strategy"]["matrix"]["lane"]
+    steps = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+    alone = [step.removeprefix("ci/lane-") for step in steps if step.startswith("ci/lane-")]
 
-    assert scripts == targets == set(matrix) == set(LANES)
+    assert scripts == targets == {*matrix, *alone} == set(LANES)
     assert all(os.access(ROOT / f"ci/lane-{name}", os.X_OK) for name in scripts)
 
 

@@ -197,6 +197,7 @@ def test_a_bad_option_is_reported_in_the_servers_own_words(own: MySQLServer) -> 
         own.start(ServerOptions(extra=("--no-such-option=1",)))
 
 
+@pytest.mark.local_server
 def test_a_server_dies_with_the_process_that_started_it(own: MySQLServer) -> None:
     """When the process that started a server is killed, server and folder go too."""
     if not isinstance(own, LocalServer):

@@ -93,7 +93,7 @@ def test_a_container_is_chosen_before_a_local_mysqld(tmp_path: Path) -> None:
     )
     server = provider.make()
     assert isinstance(server, ContainerServer)
-    assert server.image == "mysql:8.4"
+    assert server.image == "mysql:9"
     assert "a Docker engine answers" in str(provider)
 
 
