@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mysql_debian import Installation
 
 STOP_TIMEOUT = 60.0
+#: Profiles of programs, by their paths.
+APPARMOR = Path("/etc/apparmor.d")
 
 # Runs alongside every throwaway server: when the starter's end of the pipe closes, for whatever
 # reason, the server is killed and its folder removed.
@@ -171,7 +173,10 @@ class LocalServer(MySQLServer):
             START_TIMEOUT,
         )
         if process.poll() is not None or greeting(self.host, self.port) is None:
-            message = f"mysqld ({self.origin}) did not start; its log ends:\n{self.log_tail()}"
+            message = (
+                f"mysqld ({self.origin}) did not start; its log ends:\n"
+                f"{self.log_tail()}{self._confined()}"
+            )
             raise ServerError(message)
 
     def _end(self, how: signal.Signals) -> None:
@@ -198,6 +203,17 @@ class LocalServer(MySQLServer):
                 self._initialise(template)
         return template
 
+    def _confined(self) -> str:
+        """Return what to do where AppArmor may keep a distribution's mysqld out of our folders."""
+        program = self._mysqld[0]
+        profile = APPARMOR / program.strip("/").replace("/", ".")
+        if not profile.exists():
+            return ""
+        return (
+            f"\nAppArmor's {profile} keeps {program} in folders of its own: run"
+            f" `sudo aa-complain {program}`, or name a server in SPIRIT_PY_TEST_MYSQL"
+        )
+
     def _initialise(self, template: Path) -> None:
         work = Path(tempfile.mkdtemp(prefix="new-", dir=self._templates))
         try:
@@ -215,7 +231,10 @@ class LocalServer(MySQLServer):
                 check=False,
             )
             if done.returncode:
-                message = f"mysqld --initialize-insecure ({self.origin}) failed:\n{done.stderr}"
+                message = (
+                    f"mysqld --initialize-insecure ({self.origin}) failed:\n"
+                    f"{done.stderr}{self._confined()}"
+                )
                 raise ServerError(message)
             # A copy must come up with a server_uuid of its own.
             (work / "data/auto.cnf").unlink(missing_ok=True)

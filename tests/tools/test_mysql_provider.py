@@ -17,6 +17,7 @@ from mysql_debian import (
     AptSource,
     DebianMySQL,
     FetchError,
+    Installation,
     debian_source,
     machine_sources,
     parse_deb822,
@@ -165,6 +166,25 @@ def test_a_mysqld_of_mysql_is_taken(tmp_path: Path) -> None:
     """MySQL's own mysqld is found."""
     script = program(tmp_path, "echo 'mysqld  Ver 8.4.3 for Linux on x86_64'")
     assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) == script
+
+
+def test_a_mysqld_that_apparmor_confines_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ubuntu's may write into its own folders only, and reports no more than that it may not."""
+    mysqld = program(tmp_path, 'case "$*" in *--version) echo Ver 8.0 ;; *) exit 1 ;; esac')
+    server = LocalServer(
+        Installation(mysqld=(str(mysqld),), client=("mysql",)), origin="PATH", templates=tmp_path
+    )
+    profiles = tmp_path / "profiles"
+    monkeypatch.setattr("mysql_local.APPARMOR", profiles)
+    with pytest.raises(ServerError) as found:
+        server.start()
+    assert "AppArmor" not in str(found.value)
+    profiles.mkdir()
+    (profiles / str(mysqld).strip("/").replace("/", ".")).touch()
+    with pytest.raises(ServerError, match=f"aa-complain {mysqld}"):
+        server.start()
 
 
 @pytest.mark.parametrize("url", ["root@host", "http://u:p@h:1", "mysql://", "mysql://host:3306"])
