@@ -87,6 +87,19 @@ class Leftovers:
     proofs: dict[Name, Identity] = field(default_factory=dict)
     emptied: dict[Name, str] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[object, ...]:
+        """What the operator is told of: which tables there are, and what becomes of each."""
+        return (self.own, self.old, self.others, self.proving, self.swapped, self.revertible)
+
+
+def _changed(database: str, table: str) -> Refusal:
+    return Refusal(
+        f"what is left of the migration of {database}.{table} has just changed",
+        hint="see spirit-py status, then run it again",
+        error_code=ErrorCode.ALREADY_RUNNING,
+    )
+
 
 def clean_up(
     options: ConnectionOptions, *, database: str, table: str, ask: Ask, ask_old: Ask, say: Say
@@ -115,21 +128,10 @@ def clean_up(
             grants.require(_NEEDED, schema, same, astuple(AuxiliaryNames.of(name)))
         unproven = "without it nothing proves which tables are this program's"
         grants.require(IDENTITY_PRIVILEGES, "", unproven)
-        for one in tables:
-            if busy := take_from_others(session, one):
-                raise Refusal(
-                    busy,
-                    hint="stop it first, or let it finish; if that session is no run of spirit-py,"
-                    " KILL it",
-                    error_code=ErrorCode.ALREADY_RUNNING,
-                )
+        _take_all(session, tables)
         again, record = _migration(session, (database, table))
         if again != tables:
-            raise Refusal(
-                f"what is left of the migration of {database}.{table} has just changed",
-                hint="see spirit-py status, then run it again",
-                error_code=ErrorCode.ALREADY_RUNNING,
-            )
+            raise _changed(database, table)
         left = _leftovers(session, tables, record)
         _list(left, say)
         at_once = len(left.own) - len(left.proving)
@@ -145,6 +147,10 @@ def clean_up(
             say(f"ended {counted(ended, 'session')} of the abandoned run")
         # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
         settle_left(_Settling(options, database, say), session, tables)
+        # The server may have ended a killed run's statement meanwhile, as its RENAME.
+        listed, left = left, _leftovers(session, tables, record)
+        if left.names != listed.names:
+            raise _changed(database, table)
         ends = f" That {_ENDS_REVERSE}." if left.revertible else ""
         archives = bool(left.swapped) and record is not None and bool(record.choices.archive_to)
         ends += f" {_NOT_ARCHIVED}" if archives else ""
@@ -159,6 +165,17 @@ def clean_up(
             _say_kept(left, say, archives=archives)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
+
+
+def _take_all(session: SqlSession, tables: Sequence[Name]) -> None:
+    for one in tables:
+        if busy := take_from_others(session, one):
+            raise Refusal(
+                busy,
+                hint="stop it first, or let it finish; if that session is no run of spirit-py,"
+                " KILL it",
+                error_code=ErrorCode.ALREADY_RUNNING,
+            )
 
 
 def _say_kept(left: Leftovers, say: Say, *, archives: bool) -> None:

@@ -28,7 +28,7 @@ from spirit_py.errors import (
     UnfinishedWork,
 )
 from spirit_py.events.swap import CutoverDeferred
-from spirit_py.migration import auxiliary
+from spirit_py.migration import auxiliary, cleanup
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
@@ -126,6 +126,23 @@ def test_a_defect_at_the_last_record_keeps_the_copy(db, engine, interrupt, monke
     assert tables(db) == KEPT
     assert start(engine, db).end().runs == 2
     assert_migrated(db)
+
+
+@pytest.mark.slow
+def test_cleanup_drops_nothing_after_a_swap_that_ends_behind_its_list(stopped, monkeypatch):
+    """A killed run's RENAME may wait in the server until its session is ended."""
+
+    def renamed(*_, **__):
+        stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+        return 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cleanup, "end_earlier_sessions", renamed)
+        with pytest.raises(Refusal, match="has just changed"):
+            clean(stopped)
+    assert tables(stopped) == ["_t_chkpnt", "_t_old", "t"]
+    clean(stopped, old=True)
+    assert tables(stopped) == ["t"]
 
 
 @pytest.mark.slow
