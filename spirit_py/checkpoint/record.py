@@ -256,6 +256,16 @@ def digest_of(shape: str, name: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
+LATEST: Final = 253402300799.0
+"""The last moment that has a text, in the year 9999, as Unix time."""
+
+
+def require_moments(*moments: float) -> None:
+    """Raise ValueError for a time that no date is, such as NaN."""
+    if not all(0 <= moment <= LATEST for moment in moments):
+        raise ValueError("a moment of it is no date")
+
+
 #: Rows and the sum of their hashes.
 _KEPT: Final = re.compile(r"\d{1,20} [0-9A-F]{16}")
 _FILES: Final = re.compile(r"[0-9a-f]{64}")
@@ -283,6 +293,7 @@ class OldTableRecord:
     files: str = ""
 
     def __post_init__(self) -> None:
+        require_moments(self.swapped_at, self.until)
         if self.files and not _FILES.fullmatch(self.files):
             raise ValueError("it has no digest of files")
         if self.kept and not _KEPT.fullmatch(self.kept):
@@ -343,6 +354,7 @@ class ReverseRecord:
     program: str = ""
 
     def __post_init__(self) -> None:
+        require_moments(self.until)
         if not 0 < len(self.tables) <= MOST_TABLES:
             raise ValueError(f"it names {len(self.tables)} tables")
 

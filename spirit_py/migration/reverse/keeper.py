@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import __version__, errors
 from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
 from spirit_py.checkpoint.live import FAILED
+from spirit_py.checkpoint.record import LATEST
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.events.swap import (
@@ -95,7 +96,7 @@ def write_first(
     record = replace(
         planned,
         position=position,
-        until=now + seconds if seconds else 0.0,
+        until=min(now + seconds, LATEST) if seconds else 0.0,
         program=__version__,
     )
     CheckpointTable(*record.home).write(session, record)

@@ -17,7 +17,7 @@ from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint.drop import drop_old_table
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import noted_proof, proofs_here, proven
-from spirit_py.checkpoint.record import OldTableRecord, ReverseRecord
+from spirit_py.checkpoint.record import LATEST, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
@@ -125,7 +125,7 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
                 continue
             record = noted or OldTableRecord(swapped_at=now)
             grace = run.config.drop_old_after
-            until = 0.0 if math.isinf(grace) else record.swapped_at + grace
+            until = 0.0 if math.isinf(grace) else min(record.swapped_at + grace, LATEST)
             CheckpointTable(*table).write(session, replace(record, until=until))
 
     # To another server the note shows that the table was moved, once it is dropped. While rows are
@@ -323,11 +323,12 @@ def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> 
     ours, now = with_old_table(session, tables), _now(session)
     if not ours:
         return 0.0, 0.0
+    ends = min(now + grace, LATEST)
     for table in ours:
         if old_table_of(session, table) is None:
-            note_of_old(session, table, until=now + grace)
+            note_of_old(session, table, until=ends)
     noted = (old_table_of(session, table) for table in ours)
-    until = max(now + grace if one is None else one.until for one in noted)
+    until = max(ends if one is None else one.until for one in noted)
     return until - now, until
 
 

@@ -7,6 +7,7 @@ those that are listed here with what becomes of them.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -249,3 +250,14 @@ def test_every_address_can_be_noted(path):
     """The path of a socket may have any character."""
     address = as_address(path)
     assert MoveNote(target="uuid", sources=(address,), asked=address).asked == address
+
+
+@pytest.mark.parametrize("until", ["NaN", "Infinity", "1e12", "1e300", "-1e12"])
+@pytest.mark.parametrize(
+    "row", [one for one in ROWS if isinstance(one, OldTableRecord | ReverseRecord)]
+)
+def test_a_moment_that_is_no_date_is_refused(row, until):
+    """It is told as a date, by every command that looks at the table."""
+    text = to_text(replace(row, until=7.0))
+    with pytest.raises(UnreadableCheckpoint, match="no date"):
+        from_text(text.replace('"until": 7.0', f'"until": {until}'), type(row))
