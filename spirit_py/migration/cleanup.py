@@ -28,7 +28,7 @@ from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.definition import require_name, stored_name, table_names
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
-from spirit_py.mysql.tables.new_table import begun_building, is_own_sentinel
+from spirit_py.mysql.tables.new_table import begun_building, drop_sentinel, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name
 from spirit_py.threads import StopSwitch
@@ -116,12 +116,7 @@ def clean_up(
         grants.require(_NEEDED, database, HIDDEN, astuple(AuxiliaryNames.of(table)))
         tables, _ = _migration(session, (database, table))
         if not tables:
-            _refuse_others(session, database, table)
-            require_name(session, database)
-            if not take_from_others(session, (database, table)):
-                RequestQueue(database, table).drop(session)
-            require_name(session, database, table)
-            say(f"no migration of {database}.{table} has left anything")
+            _without_checkpoint(session, (database, table), ask, say)
             return
         for schema, name in tables:
             same = "tables of the same migration are there"
@@ -134,13 +129,7 @@ def clean_up(
             raise _changed(database, table)
         left = _leftovers(session, tables, record)
         _list(left, say)
-        at_once = len(left.own) - len(left.proving)
-        if at_once and not ask(f"Drop {counted(at_once, 'table')}?"):
-            raise Refusal(
-                "nothing was dropped",
-                hint="answer yes, or give --yes",
-                error_code=ErrorCode.NOT_CONFIRMED,
-            )
+        _confirm(left, ask)
         tokens = runs_seen(session, tables)
         ended = end_earlier_sessions(session, run_label(tables), tokens=tokens, warn=say)
         if ended:
@@ -165,6 +154,34 @@ def clean_up(
             _say_kept(left, say, archives=archives)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
+
+
+def _without_checkpoint(session: SqlSession, table: Name, ask: Ask, say: Say) -> None:
+    """Drop what stays where a run has dropped an earlier one's checkpoint, and ended then."""
+    name, sentinel = ".".join(table), AuxiliaryNames.of(table[1]).sentinel
+    _refuse_others(session, *table)
+    require_name(session, table[0])
+    if not take_from_others(session, table):
+        RequestQueue(*table).drop(session)
+        if is_own_sentinel(session, table[0], sentinel):
+            left = Leftovers([table], own=[(table[0], sentinel)])
+            _list(left, say)
+            _confirm(left, ask)
+            drop_sentinel(session, table[0], sentinel)
+            say(f"dropped {table[0]}.{sentinel}")
+            return
+    require_name(session, *table)
+    say(f"no migration of {name} has left anything")
+
+
+def _confirm(left: Leftovers, ask: Ask) -> None:
+    at_once = len(left.own) - len(left.proving)
+    if at_once and not ask(f"Drop {counted(at_once, 'table')}?"):
+        raise Refusal(
+            "nothing was dropped",
+            hint="answer yes, or give --yes",
+            error_code=ErrorCode.NOT_CONFIRMED,
+        )
 
 
 def _take_all(session: SqlSession, tables: Sequence[Name]) -> None:

@@ -145,6 +145,21 @@ def test_cleanup_drops_nothing_after_a_swap_that_ends_behind_its_list(stopped, m
     assert tables(stopped) == ["t"]
 
 
+def test_cleanup_drops_a_sentinel_that_stayed_without_a_checkpoint(db):
+    """A run that begins afresh keeps it, and may end before it has a checkpoint of its own."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with connect(config_for(db).connection, role="test") as session:
+        create_sentinel(session, db.name, "_t_snt")
+    with pytest.raises(Refusal, match="nothing was dropped"):
+        clean(db, yes=False)
+    assert tables(db) == ["_t_snt", "t"]
+    assert f"dropped {db.name}._t_snt" in clean(db)
+    assert tables(db) == ["t"]
+    db.execute("CREATE TABLE _t_snt (id INT)")
+    assert "has left anything" in clean(db)
+    assert tables(db) == ["_t_snt", "t"]
+
+
 @pytest.mark.slow
 def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
     """It is refused, and names what would be lost and every way on; the first one resumes."""
