@@ -26,7 +26,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.mysql.tables.definition import require_name, stored_name, table_names
+from spirit_py.mysql.tables.definition import existing_tables, require_name, stored_name
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
 from spirit_py.mysql.tables.new_table import begun_building, drop_sentinel, is_own_sentinel
 from spirit_py.sql import quote_table
@@ -265,8 +265,7 @@ def _migration(
 
 def _refuse_others(session: SqlSession, database: str, table: str) -> None:
     names = AuxiliaryNames.of(table)
-    there = set(map(str.lower, table_names(session, database)))
-    taken = [name for name in (names.new, names.old, names.checkpoint) if name.lower() in there]
+    taken = _there(session, database, (names.new, names.old, names.checkpoint))
     if taken:
         raise Refusal(
             f"no checkpoint says that spirit-py made {', '.join(taken)}",
@@ -274,6 +273,11 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
             + " ".join(f"DROP TABLE {quote_table(database, name)};" for name in taken),
             error_code=ErrorCode.NAME_TAKEN,
         )
+
+
+def _there(session: SqlSession, schema: str, names: Sequence[str]) -> list[str]:
+    """Return those of the names that a table has, by the server's rule for their letters."""
+    return [name for name in names if existing_tables(session, schema, (name,))]
 
 
 def _leftovers(
@@ -284,12 +288,13 @@ def _leftovers(
         if why := CheckpointTable(schema, table).unreadable(session):
             message, hint = cannot_be_read(schema, table, why)
             raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
-        there = set(map(str.lower, table_names(session, schema)))
         names = AuxiliaryNames.of(table)
         progress = record.find((schema, table)) if record is not None else None
         proofs = proofs_here(session, schema, table, progress)
         ours = proven(session, schema, table, proofs)
-        for name in (names.new, names.old, names.undone, names.moved):
+        could_be = (names.new, names.old, names.undone, names.moved)
+        there = _there(session, schema, could_be)
+        for name in could_be:
             if name in ours:
                 # After a swap that was undone by hand it holds what the application wrote.
                 may_hold = name != names.new or proofs.swap_begun
@@ -301,7 +306,7 @@ def _leftovers(
                     done, parts = emptied_partitions(session, schema, name, proof)
                     said = f"{done} of {parts} partitions are emptied already; "
                     left.emptied[schema, name] = said if done else ""
-            elif name.lower() in there:
+            elif name in there:
                 left.others.append((schema, name))
         if table in ours and (sources := brought_from(session, (schema, table))):
             left.brought[schema, table] = sources

@@ -160,6 +160,19 @@ def test_cleanup_drops_a_sentinel_that_stayed_without_a_checkpoint(db):
     assert tables(db) == ["_t_snt", "t"]
 
 
+def test_cleanup_does_not_take_another_tables_names_for_this_ones(db):
+    """Where the server tells Orders and orders apart, their tables are two tables'."""
+    if db.query("SELECT @@GLOBAL.lower_case_table_names") != [(0,)]:
+        db.execute("CREATE TABLE `T` (id INT PRIMARY KEY)")
+        assert "has left anything" in clean(db, "T")
+        return
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE `T` (id INT PRIMARY KEY)")
+    db.execute("CREATE TABLE _t_new LIKE t; CREATE TABLE _t_old LIKE t")
+    assert "has left anything" in clean(db, "T")
+    with pytest.raises(Refusal, match="made _t_new, _t_old"):
+        clean(db, "t")
+
+
 @pytest.mark.slow
 def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
     """It is refused, and names what would be lost and every way on; the first one resumes."""
