@@ -145,7 +145,8 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if run.config.dry_run and (kept := why_not_dropped(found, decision)):
         raise kept
-    if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
+    if isinstance(found.record, CheckpointRecord) and (found.goes_on_here or not found.moved):
+        # On the record's own server too: another one may have noted its own numbers, and gone.
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
         _tell(run, "give_up", f"given up: {decision.reason}", decision.reason)

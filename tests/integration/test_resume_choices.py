@@ -174,6 +174,19 @@ def test_cleanup_does_not_take_another_tables_names_for_this_ones(db):
 
 
 @pytest.mark.slow
+def test_a_run_that_ended_on_another_server_before_its_first_record_costs_no_copy(stopped, engine):
+    """It noted its own numbers of the tables, and was refused; then the first server came back."""
+    found = json.loads(str(stopped.query("SELECT record FROM _t_chkpnt WHERE id = 5")[0][0]))
+    for proof in ("source", "new"):
+        found[proof]["server"] = "00000000-0000-0000-0000-000000000001"
+        found[proof]["numbers"] = [number + 1000 for number in found[proof]["numbers"]]
+    there = "UPDATE _t_chkpnt SET record = %s WHERE id = 5"
+    stopped.execute(there, (json.dumps(found),))
+    assert start(engine, stopped).end().runs == 2
+    assert_migrated(stopped)
+
+
+@pytest.mark.slow
 def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
     """It is refused, and names what would be lost and every way on; the first one resumes."""
     record = the_record(stopped)
