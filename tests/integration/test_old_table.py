@@ -534,6 +534,17 @@ def test_the_old_tables_of_several_stay_and_go_together(db, change):
     assert tables(db) == ["t", "u"]
 
 
+def test_a_table_that_is_to_be_dropped_at_once_is_not_called_kept(change, db):
+    """A run notes that the way back has ended, and may be killed before the drop."""
+    interrupted_in_grace(change)
+    db.execute("DELETE FROM _t_chkpnt WHERE id = 9")
+    with connect(config_for(db).connection, role="test") as session:
+        old_tables.note_of_old(session, (db.name, "t"), followed=True)
+    assert "to be dropped by the same command" in shown(db)
+    change().end()
+    assert tables(db) == ["t"]
+
+
 def test_a_run_that_was_killed_between_two_checkpoints_is_carried_on(change, db, monkeypatch):
     """That of the record's home goes last; a table whose own one is gone had the same RENAME."""
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")

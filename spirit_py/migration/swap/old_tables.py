@@ -250,8 +250,9 @@ def _end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = F
 
 
 def note_of_old(session: SqlSession, table: Name, **changes: Any) -> None:
-    """Change what is noted of a table's old one."""
-    noted = old_table_of(session, table) or OldTableRecord(swapped_at=_now(session))
+    """Change what is noted of a table's old one; without a note it is to be dropped at once."""
+    now = _now(session)
+    noted = old_table_of(session, table) or OldTableRecord(swapped_at=now, until=now)
     CheckpointTable(*table).write(session, replace(noted, **changes))
 
 
