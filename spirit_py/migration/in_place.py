@@ -26,6 +26,7 @@ from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.preflight import clauses
 from spirit_py.preflight.shortcut import choose, modifiers
+from spirit_py.sql import string_literal
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
@@ -47,12 +48,11 @@ _LOG_TOO_BIG: Final = 1799
 
 
 class OutcomeProof(Protocol):
-    """What a clause changes, where the definition is no proof.
+    """What a clause changes, where the definition is no proof."""
 
-    ``settings`` are sent in its session before it.
-    """
-
-    settings: tuple[str, ...]
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The statements that are sent in its session before it."""
 
     def begin(self) -> None:
         """Look at what is there, right before the clause is sent."""
@@ -77,16 +77,22 @@ class WholeProof:
     """Of an ALTER that may build the table anew: the definition that it makes, if that is known.
 
     The server judges values as strictly as it can, and checks foreign keys: nothing compares rows
-    afterwards.
+    afterwards. In ``zone`` its copy keeps every instant.
     """
 
     session: SqlSession
     source: TableSchema
     made: str
-    settings: tuple[str, ...] = (
-        "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
-        "SET SESSION foreign_key_checks = 1",
-    )
+    zone: str
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The statements before it."""
+        return (
+            "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
+            "SET SESSION foreign_key_checks = 1",
+            f"SET SESSION time_zone = {string_literal(self.zone)}",
+        )
 
     def begin(self) -> None:
         """Look at nothing: the number of before is known."""

@@ -191,7 +191,8 @@ def _tried(
         made = shape_after(trial, context.source, context.statement)
     whole = None
     if clauses.made_natively([context]):
-        whole = in_place.WholeProof(session=session, source=context.source, made=made)
+        zone = clauses.native_zone(context)
+        whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
     with throttled(run, Work.SWAP):
         try:
             # Before the time begins in which the lock has to be had.

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.classes import replace
 from spirit_py.estimates import likely_sizes
 from spirit_py.statement import ClauseKind
+from spirit_py.table.conversions import is_timestamp
+from spirit_py.table.expressions import evaluated_in_zone, reads_time, repeats_hours
+from spirit_py.table.keys import TEMPORALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +108,54 @@ def made_natively(contexts: Sequence[PreflightContext]) -> bool:
     if not most or context.found is None or made_by_server(contexts) or why_copied(contexts):
         return False
     small = sum(likely_sizes(context.found)) <= most
-    return small and not context.statement.of_kind(*_CHANGES_VALUES)
+    changes = context.statement.of_kind(*_CHANGES_VALUES)
+    return small and not changes and native_zone(context) != ""
+
+
+#: They compute nothing, whatever they name.
+_TIMELESS: Final = _ALWAYS - {ClauseKind.ALTER_COLUMN} | {
+    ClauseKind.DROP_COLUMN, ClauseKind.DROP_PRIMARY_KEY, ClauseKind.FORCE, ClauseKind.OPTION,
+    ClauseKind.REMOVE_PARTITIONING, ClauseKind.VALIDATION, ClauseKind.ALTER_CHECK,
+    ClauseKind.ALTER_CONSTRAINT,
+}  # fmt: skip
+_INDEXES: Final = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY}
+_EXPRESSION: Final = re.compile(r"[(,] ?\(")
+#: A column without a time of its own, or with that of the ALTER.
+_NO_TIME: Final = re.compile(
+    r"(?:(?:datetime|date|time|year)(?:\(\d\))?"
+    r"|timestamp(?:\(\d\))?(?: (?:default|on update) current_timestamp(?:\(\d?\))?)*)"
+    r"(?: not null| null| default null)*(?: first| after \S+)?"
+)
+
+
+def native_zone(context: PreflightContext) -> str:
+    """Return the time zone in which the server may copy the rows itself; empty where in none.
+
+    Its copy of a TIMESTAMP goes through local time: where a clock is set back, two instants become
+    one (9.7.4). In UTC they stay, but then nothing else may compute with times (R22).
+    """
+    source, dropped = context.source, context.statement.dropped
+    zone = context.facts.time_zone
+    kept = (one for one in source.columns if one.name.lower() not in dropped)
+    if not any(map(is_timestamp, kept)) or not repeats_hours(zone):
+        return zone
+    computed = evaluated_in_zone(source, ()) or any(
+        _computes(source, clause) for clause in context.statement.parsed
+    )
+    return "" if computed else "+00:00"
+
+
+def _computes(source: TableSchema, clause: Clause) -> bool:
+    """Return whether what a clause makes may depend on the time zone."""
+    if clause.kind in _TIMELESS or _NO_TIME.fullmatch(clause.body):
+        return False
+    if clause.kind in _INDEXES and not _EXPRESSION.search(clause.body):
+        return False
+    times = {one.name.lower() for one in source.columns if one.data_type in TEMPORALS}
+    words = {clause.name.lower(), *re.findall(r"\w+", clause.body)}
+    # A name that holds a blank is no word.
+    odd = any(not name.isidentifier() for name in times)
+    return odd or reads_time(source, clause.body) or not times.isdisjoint(words)
 
 
 def as_begun(contexts: Sequence[PreflightContext]) -> tuple[PreflightContext, ...]:

@@ -19,6 +19,7 @@ from tests.kits.resume import Interruption, make_table, start
 from tests.kits.schema_tools import open_schema_tools
 from tests.kits.tables import tables
 from tests.kits.waiting import until
+from tests.oracle.zones import zones
 
 ROWS = 2000
 ONLINE = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (a, z)"
@@ -109,6 +110,31 @@ def test_larger_tables_and_changed_values_are_copied(keyless, engine, alter, nat
     assert change(keyless, engine, alter, native).algorithm == "copy"
 
 
+@pytest.mark.parametrize(
+    ("alter", "algorithm"),
+    [
+        ("PARTITION BY HASH (id) PARTITIONS 4", "native"),
+        ("ADD z INT AS (a + 5) STORED, ADD y TIMESTAMP NULL, ADD INDEX (at)", "native"),
+        ("ADD COLUMN z DATE AS (DATE(at)) STORED", "copy"),
+        ("ADD COLUMN z INT AS (at > '2026-10-25 02:30:00') STORED", "copy"),
+        ("ALTER COLUMN at SET DEFAULT '2026-10-25 02:30:00', ADD INDEX (a)", "copy"),
+    ],
+)
+def test_an_hour_that_the_clock_repeats_stays_two(db, engine, alter, algorithm):
+    """The server's own copy of a TIMESTAMP goes through local time, also where it is not named."""
+    with zones(db):
+        db.set_global("time_zone", "Test/Berlin")
+        db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, at TIMESTAMP NULL)")
+        db.execute(
+            "INSERT INTO t VALUES (1, 1, '2026-10-25 00:30:00+00:00'),"
+            " (2, 2, '2026-10-25 01:30:00+00:00')"
+        )
+        assert change(db, engine, alter).algorithm == algorithm
+        found = db.query("SELECT UNIX_TIMESTAMP(at) FROM t ORDER BY id")
+        assert [int(at) for (at,) in found] == [1792888200, 1792891800]
+        db.set_global("time_zone", "SYSTEM")
+
+
 def test_values_are_judged_strictly_whatever_the_server_does(keyless, engine):
     """A server without strict modes would keep nonsense as zero."""
     db = keyless
@@ -153,7 +179,7 @@ def test_an_answer_that_is_lost_is_found_out(keyless, more, ended):
         source, statement = desk.table("t"), alter_of(desk.schema, "t", COPIED)
         made = shape_after(desk.native, source, statement)
         native: Any = LosesTheAnswer(desk, keyless, **more)
-        proof = WholeProof(session=desk.session, source=source, made=made)
+        proof = WholeProof(session=desk.session, source=source, made=made, zone="SYSTEM")
         parts = (native, desk.session, source, statement, turns_on(desk))
         shortcut = Shortcut(*parts, made=made, proof=proof, whole=True)
         if not ended:
