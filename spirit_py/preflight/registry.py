@@ -86,6 +86,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (names.check_constraints, _SOURCE, ErrorCode.CHECK_NAME),
         (as_native.clock_defaults, _NEW, ErrorCode.CLOCK_DEFAULT),
         (disk_space.disk_space, _SOURCE, ErrorCode.NO_DISK_SPACE),
+        (source_table.document_ids, _NEW, ErrorCode.TABLE_NOT_SUITABLE),
         (server_settings.drop_of_old_table, _SOURCE, ErrorCode.ADAPTIVE_HASH_INDEX),
         (duplicates.duplicates, _NEW, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY),
         (attached.foreign_key_actions, _NEW, ErrorCode.FOREIGN_KEY),
@@ -145,7 +146,8 @@ _ON_ONE_SERVER: Final = frozenset({
 #: What these refuse is no hindrance to the server.
 _OF_A_COPY: Final = frozenset({
     binary_log.binlog_filters, server_settings.json_values, server_settings.server_settings,
-    source_table.nullable_key, source_table.usable_key, source_table.staging_room,
+    source_table.document_ids, source_table.nullable_key, source_table.usable_key,
+    source_table.staging_room,
 })  # fmt: skip
 
 

@@ -286,6 +286,24 @@ def test_a_swapped_primary_key_passes_where_another_key_stays(db, desk):
     assert mapping.key.columns == ("u",)
 
 
+@pytest.mark.parametrize("alter", ["ADD COLUMN z INT", "DROP INDEX b, ADD FULLTEXT INDEX c (b)"])
+def test_documents_with_numbers_of_the_applications_are_not_copied(db, desk, alter):
+    """The server takes ascending numbers alone (error 182), and no row is written in that order."""
+    db.execute(DOCUMENTS)
+    db.execute("INSERT INTO t VALUES (1, 20, 'x'), (2, 30, 'y')")
+    (first, hint, *_) = after(desk, alter)
+    assert "FTS_DOC_ID" in first
+    assert "--native" in hint
+
+
+@pytest.mark.parametrize("alter", ["DROP INDEX b", "DROP COLUMN FTS_DOC_ID"])
+def test_without_their_index_or_their_numbers_documents_are_copied(db, desk, alter):
+    """Then every order will do."""
+    db.execute(DOCUMENTS)
+    mapping, _ = desk.after(alter)
+    assert mapping.key.name == "PRIMARY"
+
+
 def test_every_trigger_is_refused_by_name_on_demand(db, desk):
     """--triggers refuse: each trigger is named."""
     db.execute("CREATE TRIGGER g1 BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
@@ -689,6 +707,12 @@ def test_a_prepared_xa_transaction_is_a_warning(db, desk):
     (warning,) = desk.before("ADD c INT")
     assert "1 XA transactions are prepared" in warning.cause
     other.query("XA ROLLBACK 'x'")
+
+
+DOCUMENTS = (
+    "DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, FTS_DOC_ID BIGINT UNSIGNED NOT NULL,"
+    " b VARCHAR(50), UNIQUE KEY FTS_DOC_ID_INDEX (FTS_DOC_ID), FULLTEXT KEY b (b))"
+)
 
 
 def after(desk, alter) -> list[str]:

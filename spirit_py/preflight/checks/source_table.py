@@ -14,6 +14,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.tables.definition import near_name
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.sql import quote_table
+from spirit_py.statement import ClauseKind
 from spirit_py.table.keys import comparable
 from spirit_py.table.names import AuxiliaryNames
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _UNSUITABLE = ErrorCode.TABLE_NOT_SUITABLE
+_DOCUMENT_ID: Final = "FTS_DOC_ID"
 _TOO_WIDE: Final = frozenset({1117, 1118})  # too many columns, row size too large
 
 
@@ -101,6 +103,27 @@ def usable_key(context: PreflightContext) -> Findings:
         f"table {source.name} has neither a primary key nor a unique key over NOT NULL"
         " columns: its rows cannot be told apart",
         remedy,
+    )
+
+
+def document_ids(context: PreflightContext) -> Findings:
+    """Refuse FULLTEXT documents whose numbers are given by the applications.
+
+    The server takes ascending ones alone (error 182, 9.7.4): rows come in another order, and again.
+    """
+    statement, mapping = context.statement, context.mapping
+    names = {one.name.lower() for one in mapping.source.indexes if one.kind.upper() == "FULLTEXT"}
+    names -= {one.name.lower() for one in statement.of_kind(ClauseKind.DROP_INDEX)}
+    added = statement.of_kind(ClauseKind.ADD_INDEX)
+    if not mapping.target.has_column(_DOCUMENT_ID) or not (
+        names or any(one.body.startswith("fulltext ") for one in added)
+    ):
+        return
+    yield refuse(
+        f"table {context.table} has a FULLTEXT index and a column {_DOCUMENT_ID}: the server"
+        " refuses a row whose number is not greater than all before it, and rows are not copied so",
+        "drop the FULLTEXT index in this ALTER and add it natively afterwards, or run the ALTER"
+        " natively",
     )
 
 
