@@ -142,7 +142,8 @@ def _renamed_checks(
     dropped = {clause.name.lower() for clause in statement.of_kind(*dropping)}
     for token, created in _constraint_names(tokens):
         name = token.value
-        if not created or name.lower() in dropped:
+        # With a column the server drops the constraints that read it alone.
+        if not created or statement.dropped or name.lower() in dropped:
             name = known.get(name.lower(), name)
         if name == token.value and created and name.startswith(source + _GENERATED):
             name = new + name[len(source) :]

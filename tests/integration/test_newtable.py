@@ -217,6 +217,14 @@ def test_own_names_of_checks(db, desk):
     created = desk.create("DROP CHECK positive, ADD CONSTRAINT positive CHECK (v > 5)")
     assert "CONSTRAINT `_positive` CHECK ((`v` > 5))" in created.create_sql
     assert "`v` > 0" not in created.create_sql
+    drop_unreferenced(desk.session, db.name, "_t_new")
+    # The server drops the constraint with its column.
+    alter = "DROP v, ADD v BIGINT, ADD CONSTRAINT positive CHECK (v > 7)"
+    created = desk.create(alter)
+    assert "CONSTRAINT `_positive` CHECK ((`v` > 7))" in created.create_sql
+    db.execute(f"DROP TABLE _t_new; ALTER TABLE t {alter}")
+    with pytest.raises(Refusal, match="Duplicate check constraint name 'positive'"):
+        desk.create("ADD CONSTRAINT positive CHECK (v > 9)")
 
 
 def test_a_name_over_two_lines_loses_no_check(db, desk):
