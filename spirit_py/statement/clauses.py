@@ -303,6 +303,7 @@ _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("RENAME",), _rename),
     (("CONVERT", "TO", "CHARACTER", "SET"), _plain(Kind.CONVERT)),
     (("CONVERT", "TO", "CHARSET"), _plain(Kind.CONVERT)),
+    (("CONVERT", "TO", "CHAR", "SET"), _plain(Kind.CONVERT)),
     (("PARTITION", "BY"), _plain(Kind.PARTITION_BY)),
     (("REMOVE", "PARTITIONING"), _bare(Kind.REMOVE_PARTITIONING)),
     (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),

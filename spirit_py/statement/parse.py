@@ -177,6 +177,7 @@ def _drop_index(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStat
         raise unknown_clause(cursor)
     schema, table = _table_name(cursor, default_schema)
     if not cursor.done:
+        refuse_clause(Cursor(cursor.sql, cursor.tokens[cursor.at :]))
         raise unknown_clause(cursor)
     clauses = f"DROP INDEX {quote_identifier(name)}"
     return _statement(schema, table, clauses, tokenize(clauses, mode))

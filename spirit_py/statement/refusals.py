@@ -20,6 +20,7 @@ _REBUILDS = "it maintains single partitions, and the copy would rebuild all of t
 _WHOLE = "write REBUILD PARTITION ALL to rebuild all of them, or run it natively"
 _TABLESPACE = "it exchanges the file under the table, which no copy can follow"
 _KEYS = "it has no effect on InnoDB"
+_ENGINES = "it is about other engines"
 _HEATWAVE = "it loads another engine and changes no definition"
 
 #: The first words of a clause, why it is refused, and the hint.
@@ -36,6 +37,12 @@ _RULES: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
     *(((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
     *(((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
     *(((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
+    *(
+        ((word,), _ENGINES, "leave it out")
+        for word in ("UNION", "INSERT_METHOD", "CONNECTION", "STORAGE")
+    ),
+    (("PASSWORD",), _KEYS, "leave it out"),
+    (("START", "TRANSACTION"), "it belongs to CREATE TABLE ... SELECT alone", "leave it out"),
     (
         ("ORDER", "BY"),
         "InnoDB keeps rows in the order of the primary key, whatever is asked for here",

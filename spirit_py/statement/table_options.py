@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.statement.cursor import normal_text, text_of
+from spirit_py.statement.cursor import Cursor, normal_text, text_of
 from spirit_py.statement.model import Clause, ClauseKind
-from spirit_py.statement.refusals import not_supported, unknown_clause
+from spirit_py.statement.refusals import not_supported, refuse_clause, unknown_clause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.statement.cursor import Cursor
     from spirit_py.statement.lexer import Token
 
 _ONE_WORD = """
@@ -46,6 +45,7 @@ def read_options(cursor: Cursor) -> Iterator[Clause]:
         start = cursor.at
         name = next((name for words, name in _HEADS if cursor.take(*words)), "")
         if not name:
+            refuse_clause(Cursor(cursor.sql, cursor.tokens[start:]))
             raise unknown_clause(cursor)
         cursor.take_symbol("=")
         value = _value(cursor)
