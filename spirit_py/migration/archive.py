@@ -30,7 +30,7 @@ from spirit_py.events.swap import ArchiveBegun, ArchiveProved
 from spirit_py.migration.facts import Concluded
 from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.migration.swap.old_table_writes import OldTableWrites, unknown
-from spirit_py.migration.swap.old_tables import note_of_old, with_old_table
+from spirit_py.migration.swap.old_tables import names_unproven, note_of_old, with_old_table
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.endpoint import require_one_server
@@ -190,7 +190,9 @@ def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[N
         proved = noted is not None and bool(noted.kept)
         emptied = name in there and bool(_emptied(session, name))
         if not proved and (emptied or (noted is not None and name not in there)):
-            what = "partitions of it were dropped or emptied" if emptied else "it is gone"
+            other = names_unproven(session, [name], there)
+            what = "it was rebuilt, or is another table" if other else "it is gone"
+            what = "partitions of it were dropped or emptied" if emptied else what
             raise ArchiveFailure(
                 f"{name[0]}.{FORWARD.swapped_out(name[1])} has not all rows of the swap any more:"
                 f" {what}, by another than this command",

@@ -53,7 +53,9 @@ def change(db, engine) -> Callable[..., Migrating]:
     """Make a small table; return what begins to change it."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
-    given = {"table": "t", "alter": ALTER, "no_shortcut": True}
+    # Without a time it is 0s that is asked for, not none.
+    named = frozenset({"drop_old_after"})
+    given = {"table": "t", "alter": ALTER, "no_shortcut": True, "named": named}
     return lambda **more: start(engine, db, **{**given, **more})
 
 
@@ -299,15 +301,32 @@ def test_another_table_in_the_old_ones_place_is_not_dropped(db, change):
 
 @pytest.mark.slow
 def test_a_table_that_is_put_there_in_the_grace_is_not_dropped(db, change, monkeypatch):
-    """The run sees that the old table is gone, leaves the other one alone, and says so."""
+    """The run sees that the old table is gone, leaves the other one alone, and ends."""
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
     running = change(drop_old_after=HOUR)
     running.wait_until(lambda: in_grace(running), "grace")
     put_another_in_its_place(db)
-    report = running.end()
-    assert tables(db) == ["_t_old", "t"]
+    with pytest.raises(MigrationFailure, match="or is another table") as left:
+        running.end()
+    assert left.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
     assert db.query("SELECT * FROM _t_old") == [(7, 7)]
-    assert any("nothing proves" in warning for warning in report.warnings)
+    clean(db, old=True)
+    assert tables(db) == ["_t_old", "t"]
+
+
+@pytest.mark.slow
+def test_an_old_table_that_is_rebuilt_in_the_grace_ends_it_with_an_error(db, change, monkeypatch):
+    """Days early, exit 0 would say that the way back was kept for as long as was asked."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    db.execute("OPTIMIZE TABLE _t_old")
+    with pytest.raises(MigrationFailure, match="OPTIMIZE TABLE") as left:
+        running.end()
+    assert left.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert "the way back is lost" in left.value.message
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
 def kept(db, change: Callable[..., Migrating]) -> MigrationReport:
@@ -448,7 +467,8 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monk
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
     monkeypatch.setattr(drop, "free_partitions", partial(free_partitions, large=0))
     monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
-    change = partial(start, engine, db, table="t", alter=ALTER, no_shortcut=True)
+    given = {"no_shortcut": True, "named": frozenset({"drop_old_after"})}
+    change = partial(start, engine, db, table="t", alter=ALTER, **given)
     interrupted_in_grace(change)
     assert "_t_old is kept until" in shown(db)
     running: list[Migrating] = []

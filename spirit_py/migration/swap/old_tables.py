@@ -27,6 +27,7 @@ from spirit_py.migration.facts import OldTablesLeft
 from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.tables.identity import identities
 from spirit_py.pace import Work
 from spirit_py.phases import Phase
 from spirit_py.units import human_seconds
@@ -150,6 +151,8 @@ def after_change(when: str) -> Iterator[None]:
     except ArchiveFailure:
         raise
     except SpiritError as error:
+        if error.error_code is ErrorCode.OLD_TABLE_LEFT:
+            raise
         raise MigrationFailure(
             f"the change is done, and its old table is left: {error.message}",
             hint="run the same command again: it drops the old table when it is due",
@@ -322,6 +325,14 @@ def _stopped(run: Run, when: str) -> None:
 def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
     """Return the seconds until the old tables may be dropped, 0 without any, and that time."""
     ours, now = with_old_table(session, tables), _now(session)
+    if replaced := names_unproven(session, tables, ours):
+        raise MigrationFailure(
+            f"the change is done, but nothing proves any more that {', '.join(replaced)} has the"
+            " rows from before the swap: it was rebuilt (OPTIMIZE TABLE, ALTER TABLE), or is"
+            " another table, and the way back is lost",
+            hint="see who did it; when it is not needed: spirit-py cleanup, then DROP TABLE",
+            error_code=ErrorCode.OLD_TABLE_LEFT,
+        )
     if not ours:
         return 0.0, 0.0
     ends = min(now + grace, LATEST)
@@ -350,6 +361,18 @@ def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
         note_of_old(session, table, until=0.0, finished=True)
     _end_reverse(session, ours)
     return bool(ours)
+
+
+def names_unproven(session: SqlSession, tables: Sequence[Name], ours: Sequence[Name]) -> list[str]:
+    """Return the names of old tables that are there, of tables that are not in ``ours``."""
+    names = [
+        (schema, one.swapped_out(table))
+        for schema, table in tables
+        if (schema, table) not in ours
+        for one in (FORWARD, MOVED)
+    ]
+    found = identities(session, names) if names else {}
+    return [".".join(name) for name, there in found.items() if there]
 
 
 def with_old_table(session: SqlSession, tables: Sequence[Name]) -> list[Name]:
