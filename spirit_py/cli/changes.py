@@ -172,7 +172,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
     if alike.get("max_lag") == 0:
         alike["max_lag"] = None
     connection = connection_of(options)
-    if options["on_replica"]:
+    if options["on_replica"] and options["dry_run"]:
         host, port = host_and_port(options["on_replica"])
         connection = replace(
             connection, host=host, port=port or connection.port, socket="", unlogged=True

@@ -44,11 +44,11 @@ def config(pair: ReplicatedPair, **more: Any) -> MigrationConfig:
     there: dict[str, Any] = {"user": ACCOUNT, "password": pair.source.password, "unlogged": True}
     connection = replace(options_of(pair.replica), **there)
     given: dict[str, Any] = {"alter": "ADD COLUMN z INT NOT NULL DEFAULT 5", "no_shortcut": True}
+    given["dry_run"] = True
     return MigrationConfig(
         connection=connection,
         database="r",
         table="t",
-        dry_run=True,
         threads=2,
         target_chunk_time=0.02,
         max_lag=None,
@@ -125,6 +125,16 @@ def test_where_it_cannot_be_it_is_refused(pair, engine, setting, cause):
             Migrating(engine, wanted).end()
     finally:
         pair.of.execute("SET GLOBAL super_read_only = OFF")
+    assert_as_it_was(pair)
+
+
+@pytest.mark.parametrize("instant", [True, False])
+def test_a_change_past_the_log_is_refused_where_it_is_no_rehearsal(pair, engine, instant):
+    """Whoever would make it; the primary would be without it."""
+    wanted = config(pair, dry_run=False, no_shortcut=not instant)
+    with pytest.raises(Refusal, match="past the binary log"):
+        Migrating(engine, wanted).end()
+    assert values(pair, "SHOW COLUMNS FROM r.t") == ["id", "v"]
     assert_as_it_was(pair)
 
 

@@ -55,6 +55,22 @@ def test_later_files_count_more_and_the_command_line_most(places, tmp_path, conf
     assert found.replicas == ("db2", "db3:3307")
 
 
+@pytest.mark.parametrize("of_the_file", [True, False])
+def test_a_replica_for_rehearsals_is_a_default_for_these_alone(
+    places, monkeypatch, configured, of_the_file
+):
+    """A run that changes the table goes to the server that it names, and is logged."""
+    if of_the_file:
+        places[0].write_text('[migrate]\non-replica = "db2r"\n')
+    else:
+        monkeypatch.setenv("SPIRIT_PY_ON_REPLICA", "db2r")
+    real = configured("migrate", "--host", "db1")
+    assert (real.connection.host, real.connection.unlogged) == ("db1", False)
+    assert real.max_lag
+    rehearsal = configured("migrate", "--host", "db1", "--dry-run").connection
+    assert (rehearsal.host, rehearsal.unlogged) == ("db2r", True)
+
+
 @pytest.fixture
 def away(tmp_path, monkeypatch):
     """A folder that this account may not enter, whoever runs the test."""

@@ -81,6 +81,12 @@ def prepared_xa(context: PreflightContext) -> Findings:
 def replica(context: PreflightContext) -> Findings:
     """Refuse a replica whose replicated changes do not reach its own binary log."""
     rehearses = context.config.connection.unlogged
+    if rehearses and not context.config.dry_run:
+        yield refuse(
+            "a change would be made past the binary log: the replica would not be as its source",
+            "rehearse there with --dry-run, or make the change on the primary",
+        )
+        return
     if not replica_status(context.session):
         if rehearses:
             yield refuse(
