@@ -36,18 +36,24 @@ class SectionedOption(click.Option):
         self.section, self.common = section, common
 
 
-#: What decides what is changed or compared, or what is run: the last of several would silently win.
+#: What decides what is changed or compared and where, what is run, or what protects the server: the
+#: last of several would silently win.
 _GIVEN_ONCE: Final = frozenset({
-    "alter", "database", "keep", "on_event", "on_switch", "shard_by", "statement", "table",
-    "target_database", "target_table",
+    "alter", "critical_load", "database", "fleet", "keep", "max_load", "on_event", "on_switch",
+    "servers", "servers_from", "shard_by", "statement", "statements", "table", "target_database",
+    "target_table", "throttle_http", "throttle_query",
 })  # fmt: skip
 
 
 _INSTEAD: Final = {
     "alter": "write the clauses into one, with commas",
+    "critical_load": "write the limits into one, with commas",
+    "max_load": "write the limits into one, with commas",
     "on_event": "write one script that does both: each reads the event from its standard input",
     "on_switch": "write one script that does both: each reads the event from its standard input",
+    "servers": "write one list with all servers",
     "statement": "write the statements into one, with semicolons",
+    "statements": "write one file with all statements, or use one command for each",
     "table": "a command works on one; migrate takes several with --tables or --statement",
 }
 
