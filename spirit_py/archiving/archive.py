@@ -8,44 +8,42 @@ reads every file back, and has the server count and hash every row of the table 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import defaultdict
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py import __version__, points
-from spirit_py.archiving.columns import HASH_DIGITS
+from spirit_py import points
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.notes import (
     MANIFEST,
-    NO_VALUE,
     WRITING,
     Archived,
     ArchiveFolder,
+    ByFolder,
+    Tally,
+    add,
     folder_of,
+    manifest_of,
     piece_of,
+    server_facts,
+    tallies_of,
+    total_of,
 )
+from spirit_py.archiving.rows import SentRows
 from spirit_py.archiving.session import SparkTables
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.classes import dataclass, field, replace
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.own_sessions import sessions_of_run, token_of
-from spirit_py.mysql.processlist import rows_sent
-from spirit_py.mysql.retry import RenewedSession
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.spark.java import said_by_java
-from spirit_py.threads import Background
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.archiving.ranges import ReadTable
+    from spirit_py.archiving.ranges import Partitioning, ReadTable
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
@@ -66,54 +64,6 @@ _LOOK_SECONDS: Final = 0.2
 _PROGRESS_SECONDS: Final = 1.0
 #: Seconds for an answer of the session that asks how far a job is.
 _ANSWER_SECONDS: Final = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Partitioning:
-    """The folders by which files are parted: the column's name, and its value in SQL."""
-
-    name: str
-    value: str
-
-    @property
-    def text(self) -> str:
-        """The value as a text, in SQL."""
-        return f"CAST({self.value} AS CHAR)"
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Rows, and the sum of their hashes, by which equal rows count, too."""
-
-    rows: int = 0
-    hashes: int = 0
-
-    def plus(self, other: Tally) -> Tally:
-        """Return the tally of both."""
-        return Tally(self.rows + other.rows, self.hashes + other.hashes)
-
-    @property
-    def digits(self) -> str:
-        """The sum as it is shown: as many digits as one hash has."""
-        return f"{self.hashes % 16**HASH_DIGITS:0{HASH_DIGITS}X}"
-
-
-ByFolder: TypeAlias = dict[str, Tally]
-"""The rows of each folder, by its value; of NULL, and of the empty text, it is empty."""
-
-
-def add(tallies: ByFolder, value: str, more: Tally) -> None:
-    """Add rows to those of a value's folder: some values have one."""
-    value = "" if value == NO_VALUE else value
-    tallies[value] = tallies.get(value, Tally()).plus(more)
-
-
-def total_of(tallies: ByFolder) -> Tally:
-    """Return the rows of all folders."""
-    total = Tally()
-    for one in tallies.values():
-        total = total.plus(one)
-    return total
 
 
 @dataclass(eq=False, kw_only=True)
@@ -145,7 +95,9 @@ class Archive:
         """Write what is not written yet, prove all of it, and write the manifest."""
         by = None if self.by is None else self.by.name
         self.folder = ArchiveFolder(self.context, self.path, self.what, parted_by=by)
-        self._spark = SparkTables(self.context)
+        self._spark = SparkTables(
+            self.context, f"archive of {self.what.table.full_name}", self.stop
+        )
         try:
             rows = self._begin()
             self._pieces, self._unwritten = self.folder.noted()
@@ -165,9 +117,7 @@ class Archive:
 
     def require_unchanged(self, proved: Archived) -> None:
         """Have the server hash the table again; ArchiveFailure where it has other rows by now."""
-        archived = kept = Tally()
-        for wanted, others in self._hash_pieces():
-            archived, kept = archived.plus(total_of(wanted)), kept.plus(others)
+        archived, kept = total_of(self._hash_pieces())
         found = (archived.rows, kept.rows, archived.digits, kept.digits)
         if found != (proved.rows, proved.kept, *proved.hashes):
             raise ArchiveFailure(
@@ -229,8 +179,8 @@ class Archive:
         statements = [self.what.rows_of(one, more) for one in ranges]
         gathered = self.by is not None and self.step(partial(self._has_many_values, piece=piece))
         with (
-            contextlib.closing(_Sent(self.connection, most)) as sent,
-            self._spark_job("write rows", lambda: self.progress(sent.more(), "")),
+            contextlib.closing(SentRows(self.connection, most)) as sent,
+            self._spark.job("write rows", lambda: self.progress(sent.more(), "")),
         ):
             frame = self._spark.rows(self.connection, statements, self.what.stored, names)
             if gathered:
@@ -297,9 +247,7 @@ class Archive:
                 " archived have to stay as they are until then",
                 details=unread,
             )
-        archived = kept = Tally()
-        for wanted, others in on_server:
-            archived, kept = archived.plus(total_of(wanted)), kept.plus(others)
+        archived, kept = total_of(on_server)
         total = self.step(partial(_count, table=self.what.table.quoted))
         if total != archived.rows + kept.rows:
             self._forget(range(len(on_server)))
@@ -322,7 +270,9 @@ class Archive:
             {"name": name, "rows": rows_of_files.get(name, 0), "bytes": sizes[name]}
             for name in files
         ]
-        manifest = self._manifest(result, listed)
+        manifest = manifest_of(
+            self.what, result, listed, server=self.step(server_facts), kept=self.kept, by=self.by
+        )
         if same := self.folder.says_the_same(manifest):
             # Otherwise a kill at the wrong moment would leave a proved archive without it.
             manifest = same
@@ -341,7 +291,7 @@ class Archive:
         try:
             return (*self._tallies(files), ())
         except ArchiveFailure:
-            with self._spark_job("work"):
+            with self._spark.job("work"):
                 self._spark.try_it()
         pieces, rows = self._tallies(())
         unread: list[str] = []
@@ -363,7 +313,7 @@ class Archive:
         stored = self.what.stored
         paths = [self.folder.place(name) for name in files]
         own = {name.rpartition("/")[2]: name for name in files}
-        with self._spark_job("read the files back", self._show_parts):
+        with self._spark.job("read the files back", self._show_parts):
             found = self._spark.sums(paths, stored.read_hash, wide=stored.wide)
         for file, count, hashes in found:
             name = own[str(file).rpartition("/")[2]]
@@ -394,16 +344,7 @@ class Archive:
 
     def _hashed(self, session: SqlSession, *, piece: KeyRange) -> tuple[ByFolder, Tally]:
         part = "" if self.by is None else self.by.text
-        archived: ByFolder = {}
-        others = Tally()
-        for wanted, digits, count, hashes in session.query(self.what.hashes_of(piece, part)):
-            found = Tally(int(count), int(hashes))
-            if int(wanted):
-                # Of what is no text there is a digest.
-                add(archived, bytes.fromhex(digits or "").decode(), found)
-            else:
-                others = others.plus(found)
-        return archived, others
+        return tallies_of(session.query(self.what.hashes_of(piece, part)))
 
     def _require_same_columns(self, session: Session) -> None:
         """Raise an ArchiveFailure where the files have not every column that there is now."""
@@ -427,115 +368,11 @@ class Archive:
         for number in pieces:
             self.folder.note(number, self._pieces[number], written=False)
 
-    @property
-    def _group(self) -> str:
-        return f"archive of {self.what.table.full_name}"
-
     def _show_parts(self) -> None:
-        """Show how many tasks of a job have ended."""
-        tracker = self.context.statusTracker()
-        jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(self._group)]
-        running = [one for job in jobs if job and job.status == "RUNNING" for one in job.stageIds]
-        stages = [one for one in map(tracker.getStageInfo, running) if one]
-        if total := sum(one.numTasks for one in stages):
-            done = sum(one.numCompletedTasks for one in stages)
+        done, total = self._spark.parts()
+        if total:
             self.progress(0, f"reading the files back: {done} of {counted(total, 'part')}")
-
-    @contextlib.contextmanager
-    def _spark_job(self, what: str, show: Callable[[], object] | None = None) -> Iterator[None]:
-        """Have a stop cancel Spark's jobs, and an error of Spark say what it was to do.
-
-        ``show`` is called now and then, in a thread, to show how far it is.
-        """
-        group = self._group
-        self.context.setJobGroup(group, what)
-
-        def watch(stopping: threading.Event) -> None:
-            while not stopping.wait(_LOOK_SECONDS):
-                if self.stop.requested:
-                    self.context.cancelJobGroup(group)
-
-        def look(stopping: threading.Event) -> None:
-            while show is not None and not stopping.wait(_PROGRESS_SECONDS):
-                show()
-
-        # By itself: while a server does not answer, a stop has to be seen.
-        showing = Background("archive-progress", look)
-        watching = Background("archive-watch", watch)
-        watching.start()
-        try:
-            with showing:
-                yield
-        except Exception as error:
-            self.stop.check()
-            raise ArchiveFailure(
-                f"Spark could not {what}: {said_by_java(error)}",
-                hint="see Spark's log (--verbose), then run the same command again",
-            ) from error
-        finally:
-            watching.stop()
-
-    def _manifest(self, result: Archived, files: Sequence[dict[str, Any]]) -> str:
-        table = self.what.table
-        facts = self.step(_server)
-        shown = {
-            "format": 1,
-            "program": f"spirit-py {__version__}",
-            "proved_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "table": table.full_name,
-            "server": facts,
-            "definition": table.create_sql,
-            "kept": self.kept,
-            "columns": [
-                {"name": one.name, "mysql": column.column_type, "spark": one.spark}
-                for one, column in zip(self.what.stored.columns, table.columns, strict=True)
-            ],
-            "beside": self.what.stored.beside,
-            "archived_by": None if self.by is None else {self.by.name: self.by.value},
-            "rows": {"archived": result.rows, "kept": result.kept},
-            "hashes": dict(zip(("archived", "kept"), result.hashes, strict=True)),
-            "files": list(files),
-        }
-        return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-
-
-class _Sent:
-    """Rows of one piece that the server has sent to its tasks, as far as it shows that."""
-
-    def __init__(self, connection: Any, most: int) -> None:
-        self._most = most
-        self._token = token_of(connection.label)
-        self._rows: dict[int, int] = {}
-        self._asked = RenewedSession(
-            partial(connect, connection, role="progress", read_timeout=_ANSWER_SECONDS)
-        )
-        #: As the last :meth:`more` has left it.
-        self.shown = 0
-
-    def more(self) -> int:
-        """Return how many there are beside those of the last call; 0 where nothing is known."""
-        try:
-            self._rows |= self._asked.ask(self._look)
-        except SpiritError:
-            return 0
-        now = min(self._most, sum(self._rows.values()))
-        before, self.shown = self.shown, max(self.shown, now)
-        return self.shown - before
-
-    def _look(self, session: Session) -> dict[int, int]:
-        return rows_sent(session, sessions_of_run(session, self._token) - {session.id})
-
-    def close(self) -> None:
-        """Close its session."""
-        self._asked.close()
 
 
 def _count(session: SqlSession, table: str) -> int:
     return int(session.query(f"SELECT COUNT(*) FROM {table}")[0][0])
-
-
-def _server(session: SqlSession) -> dict[str, str]:
-    uuid, version, executed = session.query(
-        "SELECT @@GLOBAL.server_uuid, VERSION(), @@GLOBAL.gtid_executed"
-    )[0]
-    return {"uuid": uuid, "version": version, "gtid_executed": str(executed).replace("\n", "")}

@@ -10,8 +10,11 @@ import hashlib
 import json
 import re
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from spirit_py import __version__
+from spirit_py.archiving.columns import HASH_DIGITS
 from spirit_py.archiving.folder import ArchiveFailure, File, Folder
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.chunk.chunk import KeyRange, same_bound
@@ -21,9 +24,10 @@ from spirit_py.errors import Refusal
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from spirit_py.archiving.ranges import ReadTable
+    from spirit_py.archiving.ranges import Partitioning, ReadTable
+    from spirit_py.contracts import SqlSession
 
 MANIFEST: Final = "_manifest.json"
 """What is proved, beside the files; Spark and others pass over names with an underscore."""
@@ -265,3 +269,94 @@ def _rows_in(context: Any, path: str) -> tuple[Folder, list[File]]:
 def _digest_of(listing: Iterable[File], manifest: str) -> str:
     files = sorted((one.name, one.size, one.changed) for one in listing)
     return hashlib.sha256(repr((files, manifest)).encode(errors="replace")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Rows, and the sum of their hashes, by which equal rows count, too."""
+
+    rows: int = 0
+    hashes: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Return the tally of both."""
+        return Tally(self.rows + other.rows, self.hashes + other.hashes)
+
+    @property
+    def digits(self) -> str:
+        """The sum as it is shown: as many digits as one hash has."""
+        return f"{self.hashes % 16**HASH_DIGITS:0{HASH_DIGITS}X}"
+
+
+ByFolder: TypeAlias = dict[str, Tally]
+"""The rows of each folder, by its value; of NULL, and of the empty text, it is empty."""
+
+
+def add(tallies: ByFolder, value: str, more: Tally) -> None:
+    """Add rows to those of a value's folder: some values have one."""
+    value = "" if value == NO_VALUE else value
+    tallies[value] = tallies.get(value, Tally()).plus(more)
+
+
+def total_of(pieces: Iterable[tuple[ByFolder, Tally]]) -> tuple[Tally, Tally]:
+    """Return the wanted rows of all folders of all pieces, and the others."""
+    archived = kept = Tally()
+    for wanted, others in pieces:
+        kept = kept.plus(others)
+        for one in wanted.values():
+            archived = archived.plus(one)
+    return archived, kept
+
+
+def tallies_of(found: Iterable[tuple[Any, ...]]) -> tuple[ByFolder, Tally]:
+    """Read the rows of :meth:`ReadTable.hashes_of`: the wanted rows by folder, and the others."""
+    archived: ByFolder = {}
+    others = Tally()
+    for wanted, digits, count, hashes in found:
+        tally = Tally(int(count), int(hashes))
+        if int(wanted):
+            # Of what is no text there is a digest.
+            add(archived, bytes.fromhex(digits or "").decode(), tally)
+        else:
+            others = others.plus(tally)
+    return archived, others
+
+
+def manifest_of(
+    what: ReadTable,
+    result: Archived,
+    files: Sequence[dict[str, Any]],
+    *,
+    server: dict[str, str],
+    kept: str,
+    by: Partitioning | None,
+) -> str:
+    """Render the manifest of an archive that is proved now."""
+    table = what.table
+    shown = {
+        "format": 1,
+        "program": f"spirit-py {__version__}",
+        "proved_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "table": table.full_name,
+        "server": server,
+        "definition": table.create_sql,
+        "kept": kept,
+        "columns": [
+            {"name": one.name, "mysql": column.column_type, "spark": one.spark}
+            for one, column in zip(what.stored.columns, table.columns, strict=True)
+        ],
+        "beside": what.stored.beside,
+        "archived_by": None if by is None else {by.name: by.value},
+        "rows": {"archived": result.rows, "kept": result.kept},
+        "hashes": dict(zip(("archived", "kept"), result.hashes, strict=True)),
+        "files": list(files),
+    }
+    return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
+
+
+def server_facts(session: SqlSession) -> dict[str, str]:
+    """Return which server an archive is of, and what it has executed."""
+    uuid, version, executed = session.query(
+        "SELECT @@GLOBAL.server_uuid, VERSION(), @@GLOBAL.gtid_executed"
+    )[0]
+    return {"uuid": uuid, "version": version, "gtid_executed": str(executed).replace("\n", "")}

@@ -22,6 +22,19 @@ WHOLE = KeyRange()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Partitioning:
+    """The folders by which files are parted: the column's name, and its value in SQL."""
+
+    name: str
+    value: str
+
+    @property
+    def text(self) -> str:
+        """The value as a text, in SQL."""
+        return f"CAST({self.value} AS CHAR)"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadTable:
     """A table, the rows of it that are ``wanted`` (SQL over its columns), and how it is cut."""
 

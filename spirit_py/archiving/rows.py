@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.own_sessions import sessions_of_run, token_of
+from spirit_py.mysql.processlist import rows_sent
+from spirit_py.mysql.retry import RenewedSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +26,8 @@ BATCH_ROWS: Final = 2_000
 #: Of a table with long values so many rows are fetched at once, and a batch is no longer than this,
 #: and one row.
 _STEP_ROWS, _BATCH_BYTES = 1, 16 << 20
+#: Seconds for an answer of the session that asks how far a job is.
+_ANSWER_SECONDS: Final = 5
 
 
 def batches(
@@ -110,3 +117,37 @@ def _array(values: Sequence[Any], spark: str) -> Any:
         return texts.cast(pa.date32())
     moments = texts.cast(pa.timestamp("us"))
     return moments.cast(pa.timestamp("us", tz="UTC")) if spark == "timestamp" else moments
+
+
+class SentRows:
+    """Rows that the server has sent to a run's sessions, as far as it shows that.
+
+    ``most`` is the most that is shown.
+    """
+
+    def __init__(self, connection: Any, most: int) -> None:
+        self._most = most
+        self._token = token_of(connection.label)
+        self._rows: dict[int, int] = {}
+        self._asked = RenewedSession(
+            partial(connect, connection, role="progress", read_timeout=_ANSWER_SECONDS)
+        )
+        #: As the last :meth:`more` has left it.
+        self.shown = 0
+
+    def more(self) -> int:
+        """Return how many there are beside those of the last call; 0 where nothing is known."""
+        try:
+            self._rows |= self._asked.ask(self._look)
+        except SpiritError:
+            return 0
+        now = min(self._most, sum(self._rows.values()))
+        before, self.shown = self.shown, max(self.shown, now)
+        return self.shown - before
+
+    def _look(self, session: Session) -> dict[int, int]:
+        return rows_sent(session, sessions_of_run(session, self._token) - {session.id})
+
+    def close(self) -> None:
+        """Close its session."""
+        self._asked.close()

@@ -5,20 +5,29 @@ Imports pyspark where it is used: its classes are needed by the data source alon
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.rows import batches
+from spirit_py.spark.java import said_by_java
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from spirit_py.archiving.columns import StoredTable
     from spirit_py.config import ConnectionOptions
+    from spirit_py.threads import StopSwitch
 
+#: Between two looks whether the run is to stop, and how far a job is.
+_LOOK_SECONDS: Final = 0.2
+_PROGRESS_SECONDS: Final = 1.0
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -41,13 +50,17 @@ _SETTINGS: Final = {
 
 
 class SparkTables:
-    """One session of Spark's SQL over a context; :meth:`close` it before another one begins."""
+    """One session of Spark's SQL over a context; :meth:`close` it before another one begins.
 
-    def __init__(self, context: Any) -> None:
+    Its jobs have the name of a ``group``, and a request to ``stop`` cancels them.
+    """
+
+    def __init__(self, context: Any, group: str, stop: StopSwitch) -> None:
         from pyspark.sql import SparkSession, functions
 
         # PySpark writes each error to standard error, as JSON, before it raises it.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        self._context, self._group, self._stop = context, group, stop
         self._functions = functions
         self._session = SparkSession(context)
         for name, value in _SETTINGS.items():
@@ -85,6 +98,47 @@ class SparkTables:
     def try_it(self) -> None:
         """Do something that reads no file; raise where Spark itself does not work."""
         self._session.range(1).collect()
+
+    def parts(self) -> tuple[int, int]:
+        """Return how many tasks of the jobs at work have ended, and how many there are."""
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(self._group)]
+        running = [one for job in jobs if job and job.status == "RUNNING" for one in job.stageIds]
+        stages = [one for one in map(tracker.getStageInfo, running) if one]
+        return sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
+
+    @contextlib.contextmanager
+    def job(self, what: str, show: Callable[[], object] | None = None) -> Iterator[None]:
+        """Have a stop cancel the jobs, and an ArchiveFailure say what they were to do.
+
+        ``show`` is called now and then, in a thread, to show how far they are.
+        """
+        self._context.setJobGroup(self._group, what)
+
+        def watch(stopping: threading.Event) -> None:
+            while not stopping.wait(_LOOK_SECONDS):
+                if self._stop.requested:
+                    self._context.cancelJobGroup(self._group)
+
+        def look(stopping: threading.Event) -> None:
+            while show is not None and not stopping.wait(_PROGRESS_SECONDS):
+                show()
+
+        # By itself: while a server does not answer, a stop has to be seen.
+        showing = Background("archive-progress", look)
+        watching = Background("archive-watch", watch)
+        watching.start()
+        try:
+            with showing:
+                yield
+        except Exception as error:
+            self._stop.check()
+            raise ArchiveFailure(
+                f"Spark could not {what}: {said_by_java(error)}",
+                hint="see Spark's log (--verbose), then run the same command again",
+            ) from error
+        finally:
+            watching.stop()
 
     def close(self) -> None:
         """Forget the session, so that the next one has a JVM that lives."""

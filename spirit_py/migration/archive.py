@@ -12,11 +12,11 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.archiving.archive import Archive, Partitioning
+from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.archiving.notes import NO_VALUE, Archived, require_noted, require_there
-from spirit_py.archiving.ranges import ReadTable
+from spirit_py.archiving.ranges import Partitioning, ReadTable
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import find_reverse, noted_proof

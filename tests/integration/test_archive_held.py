@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.archiving import archive as archiving_module
-from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.session import SparkTables
 from spirit_py.config import SessionModes
@@ -226,8 +223,8 @@ def test_rows_are_shown_while_spark_writes_them(db, spark_engine, tmp_path, monk
         until(lambda: (60, "") in seen, "rows that are shown before they are written")
         return real_rows(self, *given)
 
-    monkeypatch.setattr(archiving_module, "rows_sent", lambda _session, _numbers: {7: 60})
-    monkeypatch.setattr(archiving_module, "_PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr("spirit_py.archiving.rows.rows_sent", lambda _session, _numbers: {7: 60})
+    monkeypatch.setattr("spirit_py.archiving.session._PROGRESS_SECONDS", 0.01)
     monkeypatch.setattr(SparkTables, "rows", hold)
     monkeypatch.setattr(Figures, "archiving", show)
     archive_here(archiving(db, tmp_path), spark_engine)
@@ -240,15 +237,8 @@ def test_rows_are_shown_while_spark_writes_them(db, spark_engine, tmp_path, monk
 
 def test_parts_of_a_job_are_shown(spark_engine, tmp_path):
     """How many of its tasks have ended, while others work."""
-    said: list[str] = []
     context, ended = spark_engine.context(), tmp_path / "ended"
-    nothing: Any = None
-    archived: Any = SimpleNamespace(table=SimpleNamespace(full_name="s.t"))
-    shown = Archive(
-        what=archived, path="", born=0, context=context, connection=nothing, engine=nothing,
-        slots=1, step=nothing, turn=nothing, stop=StopSwitch(),
-        progress=lambda _rows, text: said.append(text),
-    )  # fmt: skip
+    tables = SparkTables(context, "archive of s.t", StopSwitch())
 
     def work(rank: int) -> int:
         import time
@@ -259,21 +249,16 @@ def test_parts_of_a_job_are_shown(spark_engine, tmp_path):
         return rank
 
     def job() -> None:
-        context.setJobGroup(shown._group, "work")
-        context.parallelize(range(2), 2).map(work).collect()
+        with tables.job("work"):
+            context.parallelize(range(2), 2).map(work).collect()
 
     running = BackgroundCall(job)
-    wanted = "reading the files back: 1 of 2 parts"
-
-    def seen() -> bool:
-        shown._show_parts()
-        return wanted in said
-
     try:
-        until(seen, wanted)
+        until(lambda: tables.parts() == (1, 2), "one of two parts")
     finally:
         ended.touch()
         running.result()
+        tables.close()
 
 
 def test_a_server_shows_how_many_rows_it_has_sent(db):
