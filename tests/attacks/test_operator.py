@@ -6,6 +6,7 @@ He may pause, abort and set. He may do nothing else with the migrator's rights.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import MySQLdb
@@ -13,8 +14,13 @@ import pytest
 
 from spirit_py.checkpoint.codec import to_text
 from spirit_py.checkpoint.live import Request
+from spirit_py.checkpoint.queue import RequestQueue
+from spirit_py.locks.named import take_named_lock
+from spirit_py.mysql.connect import connect
 from tests.attacks.victim import run
+from tests.kits.connection import connection_options
 from tests.kits.held_command import assert_migrated
+from tests.kits.waiting import until
 
 pytestmark = pytest.mark.timeout(400)
 COPY = "chunk.committed"
@@ -56,6 +62,13 @@ def test_nothing_that_an_operator_writes_is_executed(victim, tmp_path):
         for text in rows():
             written = text.encode(errors="replace").decode()
             run(operator, f"INSERT INTO {place} (record) VALUES (%s)", (written,))
+        queue, asked = RequestQueue(victim.db.name, "t"), Request.of("set", {"nice": "0.25"})
+        with connect(connection_options(victim.db), role="test") as session:
+            take_named_lock(session, asked.lock)
+            number = queue.put(session, asked)
+            # Requests are read in their order.
+            answer = until(partial(queue.answer_to, session, number, asked.token), "the answer")
+        assert "nice is 0.25" in answer.said[0]
         hold.release()
         command.finish()
     assert_migrated(victim.db)
