@@ -10,7 +10,7 @@ import pytest
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.facts import written_folders
+from spirit_py.mysql.facts import data_folder, written_folders
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.latency import CommitLatency
@@ -203,14 +203,21 @@ def test_the_binary_logs_are_added_up(db):
     throttler.close()
 
 
-def test_the_disk_of_a_server_on_another_machine_is_not_taken_for_this_one(db, monkeypatch):
+def test_the_disk_of_a_server_on_another_machine_is_not_taken_for_this_one(
+    db, tmp_path, monkeypatch
+):
     """The folders are known only where auto.cnf has the server's uuid."""
     with connect(connection_options(db), role="test") as session:
         found = written_folders(session)
-        if db.server.pid is None:
-            assert found == ()
-            return
-        assert found
+        # Of a server in a container there is no such folder here.
+        assert found or db.server.pid is None
         assert all(folder.is_dir() for folder in found)
-        monkeypatch.setattr("spirit_py.mysql.facts.data_folder", lambda *_: None)
+        ((uuid,),) = session.query("SELECT @@GLOBAL.server_uuid")
+        monkeypatch.setattr(
+            "spirit_py.mysql.facts.data_folder", lambda _, uuid: data_folder(str(tmp_path), uuid)
+        )
+        assert written_folders(session) == ()
+        (tmp_path / "auto.cnf").write_text(f"[auto]\nserver-uuid={uuid}\n")
+        assert written_folders(session)[0] == tmp_path
+        (tmp_path / "auto.cnf").write_text(f"[auto]\nserver-uuid={uuid[::-1]}\n")
         assert written_folders(session) == ()
