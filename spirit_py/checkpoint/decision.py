@@ -201,12 +201,16 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
     if found.moved and not found.goes_on_here:
         # Perhaps a replica, that is not proven to have what the first had (R14).
         why = found.unreachable or "nothing shows which transactions of the first one it has"
+        gone = "where that one is gone for good,"
+        left = f"{gone} drop what is left here with spirit-py cleanup and start again"
+        if found.was_swapped(record):
+            done = "the change is done by what the tables show here"
+            left = f"{gone} {done}, and spirit-py cleanup --drop-old drops what is left of it"
         return Refuse(
             reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
             f" {found.server_uuid}: another one answers at the same address, and the migration"
             f" cannot go on there: {why}",
-            hint="run the same command on the right server; where that one is gone for good, drop"
-            " what is left here with spirit-py cleanup and start again",
+            hint=f"run the same command on the right server; {left}",
         )
     if wanted.modes not in {None, record.modes}:
         return refuse_other_modes(record)

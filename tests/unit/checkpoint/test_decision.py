@@ -267,6 +267,18 @@ def test_another_server_is_refused_whatever_its_tables_show():
     assert isinstance(decide(found(server_uuid="x", record=nowhere), WANTED), Refuse)
 
 
+def test_another_server_does_not_call_for_a_second_change_where_the_first_is_done():
+    """It may lack a revert that the first one has: nothing is dropped, and nothing begun again."""
+    seen = found(server_uuid="x", unreachable="it was purged", tables=(AFTER,))
+    decision = decide(seen, WANTED)
+    assert isinstance(decision, Refuse)
+    assert "start again" not in decision.hint
+    assert "the change is done by what the tables show here" in decision.hint
+    before = decide(replace(seen, tables=(TABLE,)), WANTED)
+    assert isinstance(before, Refuse)
+    assert before.hint.endswith("with spirit-py cleanup and start again")
+
+
 def test_another_server_that_has_everything_carries_on_and_compares_anew():
     """Its GTIDs prove it; what was compared on the first server does not count on this one."""
     compared = replace(
