@@ -220,8 +220,11 @@ def _blocker(
 def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
     """Find sessions that may be in front of a request, where metadata locks cannot be seen.
 
-    Own sessions are left out. Without PROCESS only the account's own statements are seen.
+    Own sessions are left out. Without PROCESS only the account's own statements are seen. A backup
+    has no transaction: a request for no table finds nobody.
     """
+    if not request.tables:
+        return []
     seen = excused(lambda: open_transactions(session, _OPEN), None, access_denied) or []
     #: Id, rows changed and age of every open transaction by session; empty if unseen.
     transactions = {int(row[0]): (int(row[1]), int(row[2]), int(row[3] or 0)) for row in seen}

@@ -120,8 +120,12 @@ class Switch:
         self._targets = [*map(self._target, {way.config.there: way for way in ways}.values())]
         self._origins = [*map(self._origin, {way.config.connection: way for way in ways}.values())]
         self._feeds = [origin.feed for origin in self._origins]
+        fronts = [(origin.run.config.connection, origin.front) for origin in self._origins]
+        # A backup there would keep the RENAME waiting while the source is locked.
+        backup = LockRequest(tables=(), defines=True)
+        fronts += [(target.run.config.there, Front(backup)) for target in self._targets]
         self._turns = LockTurns(
-            [(origin.run.config.connection, origin.front) for origin in self._origins],
+            fronts,
             self._policy,
             run.stop,
             what="the lock of the switch",
@@ -199,7 +203,7 @@ class Switch:
         for feed in self._feeds:
             stack.enter_context(feed.applies_paused())
         sides = self._sides(stack, watchers)
-        self._turns.require_free(watchers)
+        self._turns.require_free([*watchers, *(side.session for _, side in sides.theirs)])
         # If this process is frozen or cut off, each server soon ends its session and lock (R23).
         for side in sides.all:
             let_go_when_silent(side.session)

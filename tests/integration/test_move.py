@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import uuid
@@ -275,6 +276,29 @@ def test_it_waits_for_its_operator(two):
     two.here.execute("DROP TABLE _t_snt")
     report, _ = two.end(process)
     assert report["outcome"] == "done", report
+    assert_moved(two)
+
+
+@pytest.mark.slow
+def test_a_backup_on_the_target_is_waited_for_without_a_lock_on_the_source(two, listener):
+    """Its RENAME would wait for the backup, a second in each try, and every writer for that."""
+    hold = listener.hold("drain.begun", 1)
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    with contextlib.closing(two.there.connect()) as backup:
+        backup.cursor().execute("LOCK INSTANCE FOR BACKUP")
+        hold.release()
+
+        def waits():
+            found = two.here.query("SELECT record FROM _t_chkpnt WHERE id = 6")
+            shown = str(found[0][0]) if found else ""
+            return "lock of the switch" in shown and shown
+
+        assert "before the lock of the switch is requested" in until(waits, "the backup")
+        assert listener.count("switch.lock") == 0
+    report, events = two.end(process)
+    assert report["outcome"] == "done", report
+    assert "cutover.try_failed" not in [one["event"] for one in events]
     assert_moved(two)
 
 
