@@ -18,7 +18,7 @@ from spirit_py.cli import main
 from spirit_py.cli.explain import read_page
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions, RevertConfig, SessionModes
-from spirit_py.errors import Refusal, SpiritError
+from spirit_py.errors import Refusal, SchemaChanged, SpiritError
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.plan import make_plan, text_of
@@ -590,6 +590,18 @@ def test_children_keep_their_parents(db, engine):
     config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="id > 1"))
     with pytest.raises(Refusal, match="would lose their parents"):
         migrate_here(engine, config)
+
+
+def test_a_child_that_comes_after_the_preflight_ends_it(db, engine, monkeypatch):
+    """Its key would be carried to a table without some of its parents."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+    db.execute("CREATE TABLE child (p INT, KEY (p)); INSERT INTO child VALUES (1)")
+    key = "ALTER TABLE child ADD CONSTRAINT c FOREIGN KEY (p) REFERENCES t (id)"
+    once_at(monkeypatch, "create.done", lambda: db.execute(key))
+    asked = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="id > 1"))
+    with pytest.raises(SchemaChanged, match="has put the foreign key"):
+        migrate_here(engine, asked)
+    assert db.query("SELECT COUNT(*) FROM t") == [(2,)]
 
 
 def test_a_constant_of_the_clock_is_the_servers(db, engine):

@@ -280,6 +280,19 @@ def test_it_waits_for_its_operator(two):
 
 
 @pytest.mark.slow
+def test_a_trigger_that_comes_after_the_preflight_ends_it(two, listener):
+    """It would stay on the source, and the table on the target would have none."""
+    hold = listener.hold("move.built", 1)
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.here.execute("CREATE TRIGGER mine BEFORE INSERT ON t FOR EACH ROW SET NEW.a = NEW.a")
+    hold.release()
+    report, _ = two.end(process)
+    assert "has put a trigger on" in report["error"], report
+    assert "t" in two.tables(two.here)
+
+
+@pytest.mark.slow
 def test_a_backup_on_the_target_is_waited_for_without_a_lock_on_the_source(two, listener):
     """Its RENAME would wait for the backup, a second in each try, and every writer for that."""
     hold = listener.hold("drain.begun", 1)

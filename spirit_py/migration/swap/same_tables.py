@@ -127,7 +127,7 @@ class SameTables:
                 self.must_compare = "" if afresh else "the run continues on another server"
             self._note(session, name, noted)
             if name == self.source:
-                self._attached = self._attached_now(session)
+                self._attached = self._attached_first(session)
 
     def begin_again(self) -> None:
         """Note the source right after that once more, if nothing is copied yet.
@@ -139,12 +139,26 @@ class SameTables:
             found = identity(session, *self.source)
             if found != self.noted[self.source]:
                 self._note(session, self.source, found)
-            self._attached = self._attached_now(session)
+            self._attached = self._attached_first(session)
 
         self.job.step("tables", note)
 
     def _attached_now(self, session: SqlSession) -> frozenset[object]:
         return frozenset(keys_to(session, *self.source)) | read_state(session, [self.source])
+
+    def _attached_first(self, session: SqlSession) -> frozenset[object]:
+        """Return what is attached before the feed looks; refuse what came after the preflight."""
+        keys = keys_to(session, *self.source)
+        triggers = read_state(session, [self.source]) if self.mapping.apart else ()
+        lost = self.direction is not BACK and (self.mapping.apart or self.mapping.keep is not None)
+        if lost and (keys or triggers):
+            what = f"the foreign key {keys[0]}" if keys else "a trigger"
+            raise SchemaChanged(
+                f"another session has put {what} on {_named([self.source])} since it was looked at,"
+                " which cannot follow the table",
+                hint="drop it, then run the same command again",
+            )
+        return self._attached_now(session)
 
     def is_unaltered(self) -> bool:
         """Look whether the source has its definition, and no further trigger or key to it.
