@@ -24,6 +24,8 @@ KillMode = Literal["never", "idle", "all"]
 OnFailure = Literal["stop", "continue"]
 
 DEFAULT_PORT = 3306
+LOCALHOST = "localhost"
+"""The host beside which a socket is used, as by the mysql client."""
 DEFAULT_MAX_LAG = 1.5
 """Seconds that a replica may be behind where the operator names no limit."""
 DEFAULT_MIN_FREE = 256 << 20

@@ -33,6 +33,12 @@ _PREFIX: Final = "SPIRIT_PY_"
 #: How much of two names of variables is the same, where one is a misspelling of the other.
 _NEAR: Final = 0.92
 _SETTINGS: Final = "spirit_py.settings"
+#: A value that no source has may be of an entry in a list of servers.
+_WEIGHTS: Final[dict[ParameterSource | None, int]] = {
+    ParameterSource.DEFAULT_MAP: 1,
+    ParameterSource.ENVIRONMENT: 2,
+}
+_TYPED: Final = 3
 #: Commands that have the options of another one: its section holds for them, too.
 _ALIKE: Final = {"migrate": ("plan",)}
 
@@ -204,6 +210,20 @@ def place_of(error: click.ClickException) -> tuple[str, str] | None:
     return (
         (setting.text, setting.hint) if setting and source is ParameterSource.DEFAULT_MAP else None
     )
+
+
+def is_typed(name: str) -> bool:
+    """Return whether an option's value is of this run, as all are in a program, or a default."""
+    return weight_of(name) == _TYPED
+
+
+def weight_of(name: str) -> int:
+    """Return how much the source of an option's value counts: a file least, the command most."""
+    context = click.get_current_context(silent=True)
+    # A program may be a command of its own, whose options are others.
+    if context is None or _SETTINGS not in context.meta:
+        return _TYPED
+    return _WEIGHTS.get(context.get_parameter_source(name), _TYPED)
 
 
 def variables_of(parameter: click.Parameter) -> tuple[str, ...]:

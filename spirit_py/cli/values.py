@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.config import MigrationConfig
+from spirit_py.cli.configfile import is_typed, weight_of
+from spirit_py.config import LOCALHOST, MigrationConfig
 from spirit_py.errors import UsageFault
 from spirit_py.table.names import LOCAL, is_local
 from spirit_py.units import (
@@ -279,7 +280,11 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     url = {name: value for name, value in options["dsn"].items() if name != "database"}
     if url.get("host"):
         stored.pop("socket", None)
+    elif url.get("socket"):
+        stored.pop("host", None)
     given = given_server(options)
+    if url.get("host", LOCALHOST) != LOCALHOST:
+        _drop_socket(given, "--dsn", weight_of("dsn"))
     if given["user"] is None and "user" not in stored | url:
         given["user"] = getpass.getuser()
     return connection_options(stored | url, given)
@@ -291,13 +296,32 @@ def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     given = {name: options[f"{prefix}{name}"] for name in names}
     named = options[f"{prefix}host"]
     host, port = host_and_port(named) if named else (None, None)
+    dashed = prefix.replace("_", "-")
+    weight = weight_of(f"{prefix}host")
     if port is not None and given["port"] not in (None, port):
-        dashed = prefix.replace("_", "-")
+        if weight == weight_of(f"{prefix}port"):
+            raise UsageFault(
+                f"two ports: {port} in --{dashed}host and {given['port']} in --{dashed}port",
+                hint="leave one of them out",
+            )
+        port = port if weight > weight_of(f"{prefix}port") else None
+    if host not in (None, LOCALHOST):
+        _drop_socket(given, f"--{dashed}host", weight, prefix)
+    return given | {"host": host, "port": port or given["port"]}
+
+
+def _drop_socket(given: dict[str, Any], other: str, weight: int, prefix: str = "") -> None:
+    """Take a socket out that counts no more than a host; refuse it beside one of this run."""
+    counts = weight_of(f"{prefix}socket")
+    if not given["socket"] or counts > weight:
+        return
+    flag = f"--{prefix}socket".replace("_", "-")
+    if counts == weight and is_typed(f"{prefix}socket"):
         raise UsageFault(
-            f"two ports: {port} in --{dashed}host and {given['port']} in --{dashed}port",
+            f"two servers: the host of {other}, and {flag} on this machine",
             hint="leave one of them out",
         )
-    return given | {"host": host, "port": port or given["port"]}
+    given["socket"] = None
 
 
 def _threads(kind: Any, asked: int | None, master: str) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from spirit_py.classes import dataclass
-from spirit_py.config import ConnectionOptions
+from spirit_py.config import LOCALHOST, ConnectionOptions
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.tls.driver import TLS_PATHS, read_material
 from spirit_py.mysql.tls.modes import SSL_MODES, VERIFYING
@@ -248,8 +248,9 @@ def connection_options(
     fields: dict[str, Any] = {name: stored[name] for name in _TEXTS if name in stored}
     for option in _NUMBERS.intersection(stored):
         fields[option.replace("-", "_")] = _number(stored, option)
-    # A socket of the file must not override a host of the command line.
-    if explicit.get("host") or explicit.get("port"):
+    # As for the mysql client: a socket is of this machine, whatever host is named besides.
+    away = fields.get("host", LOCALHOST) != LOCALHOST
+    if away or explicit.get("host") or explicit.get("port"):
         fields.pop("socket", None)
     server = {name: value for name, value in explicit.items() if not name.startswith("ssl_")}
     return dataclasses.replace(ConnectionOptions(**_tls(stored, explicit)), **(fields | server))

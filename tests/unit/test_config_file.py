@@ -30,14 +30,16 @@ def configured(monkeypatch):
     """Run a command line; return the configuration that migrate would run with."""
     seen = []
     command = main.commands["migrate"]
-    monkeypatch.setattr(command, "callback", lambda **options: seen.append(options))
+    monkeypatch.setattr(
+        command, "callback", lambda **options: seen.append(migration_config(options))
+    )
 
     def run(*arguments: str):
         result = CliRunner().invoke(
             main, [*arguments, "--database", "x", "--table", "t", "--alter", "FORCE"]
         )
         assert result.exit_code == 0, result.output
-        return migration_config(seen.pop())
+        return seen.pop()
 
     return run
 
@@ -69,6 +71,41 @@ def test_a_replica_for_rehearsals_is_a_default_for_these_alone(
     assert real.max_lag
     rehearsal = configured("migrate", "--host", "db1", "--dry-run").connection
     assert (rehearsal.host, rehearsal.unlogged) == ("db2r", True)
+
+
+@pytest.mark.parametrize("line", ['[all]\nsocket = "/s"\n', ""])
+def test_a_host_of_the_run_counts_more_than_a_default_socket(places, monkeypatch, configured, line):
+    """With a server on this machine that has the same schema, the wrong table would be changed."""
+    places[0].write_text(line)
+    if not line:
+        monkeypatch.setenv("SPIRIT_PY_SOCKET", "/s")
+    assert configured("migrate").connection.address == "/s"
+    assert configured("migrate", "--host", "db2").connection.address == "db2:3306"
+    assert configured("migrate", "--dsn", "mysql://db2/x").connection.address == "db2:3306"
+    assert configured("migrate", "--host", "localhost").connection.address == "/s"
+
+
+@pytest.mark.parametrize("where", [("--host", "db2"), ("--dsn", "mysql://db2/x")])
+def test_a_host_and_a_socket_of_one_run_are_two_servers(places, configured, where):
+    """Neither wins silently; a socket counts more than a default host."""
+    with pytest.raises(AssertionError, match=f"two servers: the host of {where[0]}, and --socket"):
+        configured("migrate", *where, "--socket", "/s")
+    places[0].write_text('[all]\nhost = "db2"\n')
+    assert configured("migrate", "--socket", "/s").connection.address == "/s"
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "address"),
+    [
+        ("port = 3310", ("--host", "db2:3306"), "db2:3306"),
+        ('host = "prod:3310"', ("--port", "9"), "prod:9"),
+        ('host = "prod:3310"', ("--host", "db2"), "db2:3306"),
+    ],
+)
+def test_of_two_ports_that_of_the_run_counts(places, configured, line, words, address):
+    """The other one is a default."""
+    places[0].write_text(f"[all]\n{line}\n")
+    assert configured("migrate", *words).connection.address == address
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from spirit_py import cli
 from spirit_py.compare.report import CompareReport
 
 BASE = ["--host", "db1", "--user", "u", "--password=p", "--database", "d", "--table", "t"]
+#: The later host counts.
+SOCKET = ["--host", "localhost", "--socket", "/s"]
 
 
 @pytest.fixture
@@ -97,8 +99,8 @@ def where(options):
         ([], ["--target-port", "7"], ("db1", 7, "", "u", "p")),
         ([], ["--target-user", "v", "--target-password=q"], ("db1", 3306, "", "v", "q")),
         ([], ["--target-socket", "/s"], ("db1", 3306, "/s", "u", "p")),
-        (["--socket", "/s"], ["--target-host", "db2"], ("db2", 3306, "", "u", "p")),
-        (["--socket", "/s"], ["--target-user", "v"], ("db1", 3306, "/s", "v", "p")),
+        (SOCKET, ["--target-host", "db2"], ("db2", 3306, "", "u", "p")),
+        (SOCKET, ["--target-user", "v"], ("localhost", 3306, "/s", "v", "p")),
     ],
 )
 def test_the_targets_server_defaults_to_the_sources(asked, source, target, expected):
@@ -112,6 +114,7 @@ def test_the_targets_server_defaults_to_the_sources(asked, source, target, expec
         ("host=db2\nuser=w\n", [], ("db2", 3306, "", "w", "p")),
         ("host=db2\nport=9\n", ["--target-host", "db3"], ("db3", 9, "", "u", "p")),
         ("socket=/s\nuser=w\n", [], ("db1", 3306, "/s", "w", "p")),
+        ("socket=/s\nhost=db2\n", [], ("db2", 3306, "", "u", "p")),
         ("socket=/s\nuser=w\n", ["--target-host", "db3"], ("db3", 3306, "", "w", "p")),
     ],
 )
@@ -131,6 +134,14 @@ def test_the_targets_tls_is_the_files(asked, tmp_path):
     assert plain.target.ssl_mode == "REQUIRED"
     other = asked(*BASE, "--defaults-file", str(ours), "--target-defaults-file", str(theirs))
     assert other.target.ssl_mode == "DISABLED"
+
+
+def test_a_targets_host_counts_more_than_a_socket_of_the_environment(asked):
+    """Both of one command line name two servers."""
+    refused = asked(*BASE, "--target-host", "db2", "--target-socket", "/s", code=2)
+    assert "two servers: the host of --target-host, and --target-socket" in refused.output
+    socket = {"SPIRIT_PY_TARGET_SOCKET": "/s"}
+    assert where(asked(*BASE, "--target-host", "db2", env=socket))[:3] == ("db2", 3306, "")
 
 
 @pytest.mark.parametrize("name", ["SPIRIT_PY_TARGET_HOST", "SPIRIT_PY_TARGET_PASSWORD"])

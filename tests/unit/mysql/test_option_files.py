@@ -144,7 +144,13 @@ def test_host_of_the_command_line_beats_socket_of_the_file():
     assert connection_options(stored).socket == "/run/mysqld.sock"
     assert connection_options(stored, {"host": "db2"}).socket == ""
     assert connection_options(stored, {"port": 3307}).socket == ""
-    assert connection_options(stored, {"host": "db2", "socket": "/s"}).socket == "/s"
+
+
+@pytest.mark.parametrize(("host", "socket"), [("db1", ""), ("127.0.0.1", ""), ("localhost", "/s")])
+def test_a_socket_is_used_where_no_other_machine_is_named(host, socket):
+    """Whichever file names it: so does the mysql client."""
+    assert connection_options({"socket": "/s", "host": host}).socket == socket
+    assert connection_options({"host": host}, {"socket": "/s"}).socket == "/s"
 
 
 def test_without_options_the_connection_is_the_local_default():
