@@ -33,12 +33,13 @@ _PREFIX: Final = "SPIRIT_PY_"
 #: How much of two names of variables is the same, where one is a misspelling of the other.
 _NEAR: Final = 0.92
 _SETTINGS: Final = "spirit_py.settings"
+_OF_FILE: Final = 1
+_TYPED: Final = 3
 #: A value that no source has may be of an entry in a list of servers.
 _WEIGHTS: Final[dict[ParameterSource | None, int]] = {
     ParameterSource.DEFAULT_MAP: 1,
     ParameterSource.ENVIRONMENT: 2,
 }
-_TYPED: Final = 3
 #: Commands that have the options of another one: its section holds for them, too.
 _ALIKE: Final = {"migrate": ("plan",)}
 
@@ -210,6 +211,11 @@ def place_of(error: click.ClickException) -> tuple[str, str] | None:
     return (
         (setting.text, setting.hint) if setting and source is ParameterSource.DEFAULT_MAP else None
     )
+
+
+def is_of_file(name: str) -> bool:
+    """Return whether an option's value is a default of a configuration file."""
+    return weight_of(name) == _OF_FILE
 
 
 def is_typed(name: str) -> bool:

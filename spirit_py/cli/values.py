@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.cli.configfile import is_typed, weight_of
+from spirit_py.cli.configfile import is_of_file, is_typed, weight_of
 from spirit_py.config import LOCALHOST, MigrationConfig
 from spirit_py.errors import UsageFault
 from spirit_py.table.names import LOCAL, is_local
@@ -26,7 +26,7 @@ from spirit_py.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spirit_py.config import ConnectionOptions
 
@@ -282,12 +282,23 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
         stored.pop("socket", None)
     elif url.get("socket"):
         stored.pop("host", None)
-    given = given_server(options)
+    given = given_server(_without_defaults(options, url))
+    if given["host"] and given["host"] != url.get("host", given["host"]):
+        raise UsageFault(
+            f"two hosts: {given['host']} in --host and {url['host']} in --dsn",
+            hint="leave one of them out",
+        )
     if url.get("host", LOCALHOST) != LOCALHOST:
         _drop_socket(given, "--dsn", weight_of("dsn"))
     if given["user"] is None and "user" not in stored | url:
         given["user"] = getpass.getuser()
     return connection_options(stored | url, given)
+
+
+def _without_defaults(options: dict[str, Any], url: Iterable[str]) -> dict[str, Any]:
+    """Leave out what configuration files say of what the URL of this run names itself."""
+    named = (name.replace("-", "_") for name in url)
+    return options | {name: None for name in named if is_of_file(name)}
 
 
 def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from spirit_py.cli import configfile, main
 from spirit_py.cli.changes import migration_config
+from spirit_py.cli.fleet import fleet_config
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import GROUPS, read_login_file
 
@@ -106,6 +107,47 @@ def test_of_two_ports_that_of_the_run_counts(places, configured, line, words, ad
     """The other one is a default."""
     places[0].write_text(f"[all]\n{line}\n")
     assert configured("migrate", *words).connection.address == address
+
+
+def test_a_url_counts_more_than_the_file(places, configured):
+    """In all that it names: host, account and TLS are those of the run; the rest is the file's."""
+    places[0].write_text('[all]\nhost = "prod"\nport = 1\nuser = "mig"\nssl-mode = "REQUIRED"\n')
+    url = "mysql://alice:pw@db2/x?ssl-mode=DISABLED"
+    found = configured("migrate", "--dsn", url).connection
+    assert (found.address, found.user, found.password) == ("db2:1", "alice", "pw")
+    assert found.ssl_mode == "DISABLED"
+    typed = configured("migrate", "--dsn", url, "--user", "bob").connection
+    assert (typed.user, typed.password) == ("bob", "pw")
+
+
+def test_a_url_of_a_list_counts_more_than_the_file(places, tmp_path, monkeypatch):
+    """Each server of a fleet has its own account."""
+    places[0].write_text('[all]\nuser = "mig"\nssl-mode = "REQUIRED"\n')
+    servers = tmp_path / "servers"
+    servers.write_text("mysql://alice@db1/x?ssl-mode=DISABLED\nmysql://db2/x\n")
+    seen = []
+    monkeypatch.setattr(
+        main.commands["migrate"], "callback", lambda **options: seen.append(fleet_config(options))
+    )
+    words = ("--servers", str(servers), "--table", "t", "--alter", "FORCE", "--no-defaults")
+    result = CliRunner().invoke(main, ["migrate", *words])
+    assert result.exit_code == 0, result.output
+    found = [one.batch.each.connection for one in seen.pop().servers]
+    assert [(one.user, one.ssl_mode) for one in found] == [
+        ("alice", "DISABLED"),
+        ("mig", "REQUIRED"),
+    ]
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_two_hosts_are_refused(configured, monkeypatch, typed):
+    """The password of one would go to the other."""
+    words = ("--host", "db1") if typed else ()
+    if not typed:
+        monkeypatch.setenv("SPIRIT_PY_HOST", "db1")
+    with pytest.raises(AssertionError, match="two hosts: db1 in --host and db2 in --dsn"):
+        configured("migrate", "--dsn", "mysql://a:pw@db2/x", *words)
+    assert configured("migrate", "--dsn", "mysql://a@db1/x", *words).connection.host == "db1"
 
 
 @pytest.fixture
