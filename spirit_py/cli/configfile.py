@@ -238,6 +238,15 @@ def variables_of(parameter: click.Parameter) -> tuple[str, ...]:
     return (named,) if isinstance(named, str) else tuple(named)
 
 
+def variables_that_do_not_count(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Return variables named like options that are for the command line alone, with these."""
+    for option in context.command.params:
+        flag = max(option.opts, key=len)
+        name = f"{_PREFIX}{flag.lstrip('-').upper().replace('-', '_')}"
+        if name in os.environ and not option.envvar:
+            yield name, flag
+
+
 def unread_variables(context: click.Context) -> Iterator[tuple[str, str]]:
     """Return variables that only nearly have the name of an option's, each with that one."""
     read = [one for option in context.command.params for one in variables_of(option)]

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 import click
 
 from spirit_py.cli import WholeNamesContext, values
-from spirit_py.cli.configfile import unread_variables
+from spirit_py.cli.configfile import unread_variables, variables_that_do_not_count
 from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
@@ -77,8 +77,12 @@ class SectionedCommand(click.Command):
         if not ctx.resilient_parsing:
             self._refuse_twice(ctx, list(args))
         left = super().parse_args(ctx, args)
-        for name, meant in () if ctx.resilient_parsing else unread_variables(ctx):
+        if ctx.resilient_parsing:
+            return left
+        for name, meant in unread_variables(ctx):
             warn(ctx, f"no option reads {name} of the environment: did you mean {meant}?")
+        for name, flag in variables_that_do_not_count(ctx):
+            warn(ctx, f"{name} of the environment is not read: {flag} is for the command line only")
         return left
 
     def _refuse_twice(self, ctx: click.Context, args: list[str]) -> None:

@@ -144,7 +144,7 @@ class _CopyOptions(_OnSpark, WaitOptions, SwapOptions, _Comparing, PassableOptio
     ]
     start_afresh: Annotated[
         bool,
-        UNFINISHED(common=True),
+        UNFINISHED(environment=False, common=True),
         "Drop the rows that an unfinished migration of the table has copied, if this command"
         " cannot resume it; without this option a terminal asks, and anything else is refused.",
     ]
@@ -158,9 +158,10 @@ class _CopyOptions(_OnSpark, WaitOptions, SwapOptions, _Comparing, PassableOptio
 
 
 class _EachOptions(_CopyOptions, ArchiveOptions, total=False):
+    # Not by the environment, where it would drop rows that nobody has named.
     keep: Annotated[
         str,
-        BEGIN(metavar="EXPRESSION"),
+        BEGIN(metavar="EXPRESSION", environment=False),
         "Keep only rows for which this is true, such as \"created_at >= '2025-01-01'\"; all others"
         " are not in the new table. May stand without --alter.",
     ]
@@ -227,7 +228,7 @@ class _EachOptions(_CopyOptions, ArchiveOptions, total=False):
     ]
     allow_data_loss: Annotated[
         bool,
-        DEFINITIONS(),
+        DEFINITIONS(environment=False),
         "Run DROP, TRUNCATE and EXCHANGE PARTITION, with which rows leave the table.",
     ]
 
@@ -469,7 +470,7 @@ class CleanupArguments(ConnectionArguments, _Schema, total=False):
     ]
     drop_old: Annotated[
         bool,
-        OLD_TABLE(),
+        OLD_TABLE(environment=False),
         "With --yes: drop the old table of a finished swap too, or what proves an unfinished move.",
     ]
 
@@ -477,7 +478,11 @@ class CleanupArguments(ConnectionArguments, _Schema, total=False):
 class CleanupCommand(CleanupArguments, DocsOption, TracebackOption, total=False):
     """The options of ``spirit-py cleanup``."""
 
-    yes: Annotated[bool, OUTPUT(), "Do not ask for confirmation; an old table is kept even so."]
+    yes: Annotated[
+        bool,
+        OUTPUT(environment=False),
+        "Do not ask for confirmation; an old table is kept even so.",
+    ]
 
 
 class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, total=False):

@@ -189,9 +189,10 @@ class ComparedOptions(TypedDict, total=False):
         COMPARISON(parameter="ignored", metavar="NAME", common=True),
         "Do not compare a column; repeatable.",
     ]
+    # Not by the environment, where it would change a table that was to be compared alone.
     repair: Annotated[
         bool,
-        COMPARISON(common=True),
+        COMPARISON(environment=False, common=True),
         "Make the target equal: its differing rows are deleted, and written as the source has"
         " them. Refused where triggers or foreign keys of the target would act.",
     ]

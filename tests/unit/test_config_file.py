@@ -207,6 +207,12 @@ def test_one_value_serves_an_option_that_may_be_repeated(places, configured):
         ('[all]\npassword = "hush"\n', "may hold a password"),
         ('[all]\ndsn = "mysql://j:hush@h"\n', "may hold a password"),
         ("[ctl]\ncleanup = true\n", "for the command line only"),
+        ("[cleanup]\nyes = true\n", "for the command line only"),
+        ("[cleanup]\ndrop-old = true\n", "for the command line only"),
+        ("[checksum]\nrepair = true\n", "for the command line only"),
+        ('[migrate]\nkeep = "id > 5"\n', "for the command line only"),
+        ("[all]\nstart-afresh = true\n", "for the command line only"),
+        ("[migrate]\nallow-data-loss = true\n", "for the command line only"),
         ("[cleanup]\nnice = 1\n", "there is no option --nice"),
     ],
 )
@@ -340,6 +346,25 @@ def test_a_misspelt_variable_is_warned_of(places, monkeypatch, name, meant):
     question = f"no option reads SPIRIT_PY_{name} of the environment: did you mean"
     assert (f"warning: {question} SPIRIT_PY_{meant}?" in said) == bool(meant)
     assert ("did you mean" in said) == bool(meant)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("migrate", one) for one in ("keep", "allow-data-loss", "start-afresh", "yes")),
+        *(("cleanup", one) for one in ("yes", "drop-old")),
+        ("checksum", "repair"),
+    ],
+)
+def test_what_makes_rows_go_is_of_the_command_line_alone(monkeypatch, command, option):
+    """A variable that an earlier command needed drops no rows of this one; it is warned of."""
+    variable, seen = f"SPIRIT_PY_{option.upper().replace('-', '_')}", []
+    monkeypatch.setenv(variable, "1")
+    monkeypatch.setattr(main.commands[command], "callback", lambda **given: seen.append(given))
+    said = CliRunner().invoke(main, [command]).stderr
+    assert not seen.pop()[option.replace("-", "_")]
+    only = f"{variable} of the environment is not read: --{option} is for the command line only"
+    assert f"warning: {only}" in said
 
 
 def test_the_command_line_replaces_a_wrong_value_of_a_file(places, configured):
