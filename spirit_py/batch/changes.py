@@ -152,9 +152,10 @@ def changes_of(
 
 def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
     schema = config.each.database
-    excluded: set[Name] = set()
-    for pattern in (read_pattern(text, schema) for text in config.exclude):
-        excluded.update(matching(session, pattern))
+    excluded, nothing = left_out(session, config.exclude, schema)
+    # A fleet has servers with other tables.
+    if nothing and not config.fleet:
+        raise nothing_left_out(nothing[0])
     found: dict[Name, TableChange] = {}
     for pattern in (read_pattern(text, schema) for text in config.patterns):
         names = [name for name in matching(session, pattern) if name not in excluded]
@@ -172,6 +173,29 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> lis
     return [found[name] for name in sorted(found)]
 
 
+def left_out(
+    session: SqlSession, exclude: Iterable[str], schema: str
+) -> tuple[set[Name], list[str]]:
+    """Return the tables that are left out, and which of the patterns fit none of any kind."""
+    excluded: set[Name] = set()
+    nothing = []
+    for pattern in (read_pattern(text, schema) for text in exclude):
+        names = _named(session, pattern)
+        excluded.update(names)
+        if not names:
+            nothing.append(pattern.given)
+    return excluded, nothing
+
+
+def nothing_left_out(pattern: str) -> Refusal:
+    """Return the error about a pattern that leaves nothing out: it may be misspelt."""
+    return Refusal(
+        f"--exclude {pattern} matches no table: nothing would be left out",
+        hint="correct it, or leave it out; see SHOW SCHEMAS LIKE and SHOW TABLES LIKE",
+        error_code=ErrorCode.NO_SUCH_TABLE,
+    )
+
+
 def schemas_of(
     session: SqlSession, config: BatchConfig, changes: Iterable[TableChange]
 ) -> set[str]:
@@ -186,9 +210,13 @@ def schemas_of(
 
 def matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
     """Return the tables of the application that match."""
-    rows = session.query(_TABLES + pattern.condition + " ORDER BY 1, 2", pattern.parameters)
-    names = [(str(schema), str(table)) for schema, table in rows]
+    names = _named(session, pattern)
     return without_own(names, checkpoint_tables(session), marked_tables(session))
+
+
+def _named(session: SqlSession, pattern: TablePattern) -> list[Name]:
+    rows = session.query(_TABLES + pattern.condition + " ORDER BY 1, 2", pattern.parameters)
+    return [(str(schema), str(table)) for schema, table in rows]
 
 
 def without_own(

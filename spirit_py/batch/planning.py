@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.changes import changes_of, refuse_statements, schemas_of
+from spirit_py.batch.changes import changes_of, left_out, refuse_statements, schemas_of
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
 from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
 
+_LEFT_OUT: Final = "--exclude matches no table of this server"
+
 
 def plan_batch(config: BatchConfig) -> BatchPlan:
     """Read and check all tables; write nothing. The plan has the tables that are refused."""
@@ -77,6 +79,9 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         refuse_others(session, name, {change.name for change in changes})
         with trial_session(config.each) as trials:
             planner = _Planner(session, trials, config, earlier or {})
+            if config.fleet:
+                _, nothing = left_out(session, config.exclude, config.each.database)
+                planner.warnings |= {_LEFT_OUT: nothing} if nothing else {}
             tables = planner.tables(changes)
         orders = FleetOrders() if table is None or not config.fleet else table.orders(session)
         planned = BatchPlan(

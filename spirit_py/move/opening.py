@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.batch.changes import matching, read_pattern
+from spirit_py.batch.changes import left_out, matching, nothing_left_out, read_pattern
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
@@ -70,12 +70,17 @@ def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) ->
     ``late``: there may be none any more.
     """
     schema = config.database
-    excluded = [read_pattern(text, schema) for text in config.exclude]
     begun = list(_begun(session))
+    excluded, nothing = left_out(session, config.exclude, schema)
+    for pattern in (read_pattern(text, schema) for text in config.exclude):
+        moved = {name for name in begun if pattern.fits(name)}
+        if not (moved or late) and pattern.given in nothing:
+            raise nothing_left_out(pattern.given)
+        excluded |= moved
     found: set[Name] = set()
     for pattern in (read_pattern(text, schema) for text in config.patterns):
         names = {*matching(session, pattern), *(name for name in begun if pattern.fits(name))}
-        names = {name for name in names if not any(one.fits(name) for one in excluded)}
+        names -= excluded
         if not (names or late):
             raise Refusal(
                 f"the pattern {pattern.given} matches no table",

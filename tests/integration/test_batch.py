@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 
@@ -84,6 +85,19 @@ def test_a_pattern_that_matches_nothing_is_an_error(two):
     ):
         with pytest.raises(Refusal, match="matches no table"):
             planned(config)
+
+
+@pytest.mark.parametrize("fleet", ["", "f" * 32])
+def test_a_misspelt_table_to_leave_out_is_an_error(two, fleet):
+    """It would be changed; in a fleet another server may have it, and this one warns."""
+    wrong = f"{two.schemas[0]}.odrers"
+    config = batch_config(two.db, two.pattern, alter="FORCE", exclude=(wrong,))
+    if fleet:
+        plan = planned(dataclasses.replace(config, fleet=fleet))
+        assert any(f"({wrong}): --exclude matches no table" in line for line in plan.remarks())
+        return
+    with pytest.raises(Refusal, match=f"--exclude {wrong} matches no table"):
+        planned(config)
 
 
 def test_the_case_of_names_counts_as_on_the_server(two):

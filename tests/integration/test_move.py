@@ -539,6 +539,13 @@ def test_a_failed_command_leaves_the_table_on_the_target(two):
     clients.assert_kept(two.here)
 
 
+def test_a_misspelt_table_to_leave_out_moves_nothing(two):
+    """It would be moved."""
+    report, _ = two.move("--tables", f"{two.here.name}.%", "--exclude", f"{two.here.name}.tt")
+    assert report["error_code"] == "no-such-table", report
+    assert two.tables(two.there) == []
+
+
 @pytest.mark.slow
 def test_a_new_table_that_the_pattern_fits_drops_no_copy(two, listener):
     """It sorts first, and has no record: that of the others counts, and the new table is named."""
