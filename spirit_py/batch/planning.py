@@ -34,6 +34,7 @@ from spirit_py.plan.text import how_changed
 from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
+from spirit_py.statement import alter_of
 from spirit_py.table.names import lock_name
 from spirit_py.units import counted, human_bytes
 
@@ -70,7 +71,7 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
                         lines = (line.removeprefix("hint: ") for line in one.refusals)
                         faults[one.change.place] = "; ".join(lines)
             refuse_statements(config.file, faults)
-        name = _name(config, changes)
+        name = _name(config, changes, sql_mode)
         schemas = schemas_of(session, config, changes)
         table = None if config.each.dry_run else find_batch(session, name, schemas)
         if table is not None:
@@ -97,11 +98,13 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         return replace(planned, room=room_for(sizes, config, facts))
 
 
-def _name(config: BatchConfig, changes: list[TableChange]) -> str:
+def _name(config: BatchConfig, changes: list[TableChange], sql_mode: str) -> str:
     """Return the name of the batch; ``--exclude`` and the order of statements do not count."""
     modes = filter(None, (config.each.modes.options, config.each.modes.keep))
     if config.patterns:
-        of = changes[0].normalized.removeprefix(f"ALTER TABLE {quote_table(*changes[0].name)}")
+        # Whatever the schema of the first table, which may be another one the next time.
+        of = alter_of("", "", config.each.alter, sql_mode=sql_mode).normalized
+        of = of.removeprefix(f"ALTER TABLE {quote_table('', '')}")
         return batch_name("tables", (config.each.database, of, *config.patterns, *modes))
     return batch_name("statements", (*(change.normalized for change in changes), *modes))
 

@@ -111,6 +111,16 @@ def test_the_case_of_names_counts_as_on_the_server(two):
         assert len(planned(batch_config(db, upper, alter="FORCE")).tables) == 2
 
 
+def test_a_foreign_key_of_other_columns_is_another_batch(two):
+    """What is done of the one is not of the other; which schema is the first does not matter."""
+    alter = "ADD CONSTRAINT f FOREIGN KEY ({}) REFERENCES orders (id)"
+    one = planned(batch_config(two.db, two.pattern, alter=alter.format("a"))).name
+    leaves = (f"`{two.schemas[0]}`.orders",)
+    rest = batch_config(two.db, two.pattern, alter=alter.format("a"), exclude=leaves)
+    assert planned(rest).name == one
+    assert planned(batch_config(two.db, two.pattern, alter=alter.format("id"))).name != one
+
+
 def test_the_plan_names_the_table_whose_definition_differs(four):
     """One of four has another type: it is shown, with both lines."""
     odd = four.names[2]
