@@ -67,6 +67,16 @@ _CERTAIN: Final = frozenset(
 _GONE: Final = frozenset({1091, 3821, 3940})
 #: What a clause adds has its name already: the key of a table has none.
 _COLUMN, _INDEX, _PRIMARY, _CHECK = 1060, 1061, 1068, 3822
+#: What a clause renames is not there.
+_NO_COLUMN, _NO_INDEX = 1054, 1176
+#: What has its name again: the clause that adds it shows more.
+_ADDED_AGAIN: Final = {
+    ClauseKind.DROP_COLUMN: (ClauseKind.ADD_COLUMN,),
+    ClauseKind.DROP_INDEX: (ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE),
+    ClauseKind.DROP_PRIMARY_KEY: (ClauseKind.ADD_PRIMARY_KEY,),
+    ClauseKind.DROP_CHECK: (ClauseKind.ADD_CHECK,),
+    ClauseKind.DROP_CONSTRAINT: (ClauseKind.ADD_CHECK,),
+}
 #: In the definition of a column they add more than the column.
 _MORE: Final = frozenset({"UNIQUE", "PRIMARY", "KEY", "CHECK"})
 #: They are about what the temporary table lacks.
@@ -137,7 +147,14 @@ def trace_of(each: MigrationConfig, change: TableChange) -> Trace:
         if statement.second_time or statement.of_kind(*PARTITIONING):
             return Trace.NONE
         keys = names_of(FOREIGN_KEY.findall(shape))
-        found = {_trace(trial, change.name, shape, one, keys) for one in statement.parsed}
+        found = {
+            _trace(trial, change.name, shape, one, keys)
+            for one in statement.parsed
+            if not any(
+                each.name.lower() == one.name.lower()
+                for each in statement.of_kind(*_ADDED_AGAIN.get(one.kind, ()))
+            )
+        }
     if Trace.MISSING in found:
         return Trace.MISSING
     return Trace.NONE if each.modes.keep or None in found or found == {Trace.NONE} else Trace.MADE
@@ -158,7 +175,7 @@ def _trace(
         return Trace.MISSING if made.shape else None
     if made.fault.code in _GONE:
         return Trace.MADE
-    if made.fault.code == _COLUMN and clause.kind is ClauseKind.ADD_COLUMN:
+    if (made.fault.code, clause.kind) in _DEFINED:
         mode = str(trial.query("SELECT @@SESSION.sql_mode")[0][0])
         tokens = tokenize(clause.text, SqlMode.of(mode))
         if any(token.upper in _MORE for token in tokens):
@@ -172,12 +189,15 @@ def _trace(
     return Trace.MADE if same else Trace.MISSING
 
 
+_DEFINED: Final = ((_COLUMN, ClauseKind.ADD_COLUMN), (_NO_COLUMN, ClauseKind.CHANGE_COLUMN))
+
+
 def _lines(shape: str) -> list[str]:
     return [line.removesuffix(",") for line in shape.split("\n")]
 
 
 def _again(clause: Clause, code: int | None) -> str:
-    """Return what makes anew what a clause adds, where it is there; empty where that is not so."""
+    """Return what makes anew what a clause adds or renames, where it is there; empty if not."""
     adds, name = written(clause), quote_identifier(clause.name or "PRIMARY")
     if code == _INDEX and clause.kind in {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE}:
         return f"DROP INDEX {name}, {adds}"
@@ -185,14 +205,21 @@ def _again(clause: Clause, code: int | None) -> str:
         return f"DROP PRIMARY KEY, {adds}"
     if code == _CHECK and clause.kind is ClauseKind.ADD_CHECK:
         return f"DROP CHECK {name}, {adds}"
+    new = quote_identifier(clause.new_name or "_")
+    if code == _NO_COLUMN and clause.kind is ClauseKind.RENAME_COLUMN:
+        return f"RENAME COLUMN {new} TO {new}"
+    if code == _NO_INDEX and clause.kind is ClauseKind.RENAME_INDEX:
+        return f"RENAME INDEX {new} TO {new}"
     return ""
 
 
 def _as_it_is(cursor: Cursor) -> str:
-    """Return what gives a column in its place the definition that a clause adds it with."""
-    cursor.take("ADD")
+    """Return what gives a column in its place the definition that a clause gives it."""
+    changed = not cursor.take("ADD") and cursor.take("CHANGE")
     cursor.take("COLUMN")
-    name, tokens = cursor.name("the new column's name"), cursor.rest()
+    if changed:
+        cursor.name("the column's old name")
+    name, tokens = cursor.name("the column's new name"), cursor.rest()
     if tokens[-1].upper == "FIRST":
         tokens = tokens[:-1]
     elif tokens[-2:][0].upper == "AFTER":

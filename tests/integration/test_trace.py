@@ -44,6 +44,12 @@ MADE = [
     "DROP CHECK y",
     "DROP FOREIGN KEY y",
     "DROP CONSTRAINT y",
+    "DROP INDEX k, ADD INDEX k (a, b)",
+    "DROP CHECK c, ADD CONSTRAINT c CHECK (a > 0)",
+    "DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
+    "RENAME COLUMN y TO a",
+    "RENAME INDEX y TO k",
+    "CHANGE COLUMN y a INT DEFAULT 5 AFTER b",
 ]
 MISSING = [
     "ADD COLUMN a BIGINT",
@@ -52,6 +58,10 @@ MISSING = [
     "ADD PRIMARY KEY (id, a)",
     "ADD CONSTRAINT c CHECK (a > 1)",
     "CHANGE id b INT",
+    "DROP INDEX k, ADD INDEX k (a)",
+    "RENAME COLUMN y TO z",
+    "RENAME INDEX y TO z",
+    "CHANGE y a BIGINT DEFAULT 5",
     "DROP FOREIGN KEY F",
     "DROP CONSTRAINT f",
     "DROP CONSTRAINT c",
