@@ -21,6 +21,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.locks.table import TableLock, open_lock_session
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.migration.throttling import search_throttled
 from spirit_py.move.decision import MoveFound
 from spirit_py.move.shards import owned, zone_of_row
 from spirit_py.mysql.facts import read_facts
@@ -117,7 +118,9 @@ def mapped_there(
     run: MoveRun, there: Session, context: PreflightContext, target: TableSchema
 ) -> TableMapping:
     """Return the mapping to a new table that was just made; Refusal with all findings."""
-    mapping, findings = check_after_create(replace(context, tell=run.tell), target)
+    with search_throttled(run, context.session) as turn:
+        watched = replace(context, tell=run.tell, check_stop=turn)
+        mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)
     return set_apart(run, there, context, mapping)
 

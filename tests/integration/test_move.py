@@ -293,6 +293,32 @@ def test_a_trigger_that_comes_after_the_preflight_ends_it(two, listener):
 
 
 @pytest.mark.slow
+def test_the_search_for_duplicates_of_a_new_key_is_held_back(two, listener):
+    """It reads the whole table, as the copy does."""
+    hold = listener.hold("feed.started", 1)
+    process = two.start(
+        *("--on-switch", two.switch, "--alter", "ADD UNIQUE KEY (a)"),
+        *("--max-load", "Threads_connected=0"),
+        listener=listener,
+    )
+
+    def waits():
+        found = two.here.query("SELECT record FROM _t_chkpnt WHERE id = 6")
+        shown = json.loads(str(found[0][0])).get("waiting_for", "") if found else ""
+        return hold.held.is_set() or "Threads_connected" in shown
+
+    try:
+        until(lambda: "_t_chkpnt" in two.tables(two.here), "the checkpoint")
+        until(waits, "the limit")
+        assert not hold.held.is_set()
+    finally:
+        hold.release()
+        process.send_signal(signal.SIGTERM)
+    report, _ = two.end(process)
+    assert report["outcome"] == "interrupted", report
+
+
+@pytest.mark.slow
 def test_a_backup_on_the_target_is_waited_for_without_a_lock_on_the_source(two, listener):
     """Its RENAME would wait for the backup, a second in each try, and every writer for that."""
     hold = listener.hold("drain.begun", 1)
