@@ -33,8 +33,8 @@ ACTIONS = {
 class PlannedTable:
     """One table of the plan; an earlier run has changed it if ``done``.
 
-    Not ``copied``: the server is expected to change it in place. ``shape`` is its definition,
-    ``code`` that of its refusal.
+    Not ``copied``: the server is expected to change it in place. A copy writes a ``share`` of it,
+    at most. ``shape`` is its definition, ``code`` that of its refusal.
     """
 
     change: TableChange
@@ -44,6 +44,7 @@ class PlannedTable:
     rows: int = 0
     data_bytes: int = 0
     index_bytes: int = 0
+    share: float = 1.0
     refusals: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     shape: str = ""

@@ -32,6 +32,7 @@ from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.plan.text import how_changed
 from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes
+from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.statement import alter_of
@@ -94,7 +95,11 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             mysql=facts.version,
             orders=orders,
         )
-        sizes = [(one.data_bytes, one.index_bytes) for one in planned.left if one.copied]
+        sizes = [
+            (round(one.data_bytes * one.share), round(one.index_bytes * one.share))
+            for one in planned.left
+            if one.copied
+        ]
         return replace(planned, room=room_for(sizes, config, facts))
 
 
@@ -186,6 +191,7 @@ class _Planner:
             rows=source.estimated_rows,
             data_bytes=data,
             index_bytes=index,
+            share=share_written(contexts[0]) if copied else 1.0,
             shape=shape,
         )
 

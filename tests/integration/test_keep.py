@@ -14,6 +14,7 @@ import MySQLdb
 import pytest
 from click.testing import CliRunner
 
+from spirit_py.batch import planning
 from spirit_py.cli import main
 from spirit_py.cli.explain import read_page
 from spirit_py.codes import ErrorCode
@@ -581,6 +582,18 @@ def test_many_tables_are_purged_without_an_alter(db):
     )
     assert done.exit_code == 0, done.output
     assert db.query("SELECT id FROM a1") == db.query("SELECT id FROM a2") == [(3,)]
+
+
+def test_many_tables_are_purged_where_there_is_room_for_what_stays(db, monkeypatch):
+    """Not for whole copies: a purge is what makes room on a disk."""
+    db.execute("CREATE TABLE a1 (id INT PRIMARY KEY); INSERT INTO a1 VALUES (1), (2), (3), (4)")
+    db.query("ANALYZE TABLE a1")
+    monkeypatch.setattr(planning, "free_bytes", lambda _: (16 << 10) - 1)
+    words = command_line(db, "migrate", "--tables", f"{db.name}.a%", "--yes", "--keep", "id > 3")
+    password = {"SPIRIT_PY_PASSWORD": db.server.password}
+    done = CliRunner(env=password).invoke(main, words[3:], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert db.query("SELECT id FROM a1") == [(4,)]
 
 
 def test_children_keep_their_parents(db, engine):
