@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _TLS = ("ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
+_SERVER = ("host", "user", "socket", *_TLS)
+#: An unset variable of a shell would lead elsewhere, or take a protection away.
+_NOT_EMPTY: Final = (
+    *("servers_from", "on_replica", "throttle_http", "throttle_query", *_SERVER),
+    *(f"target_{name}" for name in _SERVER),
+)
 
 
 class WholeRange(click.IntRange):
@@ -179,6 +185,13 @@ def _dsn(value: Any) -> dict[str, str]:
     return read_dsn(str(value)) if value else {}
 
 
+def _limits(text: str) -> tuple[tuple[str, float], ...]:
+    found = read_limits(text)
+    if not found:
+        raise ValueError("it is empty, and would be no limit; write such as Threads_running=25.")
+    return found
+
+
 _PART: Final = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
 
 
@@ -192,7 +205,7 @@ def _table(value: Any) -> tuple[str, str]:
 
 ADDRESS: Final = ReadType("host:port", _address)
 DSN: Final = ReadType("url", _dsn)
-LIMITS: Final = ReadType("name=value,...", _read_once(read_limits, tuple))
+LIMITS: Final = ReadType("name=value,...", _read_once(_limits, tuple))
 SIZE: Final = ReadType("size", lambda value: read_size(str(value)))
 TABLE: Final = ReadType("schema.table", _table)
 URL: Final = ReadType("url", _url)
@@ -200,8 +213,12 @@ WINDOWS: Final = ReadType("windows", _read_once(parse_windows, tuple))
 
 
 def complete(options: dict[str, Any]) -> None:
-    """Check that options are texts, and enter the URL's schema where none is named."""
+    """Check the texts of options, and enter the URL's schema where none is named."""
     _refuse_undecodable(options)
+    for name in _NOT_EMPTY:
+        if options.get(name) == "" and is_typed(name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageFault(f"{flag} is empty", hint=f"give a value, or leave {flag} out")
     named, of_url = options["database"], options["dsn"].get("database", "")
     if named and of_url and named != of_url:
         raise UsageFault(
