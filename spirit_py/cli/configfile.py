@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,9 @@ PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml"
 _ALL: Final = "all"
 _SPELLING: Final = "correct its name, or remove it; spirit-py COMMAND --help-all lists the options"
 #: They have places where other users of the machine cannot read them.
-_SECRETS: Final = ("password", "target_password", "replica_password", "dsn", "target")
+_SECRETS: Final = ("password", "target_password", "replica_password", "dsn", "target", "source")
+#: A URL with a password.
+_WITH_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]+@")
 
 #: The other types refuse true and false themselves.
 _OF_TEXT: Final = (click.types.StringParamType, click.Path, click.Choice)
@@ -138,10 +141,13 @@ def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.C
     if not holders:
         raise _unknown(where, f"there is no option --{name}", ())
     for command, option in (holders | _holders(name, _ALIKE.get(section, ()), commands)).items():
-        if option.name in _SECRETS:
+        in_url = option.name == "throttle_http" and has_password(str(value))
+        if in_url or option.name in _SECRETS:
             raise UsageFault(
                 f"{where}: {name} may hold a password, and is not allowed there",
-                hint="write it to ~/.my.cnf, or with mysql_config_editor",
+                hint="set SPIRIT_PY_THROTTLE_HTTP"
+                if in_url
+                else "write it to ~/.my.cnf, or with mysql_config_editor",
             )
         if not option.envvar:
             raise UsageFault(
@@ -152,6 +158,11 @@ def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.C
             raise UsageFault(f"{setting.text}: {wrong}", hint=setting.hint)
         found.values[command][str(option.name)] = values if option.multiple else value
         found.settings[command, str(option.name)] = setting
+
+
+def has_password(url: str) -> bool:
+    """Return whether a text has a URL with a password in it."""
+    return _WITH_PASSWORD.search(url) is not None
 
 
 def _holders(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 import click
 
 from spirit_py.cli import WholeNamesContext, values
-from spirit_py.cli.configfile import unread_variables, variables_that_do_not_count
+from spirit_py.cli.configfile import has_password, unread_variables, variables_that_do_not_count
 from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
@@ -201,7 +200,11 @@ class AskedOption(SectionedOption):
 
 
 def _has_password(addresses: Iterable[str]) -> bool:
-    return any(_WITH_PASSWORD.search(text) for text in addresses)
+    return any(has_password(text) for text in addresses)
+
+
+def _has_userinfo(url: str | None) -> bool:
+    return bool(url) and has_password(str(url))
 
 
 def _has_secret(settings: Iterable[str]) -> bool:
@@ -220,8 +223,6 @@ _TYPES: Final[dict[Form, click.ParamType[Any]]] = {
     Form.FILE_READ: click.Path(exists=True, dir_okay=False, path_type=Path),
     Form.FILE_WRITTEN: click.Path(dir_okay=False, path_type=Path),
 }
-#: A URL with one.
-_WITH_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]+@")
 _ASKED: Final = {
     "cls": AskedOption,
     "default": None,
@@ -297,8 +298,10 @@ def _reading(one: Option) -> dict[str, Any]:
         return {"type": values.DSN, "callback": _warn_where(lambda given: given.get("password"))}
     if one.form is Form.SPARK_SETTING:
         return {"callback": _warn_where(_has_secret)}
-    if one.name == "target":
+    if one.name in {"target", "source"}:
         return {"callback": _warn_where(_has_password)}
+    if one.name == "throttle_http":
+        return {"type": values.URL, "callback": _warn_where(_has_userinfo)}
     return {"type": _type_of(one)}
 
 

@@ -485,6 +485,24 @@ def test_a_password_on_the_command_line_is_warned_of(monkeypatch, name):
     assert "list of processes" not in told.output
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "text"),
+    [
+        ("move", "target", "a=mysql://u:hidden@db1"),
+        ("move", "source", "a=mysql://u:hidden@db1"),
+        ("migrate", "throttle-http", "http://u:hidden@brake/check"),
+    ],
+)
+def test_a_password_in_a_url_of_the_command_line_is_warned_of(monkeypatch, command, option, text):
+    """Whatever the URL is of; without a password it is no secret."""
+    monkeypatch.setattr(cli.main.commands[command], "callback", lambda **_: None)
+    typed = CliRunner().invoke(cli.main, [command, f"--{option}", text])
+    assert f"--{option} can be read in the list of processes" in typed.stderr
+    assert "hidden" not in typed.output
+    plain = CliRunner().invoke(cli.main, [command, f"--{option}", text.replace("u:hidden@", "")])
+    assert "list of processes" not in plain.output
+
+
 @pytest.mark.parametrize("name", ["password", "target-password"])
 def test_a_password_is_not_asked_for_without_a_terminal(monkeypatch, name):
     """The question would wait for an answer that cannot come."""

@@ -188,6 +188,12 @@ def test_an_error_of_a_file_is_none_of_the_output(monkeypatch):
     assert "standard output" not in shown.output
 
 
+def test_a_throttlers_url_without_a_password_may_be_a_default(places, configured):
+    """It is no secret then."""
+    places[0].write_text('[all]\nthrottle-http = "http://brake/check"\n')
+    assert configured("migrate").throttle_http == "http://brake/check"
+
+
 def test_one_value_serves_an_option_that_may_be_repeated(places, configured):
     """A replica alone need not be a list."""
     places[0].write_text('[all]\nreplica = "db2"\naggressive = true\n')
@@ -206,6 +212,8 @@ def test_one_value_serves_an_option_that_may_be_repeated(places, configured):
         ("[migrate\n", "cannot read the configuration"),
         ('[all]\npassword = "hush"\n', "may hold a password"),
         ('[all]\ndsn = "mysql://j:hush@h"\n', "may hold a password"),
+        ('[move]\nsource = ["a=mysql://j:hush@h"]\n', "may hold a password"),
+        ('[all]\nthrottle-http = "http://j:hush@h/"\n', "may hold a password"),
         ("[ctl]\ncleanup = true\n", "for the command line only"),
         ("[cleanup]\nyes = true\n", "for the command line only"),
         ("[cleanup]\ndrop-old = true\n", "for the command line only"),
