@@ -414,6 +414,15 @@ def test_an_old_table_that_is_kept_for_longer_than_asked_is_said(desk):
     assert desk.before("ADD c INT", keep_old_current=7200.0) == ()
 
 
+@pytest.mark.parametrize("way", ["keep_old_current", "drop_old_after"])
+def test_the_name_that_a_revert_needs_is_looked_at_beforehand(db, desk, way):
+    """The table that it swaps out gets it: days later it would be refused."""
+    db.execute("CREATE TABLE _t_undone (id INT)")
+    with pytest.raises(Refusal, match="_t_undone exists: a revert needs the name"):
+        desk.before("ADD c INT", **{way: 3600.0})
+    assert desk.before("ADD c INT") == ()
+
+
 def test_little_room_for_sorting_indexes_is_said(db, desk, monkeypatch):
     """Deferred indexes are sorted in files of their size, which may have a disk of their own."""
     db.execute("ALTER TABLE t ADD INDEX sorted (a)")

@@ -19,7 +19,8 @@ def leftovers(context: PreflightContext) -> Findings:
     """Refuse when a name is taken by a table that is not this program's own."""
     names = context.names
     existing = existing_tables(context.session, context.schema, astuple(names))
-    if context.config.keep_old_current and names.undone in existing:
+    reverts = context.config.keep_old_current or context.config.drop_old_after
+    if reverts and names.undone in existing:
         yield refuse(
             f"table {names.undone} exists: a revert needs the name",
             f"see what it holds; drop or rename {names.undone} if it is what an earlier revert"
