@@ -331,8 +331,13 @@ class Archive:
             for number, piece in waiting:
                 done = f"{len(found)} of {counted(len(self._pieces), 'piece')}"
                 self.progress(0, f"counting and hashing the table's rows: {done}")
-                self._await_turn()
-                found[number] = self.step(partial(self._hashed, piece=piece))
+                try:
+                    self._await_turn()
+                    found[number] = self.step(partial(self._hashed, piece=piece))
+                except BaseException:
+                    # It fails: the others end with the piece that they have.
+                    list(waiting)
+                    raise
 
         outcomes = self.engine.run_gang(
             work, size=slots, group="archive", description="hashes of the table's rows"

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pyarrow.parquet import read_metadata, write_table
 from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.config import SessionModes
-from spirit_py.errors import Interrupted, Refusal
+from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.migration.archive import archive
 from tests.kits import kills
 from tests.kits.command import run
@@ -685,6 +686,30 @@ def test_a_stop_ends_an_archive_while_rows_are_hashed(
         start(spark_engine, db, **asked).end()
     assert len(hashed) <= 2
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+
+
+@pytest.mark.slow
+def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
+    db, spark_engine, tmp_path, monkeypatch, small_ranges
+):
+    """Hours of reading would be for nothing."""
+    make_days(db, 2000)
+    asked: list[object] = []
+    failed, real = threading.Event(), Archive._hashed
+
+    def fails(self: Archive, session: Any, *, piece: Any) -> Any:
+        asked.append(piece)
+        if len(asked) == 1:
+            failed.set()
+            raise ServerFault(1030, "Got error 168", where="test")
+        failed.wait()
+        return real(self, session, piece=piece)
+
+    monkeypatch.setattr(Archive, "_hashed", fails)
+    with pytest.raises(ServerFault, match="Got error 168"):
+        archive_here(archiving(db, tmp_path, threads=2), spark_engine)
+    pieces = len({file.name[:11] for file in tmp_path.rglob("rows-*.parquet")})
+    assert len(asked) < pieces
 
 
 @pytest.mark.slow
