@@ -215,13 +215,24 @@ def place_of(error: click.ClickException) -> tuple[str, str] | None:
     context, name = error.ctx, str(error.param.name)
     source = context.get_parameter_source(name)
     if source is ParameterSource.ENVIRONMENT:
-        variable = next(one for one in variables_of(error.param) if os.environ.get(one))
-        return variable, "correct this variable of the environment, or unset it"
+        return _variable_of(error.param), "correct this variable of the environment, or unset it"
     settings: Mapping[tuple[str, str], FileSetting] = context.meta.get(_SETTINGS, {})
     setting = settings.get((str(context.info_name), name))
     return (
         (setting.text, setting.hint) if setting and source is ParameterSource.DEFAULT_MAP else None
     )
+
+
+def is_set_by(name: str, variable: str) -> bool:
+    """Return whether an option's value is of this variable of the environment."""
+    context = click.get_current_context(silent=True)
+    if context is None or weight_of(name) != _WEIGHTS[ParameterSource.ENVIRONMENT]:
+        return False
+    return any(_variable_of(one) == variable for one in context.command.params if one.name == name)
+
+
+def _variable_of(parameter: click.Parameter) -> str:
+    return next(one for one in variables_of(parameter) if os.environ.get(one))
 
 
 def is_of_file(name: str) -> bool:

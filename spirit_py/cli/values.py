@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.cli.configfile import is_of_file, is_typed, weight_of
+from spirit_py.cli.configfile import is_of_file, is_set_by, is_typed, weight_of
 from spirit_py.config import LOCALHOST, MigrationConfig
 from spirit_py.errors import UsageFault
 from spirit_py.table.names import LOCAL, is_local
@@ -307,6 +307,9 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
         )
     if url.get("host", LOCALHOST) != LOCALHOST:
         _drop_socket(given, "--dsn", weight_of("dsn"))
+    # As in MySQL's own programs, where it counts least.
+    if "password" in stored | url and is_set_by("password", "MYSQL_PWD"):
+        given["password"] = None
     if given["user"] is None and "user" not in stored | url:
         given["user"] = getpass.getuser()
     return connection_options(stored | url, given)

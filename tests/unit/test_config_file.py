@@ -139,6 +139,27 @@ def test_a_url_of_a_list_counts_more_than_the_file(places, tmp_path, monkeypatch
     ]
 
 
+@pytest.mark.parametrize(
+    ("variable", "words", "password"),
+    [
+        ("MYSQL_PWD", ("--defaults-file", "my.cnf"), "file"),
+        ("MYSQL_PWD", ("--dsn", "mysql://u:url@db2/x"), "url"),
+        ("MYSQL_PWD", ("--password", "typed"), "typed"),
+        ("MYSQL_PWD", (), "variable"),
+        ("SPIRIT_PY_PASSWORD", ("--dsn", "mysql://u:url@db2/x"), "variable"),
+    ],
+)
+def test_the_password_of_mysqls_variable_counts_least(
+    tmp_path, monkeypatch, configured, variable, words, password
+):
+    """Otherwise a wrong one is sent to the server that was named with its password."""
+    monkeypatch.chdir(tmp_path)
+    Path("my.cnf").write_text("[client]\npassword=file\n")
+    monkeypatch.setenv(variable, "variable")
+    words = words if "--defaults-file" in words else (*words, "--no-defaults")
+    assert configured("migrate", *words).connection.password == password
+
+
 @pytest.mark.parametrize("typed", [True, False])
 def test_two_hosts_are_refused(configured, monkeypatch, typed):
     """The password of one would go to the other."""
