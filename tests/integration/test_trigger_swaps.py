@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import MySQLdb
 import pytest
@@ -136,6 +137,21 @@ def test_a_try_is_given_up_when_a_trigger_was_made_meanwhile(db):
         db.execute("CREATE TRIGGER mine BEFORE INSERT ON _t_new FOR EACH ROW SET @x = 1")
         with pytest.raises(MigrationFailure, match=r"trigger mine is on .*_t_new"):
             attached.survey()
+
+
+@pytest.mark.parametrize("surveyed", [True, False])
+def test_a_collation_of_the_schema_that_changed_meanwhile_stops_the_swap(db, surveyed):
+    """The triggers would get it, on the changed table and by a revert; CREATED shows nothing."""
+    for statement in MADE:
+        db.execute(statement)
+    attached = Swapping(db, ("t",)).attachments()
+    with open_session(db) as session:
+        if surveyed:
+            attached.survey()
+        db.execute(f"ALTER DATABASE `{db.name}` COLLATE latin1_swedish_ci")
+        look = partial(attached.prove, session) if surveyed else attached.survey
+        with pytest.raises(MigrationFailure, match="a trigger created now gets latin1_swedish_ci"):
+            look()
 
 
 def test_a_trigger_made_meanwhile_that_names_a_lost_column_stops_the_swap(db):

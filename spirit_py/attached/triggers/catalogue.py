@@ -43,6 +43,8 @@ WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"""
 _STATE: Final = """
 SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER, CREATED
 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"""
+_COLLATION: Final = """
+SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"""
 _STATEMENT_COLUMN: Final = 2
 
 
@@ -176,7 +178,38 @@ def trigger_moves(
                 error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
         found += read_triggers(session, *swap.name, also=(swap.new, swap.old))
+    require_collations(session, found)
     return moves_of(tuple(found), token)
+
+
+def schema_collation(session: SqlSession, schema: str) -> str:
+    """Return the collation that a trigger gets which is created now; empty if it is not shown."""
+    rows = session.query(_COLLATION, (schema,))
+    return str(rows[0][0]) if rows else ""
+
+
+def older_collation(trigger: Trigger, now: str) -> tuple[str, str]:
+    """Return what another collation of the schema means for a trigger, and the remedy."""
+    was = trigger.database_collation
+    cause = (
+        f"{trigger.label} was created when the collation of {trigger.schema} was {was}; a trigger"
+        f" created now gets {now}"
+    )
+    remedy = (
+        "drop the trigger and create it again, so that it has today's collation; or ALTER DATABASE"
+        f" to {was} for the time of the migration"
+    )
+    return cause, remedy
+
+
+def require_collations(session: SqlSession, triggers: Iterable[Trigger]) -> None:
+    """Require that triggers which are created now are the same; else MigrationFailure."""
+    asked = list(triggers)
+    now = {schema: schema_collation(session, schema) for schema in {one.schema for one in asked}}
+    for one in asked:
+        if now[one.schema] not in {"", one.database_collation}:
+            cause, remedy = older_collation(one, now[one.schema])
+            raise MigrationFailure(cause, hint=remedy, error_code=ErrorCode.TRIGGER_NOT_KEPT)
 
 
 def keepable(

@@ -136,6 +136,7 @@ class SwapAttachments(AttachedObjects):
         if changed:
             names = ", ".join(sorted(map(str, changed)))
             raise TryFailed(f"foreign keys were added or dropped meanwhile: {names}")
+        catalogue.require_collations(session, [one.trigger for one in self._noted.triggers])
         others = catalogue.read_state(session, self._incoming_and_outgoing) ^ self._triggers
         if others:
             raise TryFailed(

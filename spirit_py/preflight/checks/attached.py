@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys import added, rules
 from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_of
-from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_triggers
+from spirit_py.attached.triggers.catalogue import (
+    RECREATE,
+    list_triggers,
+    older_collation,
+    read_triggers,
+    schema_collation,
+)
 from spirit_py.attached.triggers.model import changed_by, mentions
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.errors import ServerFault
@@ -114,8 +120,6 @@ def triggers(context: PreflightContext) -> Findings:
             yield refuse(str(mention), f"keep the column's name, or {RECREATE}")
 
 
-_COLLATION = """
-SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"""
 #: Create objects with the name of another account; SET_ANY_DEFINER since 8.2.
 _ANY_DEFINER = ("SET_ANY_DEFINER", "SET_USER_ID", "SUPER")
 _TRUST = "log_bin_trust_function_creators"
@@ -129,16 +133,10 @@ def triggers_kept(context: PreflightContext) -> Findings:
     if not found:
         return
     yield from _privileges(context, found)
-    rows = context.session.query(_COLLATION, (context.schema,))
-    now = str(rows[0][0]) if rows else ""
+    now = schema_collation(context.session, context.schema)
     for one in found:
         if now and one.database_collation != now:
-            yield refuse(
-                f"{one.label} was created when the collation of {context.schema} was"
-                f" {one.database_collation}; a trigger created now gets {now}",
-                "drop the trigger and create it again, so that it has today's collation; or ALTER"
-                f" DATABASE to {one.database_collation} for the time of the migration",
-            )
+            yield refuse(*older_collation(one, now))
 
 
 def _privileges(context: PreflightContext, found: tuple[Trigger, ...]) -> Findings:
