@@ -101,7 +101,7 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             "switch_timeout": options["switch_timeout"],
             "shards": shards,
             "sources": sources,
-            "shard_by": options["shard_by"] or "",
+            "shard_by": (options["shard_by"] or "") if shards or sources else "",
         }
     )
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from spirit_py.cli import configfile, main
 from spirit_py.cli.changes import migration_config
 from spirit_py.cli.fleet import fleet_config
+from spirit_py.cli.move import move_config
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import GROUPS, read_login_file
 
@@ -169,6 +170,20 @@ def test_two_hosts_are_refused(configured, monkeypatch, typed):
     with pytest.raises(AssertionError, match="two hosts: db1 in --host and db2 in --dsn"):
         configured("migrate", "--dsn", "mysql://a:pw@db2/x", *words)
     assert configured("migrate", "--dsn", "mysql://a@db1/x", *words).connection.host == "db1"
+
+
+def test_a_default_of_shard_by_is_for_moves_of_several_servers(monkeypatch):
+    """A resumed move of one would be refused for what it is not judged by."""
+    seen = []
+    monkeypatch.setattr(
+        main.commands["move"], "callback", lambda **options: seen.append(move_config(options))
+    )
+    monkeypatch.setenv("SPIRIT_PY_SHARD_BY", "region")
+    words = ("--tables", "s.t", "--host", "a", "--no-defaults")
+    for target in (("--target-host", "b"), ("--target", "b=b", "--target", "c=c")):
+        result = CliRunner().invoke(main, ["move", *words, *target])
+        assert result.exit_code == 0, result.output
+    assert [one.keep_given[0] for one in seen] == ["--keep", "--shard-by"]
 
 
 @pytest.fixture
