@@ -59,11 +59,6 @@ _UNREAD_SHOWN: Final = 3
 _SAMPLE_ROWS, _MANY_VALUES = 1_000, 32
 #: Files, between two looks whether another run writes to the folder.
 _MOVED_AT_ONCE: Final = 50
-#: Between two looks whether the run is to stop, and how far a job of Spark is.
-_LOOK_SECONDS: Final = 0.2
-_PROGRESS_SECONDS: Final = 1.0
-#: Seconds for an answer of the session that asks how far a job is.
-_ANSWER_SECONDS: Final = 5
 
 
 @dataclass(eq=False, kw_only=True)

@@ -15,6 +15,7 @@ from py4j.clientserver import JavaClient
 from spirit_py.archiving.folder import ArchiveFailure, _Here
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal
+from spirit_py.migration import archive as archive_module
 from spirit_py.migration.archive import archive
 from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import (
@@ -177,7 +178,13 @@ def test_an_old_table_that_was_dropped_by_hand_needs_no_archive(
         (tmp_path / f"{db.name}.t" / "_manifest.json").unlink()
         db.execute("DROP TABLE _t_old")
 
-    once_at(monkeypatch, "archive.proved", by_hand)
+    real_note = archive_module._note_kept
+
+    def note(session: Any, *, made: Any) -> None:
+        real_note(session, made=made)
+        by_hand()
+
+    monkeypatch.setattr(archive_module, "_note_kept", note)
     report, _ = migrate_here(spark_engine, purging(db, tmp_path, drop_old_after=1.0))
     assert report.outcome == "done"
     assert_nothing_left(db)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.archiving.columns import HASH_DIGITS
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.session import SparkTables
 from spirit_py.config import SessionModes
@@ -16,6 +17,7 @@ from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.migration.archive import archive
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.run import Run
+from spirit_py.migration.swap.old_tables import note_of_old
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.processlist import rows_sent
 from spirit_py.records import RecordOptions
@@ -202,6 +204,9 @@ def test_old_tables_that_read_an_expression_otherwise_do_not_need_each_other(
         once_at(patched, "archive.written", fail)
         with pytest.raises(ArchiveFailure, match="the test stops it"):
             migrate_here(spark_engine, asked)
+    with open_session(db) as noting:
+        # As a run that was ended between its two drops.
+        note_of_old(noting, (db.name, "t"), kept=f"2 {'0' * HASH_DIGITS}")
     db.execute("DROP TABLE _t_old")
     report, _ = migrate_here(spark_engine, asked)
     assert [one["rows"] for one in report.archived] == [1]
