@@ -16,6 +16,7 @@ MAX_PORT: Final = 65535
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhd]?)\s*")
 _LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+_MOST: Final = 1e18
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 _CONTROL: Final = re.compile(
@@ -47,7 +48,15 @@ def read_duration(text: str) -> float:
     found = _DURATION.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 200ms, 30m or 2h.")
-    return float(found[1]) * _UNITS[found[2]]
+    return _finite(found[1]) * _UNITS[found[2]]
+
+
+def _finite(text: str) -> float:
+    """Return a number that a float can hold, with a unit, too; or ValueError."""
+    number = float(text)
+    if number > _MOST:
+        raise ValueError("the number is too large.")
+    return number
 
 
 def read_size(text: str) -> int:
@@ -55,7 +64,7 @@ def read_size(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None or ("." in found[1] and not found[2]):
         raise ValueError(f"{text!r} is not a size; write for instance 500M or 20G.")
-    return int(float(found[1]) * (1 << 10 * " KMGT".index(found[2].upper() or " ")))
+    return int(_finite(found[1]) * (1 << 10 * " KMGT".index(found[2].upper() or " ")))
 
 
 def read_limits(text: str) -> tuple[tuple[str, float], ...]:
@@ -67,7 +76,7 @@ def _limit(text: str) -> tuple[str, float]:
     found = _LIMIT.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a limit; write for instance Threads_running=25.")
-    return found[1], float(found[2])
+    return found[1], _finite(found[2])
 
 
 def human_count(value: float | None) -> str:

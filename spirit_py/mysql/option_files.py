@@ -69,7 +69,7 @@ def _settings(path: Path, groups: Collection[str], *, depth: int) -> Iterator[tu
     if depth > _DEEPEST_INCLUDE:
         raise UsageFault(f"{path}: option files include each other", hint="remove an !include line")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageFault(
@@ -247,7 +247,9 @@ def connection_options(
     explicit = {name: value for name, value in (given or {}).items() if value is not None}
     fields: dict[str, Any] = {name: stored[name] for name in _TEXTS if name in stored}
     for option in _NUMBERS.intersection(stored):
-        fields[option.replace("-", "_")] = _number(stored, option)
+        # Zero is the default to the mysql client.
+        if number := _number(stored, option):
+            fields[option.replace("-", "_")] = number
     # As for the mysql client: a socket is of this machine, whatever host is named besides.
     away = fields.get("host", LOCALHOST) != LOCALHOST
     if away or explicit.get("host") or explicit.get("port"):
@@ -304,9 +306,13 @@ def read_dsn(text: str) -> dict[str, str]:
     try:
         parts = urlsplit(text)
         port = parts.port
-        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        # No form of a browser, in which a plus sign is a blank.
+        query = parts.query.replace("+", "%2B")
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
     except ValueError:
         raise UsageFault("--dsn is no URL that can be read", hint=_HINT) from None
+    if port == 0:
+        raise UsageFault("--dsn has the port 0", hint=_HINT)
     if parts.scheme not in _SCHEMES:
         raise UsageFault(f"--dsn begins with {parts.scheme or 'no scheme'!r}", hint=_HINT)
     schema = unquote(parts.path.removeprefix("/"))

@@ -165,6 +165,7 @@ def test_a_login_file_that_others_may_read_is_refused(home):
             "mysql+mysqldb://joe:@[::1]:1/",
             {"host": "::1", "port": "1", "user": "joe", "password": ""},
         ),
+        ("mysql://db1?ssl-ca=/a+b.pem", {"host": "db1", "ssl-ca": "/a+b.pem"}),
         ("mysql:///shop?socket=/run/s", {"database": "shop", "socket": "/run/s"}),
     ],
 )
@@ -179,6 +180,7 @@ def test_a_url_gives_the_options_of_a_connection(url, found):
         "postgres://joe:hush@db1",
         "db1:3306",
         "mysql://joe:hush@db1:port/",
+        "mysql://joe:hush@db1:0/",
         "mysql://joe:hush@db1/shop/orders",
         "mysql://joe:hush@db1?charset=hush",
         "mysql://joe:hush@db1?ssl-mode=perhaps",

@@ -93,6 +93,11 @@ def test_a_file_that_makes_no_sense_is_refused_by_name(option_file, text, messag
     assert fault.value.hint
 
 
+def test_a_mark_of_an_editor_is_no_option(option_file):
+    """Some write one in front of UTF-8 text."""
+    assert read_option_file(option_file("\ufeff[client]\nuser=u\n")) == {"user": "u"}
+
+
 def test_a_file_that_is_not_text_is_refused(option_file):
     """A file that is not text is refused."""
     path = option_file("")
@@ -144,6 +149,12 @@ def test_host_of_the_command_line_beats_socket_of_the_file():
     assert connection_options(stored).socket == "/run/mysqld.sock"
     assert connection_options(stored, {"host": "db2"}).socket == ""
     assert connection_options(stored, {"port": 3307}).socket == ""
+
+
+@pytest.mark.parametrize("option", ["port", "connect-timeout"])
+def test_zero_is_the_default_as_for_the_mysql_client(option):
+    """A handshake that may take no time fails."""
+    assert connection_options({option: "0"}) == ConnectionOptions()
 
 
 @pytest.mark.parametrize(("host", "socket"), [("db1", ""), ("127.0.0.1", ""), ("localhost", "/s")])
