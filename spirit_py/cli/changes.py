@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.cli.configfile import is_typed
 from spirit_py.cli.display import records_of
 from spirit_py.cli.values import complete, connection_of, named_alike, require_archive
 from spirit_py.command_config import BatchConfig
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 BATCH: Final = ("tables", "statements")
 #: Whether these were named matters, not only what they are.
 _NAMED: Final = ("max_lag", "min_free_disk", "drop_old_after")
+#: Have the rows copied.
+_COPYING: Final = ("no_shortcut", "keep_old_current", "defer_cutover")
 _REBUILT: Final = "FORCE"
 """What ``--keep`` alone does to the definition: nothing."""
 _LARGEST_FILE: Final = 16 << 20
@@ -139,14 +142,13 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
 def settings(options: dict[str, Any]) -> MigrationConfig:
     """Build the configuration but for what is changed; raises UsageFault."""
     complete(options)
+    _let_defaults_give_way(options)
     if options["dry_run"] and (options["defer_cutover"] or options["keep_old_current"]):
         raise UsageFault(
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",
             hint="leave them out of the rehearsal",
         )
-    copying = [
-        name for name in ("no_shortcut", "keep_old_current", "defer_cutover") if options[name]
-    ]
+    copying = [name for name in _COPYING if options[name]]
     if options["native"] and copying:
         flag = f"--{copying[0].replace('_', '-')}"
         raise UsageFault(
@@ -188,6 +190,22 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         named=frozenset(name for name in _NAMED if options[name] is not None),
         **alike | {"allow": tuple(window for given in options["allow"] for window in given)},
     )
+
+
+def _let_defaults_give_way(options: dict[str, Any]) -> None:
+    """Take out defaults that do not go with this run, where the run loses no protection by that."""
+    giving = []
+    if options["dry_run"]:
+        giving += ["defer_cutover", "keep_old_current"]
+    if options["native"] and any(options[name] for name in _COPYING):
+        giving.append("no_shortcut" if is_typed("native") else "native")
+    if not options["keep"]:
+        giving += ["archive_to", "archive_by"]
+    if options["allow_zero_dates"] and options["sql_mode"] is not None:
+        giving.append("allow_zero_dates" if is_typed("sql_mode") else "sql_mode")
+    for name in giving:
+        if not is_typed(name):
+            options[name] = False if options[name] is True else None
 
 
 def _modes(options: dict[str, Any]) -> SessionModes:

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.cli import outcome
+from spirit_py.cli.configfile import is_typed
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary
@@ -36,9 +37,12 @@ def records_of(options: dict[str, Any]) -> RecordOptions:
         if values.get(name) is not None:
             values[name] = _writable(values[name], f"--{name.replace('_', '-')}")
     if values.get("hook_veto") and not values.get("on_event"):
-        raise UsageFault(
-            "--hook-veto needs --on-event, the command that it asks", hint="add --on-event COMMAND"
-        )
+        if is_typed("hook_veto"):
+            raise UsageFault(
+                "--hook-veto needs --on-event, the command that it asks",
+                hint="add --on-event COMMAND",
+            )
+        del values["hook_veto"]
     metrics = values.get("metrics_file")
     if metrics is not None and metrics.suffix != ".prom":
         raise UsageFault(

@@ -15,8 +15,10 @@ from spirit_py.cli import configfile, main
 from spirit_py.cli.changes import migration_config
 from spirit_py.cli.fleet import fleet_config
 from spirit_py.cli.move import move_config
+from spirit_py.config import SessionModes
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import GROUPS, read_login_file
+from spirit_py.records import RecordOptions
 
 
 @pytest.fixture
@@ -184,6 +186,53 @@ def test_a_default_of_shard_by_is_for_moves_of_several_servers(monkeypatch):
         result = CliRunner().invoke(main, ["move", *words, *target])
         assert result.exit_code == 0, result.output
     assert [one.keep_given[0] for one in seen] == ["--keep", "--shard-by"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "changed"),
+    [
+        ("defer-cutover = true", ("--dry-run",), {"defer_cutover": False}),
+        ('keep-old-current = "1h"', ("--dry-run",), {"keep_old_current": 0.0}),
+        ('archive-to = "/a"\narchive-by = "id"', (), {"archive_to": "", "archive_by": ""}),
+        ("no-shortcut = true", ("--native", "1M"), {"no_shortcut": False}),
+        ('native = "1M"', ("--defer-cutover",), {"native": 0}),
+        ("hook-veto = true", (), {"records": RecordOptions()}),
+        ("allow-zero-dates = true", ("--sql-mode", ""), {"modes": SessionModes(sql_mode="")}),
+    ],
+)
+def test_a_default_gives_way_where_it_does_not_go_with_the_run(
+    places, configured, line, words, changed
+):
+    """It is for the other runs; of two options that were typed neither gives way."""
+    places[0].write_text(f"[migrate]\n{line}\n")
+    found = configured("migrate", *words)
+    assert {name: getattr(found, name) for name in changed} == changed
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "refused"),
+    [
+        ('keep-old-current = "1h"', ("--native", "1M"), "--native has no effect with"),
+        ("dry-run = true", ("--defer-cutover",), "--dry-run swaps nothing"),
+        ("", ("--dry-run", "--defer-cutover"), "--dry-run swaps nothing"),
+        ("", ("--archive-to", "/a"), "--archive-to goes with --keep"),
+        ("", ("--hook-veto",), "--hook-veto needs --on-event"),
+    ],
+)
+def test_what_was_typed_and_what_protects_does_not_give_way(
+    places, configured, line, words, refused
+):
+    """Without the default the run would be one that changes the table, or has no way back."""
+    places[0].write_text(f"[migrate]\n{line}\n")
+    with pytest.raises(AssertionError, match=refused):
+        configured("migrate", *words)
+
+
+def test_defaults_that_go_with_the_run_stay(places, configured):
+    """Nothing gives way to what is not there."""
+    places[0].write_text('[migrate]\nnative = "1M"\nsql-mode = "ANSI"\n')
+    found = configured("migrate")
+    assert (found.native, found.modes.sql_mode) == (1 << 20, "ANSI")
 
 
 @pytest.fixture
