@@ -216,6 +216,7 @@ def test_a_value_that_does_not_fit_ends_reverse_replication(db, engine):
     [
         "TRUNCATE TABLE t",
         "ALTER TABLE t ADD COLUMN more INT",
+        "CREATE TRIGGER mine BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 1",
     ],
 )
 def test_ddl_by_others_ends_reverse_replication(db, engine, statement):
