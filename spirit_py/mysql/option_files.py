@@ -29,6 +29,10 @@ _log = logging.getLogger(__name__)
 
 _ESCAPES: Final = dict(zip("bntrs", "\b\n\t\r ", strict=True)) | {c: c for c in "\\\"'"}
 _DEEPEST_INCLUDE: Final = 10
+#: A value, whatever quotes are in it, and the number sign outside of them that ends it (measured).
+_COMMENTED: Final = re.compile(
+    r"""((?:"(?:\\.|[^"\\])*(?:"|$)|'(?:\\.|[^'\\])*(?:'|$)|[^"'#])*)#"""
+)
 
 
 def read_option_file(path: Path, groups: Collection[str]) -> dict[str, str]:
@@ -108,11 +112,11 @@ def _parsed(
 def _setting(line: str) -> tuple[str, str]:
     name, _, value = line.partition("=")
     name = name.split("#", 1)[0].strip().lower().replace("_", "-").removeprefix("loose-")
+    if commented := _COMMENTED.match(value):
+        value = commented.group(1)
     value = value.strip()
-    if quoted := re.match(r"""(["'])((?:\\.|(?!\1).)*)\1\s*(?:#.*)?$""", value):
+    if quoted := re.fullmatch(r"""(["'])((?:\\.|(?!\1).)*)\1""", value):
         value = quoted.group(2)
-    else:
-        value = re.split(r"\s+#|^#", value, maxsplit=1)[0].rstrip()
     # An unknown sequence keeps its backslash, as MySQL does.
     return name, re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), value)
 

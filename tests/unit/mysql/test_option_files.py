@@ -43,7 +43,12 @@ def test_only_our_groups_are_read_and_the_last_line_wins(option_file):
     [
         ("password=secret", "secret"),
         ("password = secret  ", "secret"),
-        ("password=a#b", "a#b"),
+        ("password=a#b", "a"),
+        ("password=a'#b", "a'#b"),
+        ('password="a\\"#b"', 'a"#b'),
+        ('password=a"b#c"d', 'a"b#c"d'),
+        ('password="ab"#c', "ab"),
+        ("password=#a", ""),
         ("password=a # comment", "a"),
         ('password="a # b"', "a # b"),
         ("password='it''s'", "'it''s'"),
