@@ -176,7 +176,8 @@ def _part(server: Server, options: dict[str, Any], statements: str, identity: st
 
 def _reached(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options for one server: how it is reached is in its entry alone."""
-    nowhere: dict[str, Any] = {"host": None, "port": None, "socket": None, "dsn": {}}
+    nowhere: dict[str, Any] = dict.fromkeys(("host", "port", "socket", "on_replica"))
+    nowhere["dsn"] = {}
     own = options | nowhere | dict(server.options)
     named = server.options.get("database")
     if named and options["database"] and named != options["database"]:

@@ -123,23 +123,37 @@ def test_a_url_counts_more_than_the_file(places, configured):
     assert (typed.user, typed.password) == ("bob", "pw")
 
 
-def test_a_url_of_a_list_counts_more_than_the_file(places, tmp_path, monkeypatch):
-    """Each server of a fleet has its own account."""
-    places[0].write_text('[all]\nuser = "mig"\nssl-mode = "REQUIRED"\n')
+@pytest.fixture
+def fleet(tmp_path, monkeypatch):
+    """Run migrate with a list of servers; return how each is reached."""
     servers = tmp_path / "servers"
     servers.write_text("mysql://alice@db1/x?ssl-mode=DISABLED\nmysql://db2/x\n")
     seen = []
     monkeypatch.setattr(
         main.commands["migrate"], "callback", lambda **options: seen.append(fleet_config(options))
     )
-    words = ("--servers", str(servers), "--table", "t", "--alter", "FORCE", "--no-defaults")
-    result = CliRunner().invoke(main, ["migrate", *words])
-    assert result.exit_code == 0, result.output
-    found = [one.batch.each.connection for one in seen.pop().servers]
-    assert [(one.user, one.ssl_mode) for one in found] == [
-        ("alice", "DISABLED"),
-        ("mig", "REQUIRED"),
-    ]
+
+    def run(*words: str):
+        words += ("--servers", str(servers), "--table", "t", "--alter", "FORCE", "--no-defaults")
+        result = CliRunner().invoke(main, ["migrate", *words])
+        assert result.exit_code == 0, result.output
+        return [one.batch.each.connection for one in seen.pop().servers]
+
+    return run
+
+
+def test_a_url_of_a_list_counts_more_than_the_file(places, fleet):
+    """Each server of a fleet has its own account."""
+    places[0].write_text('[all]\nuser = "mig"\nssl-mode = "REQUIRED"\n')
+    found = [(one.user, one.ssl_mode) for one in fleet()]
+    assert found == [("alice", "DISABLED"), ("mig", "REQUIRED")]
+
+
+def test_a_default_replica_is_that_of_no_server_of_a_list(places, fleet):
+    """All servers would be rehearsed on it."""
+    places[0].write_text('[migrate]\non-replica = "db2r"\n')
+    found = [(one.host, one.unlogged) for one in fleet("--dry-run")]
+    assert found == [("db1", False), ("db2", False)]
 
 
 @pytest.mark.parametrize(
