@@ -122,11 +122,11 @@ class CopiedPair(Pair):
         """Return how far the checksum found no difference, as literals; any thread may ask.
 
         Empty where a resumed run may apply old images over newer rows and remove a compared row,
-        where rows came in doubt since the comparison began, where the table was rebuilt, and where
-        nobody follows who else writes to it, on another server.
+        where rows came in doubt since the comparison began, where the table was rebuilt or its
+        server restarted, and where nobody follows who else writes to it, on another server.
         """
         unknown_later = self.doubts.since_comparison or bool(self.tables.must_compare)
-        unknown_later = unknown_later or self.mapping.apart
+        unknown_later = unknown_later or self.mapping.apart or self.outlived
         if self._checker is None or self.mapping.merging or unknown_later:
             return ()
         bound = self._checker.low_watermark
@@ -167,7 +167,7 @@ class CopiedPair(Pair):
         if why := self.tables.must_compare:
             self._begin_anew(why)
             return None
-        if self.feed.has_unread_changes(self.mapping):
+        if self.outlived or self.feed.has_unread_changes(self.mapping):
             self._begin_anew(
                 "the server was restarted since, or changes that are not in the"
                 " binlog as rows were skipped"

@@ -78,9 +78,12 @@ class Pair:
     _checker: Checker | None = field(default=None, init=False)
     #: :attr:`Checker.proven` of the last comparison that ended clean.
     _proven: int = field(default=-1, init=False)
+    #: When the server was started in whose life the last such comparison began, or the feed.
+    _life: int = field(init=False)
 
     def __post_init__(self) -> None:
         job, mapping, feed, stop = self.job, self.mapping, self.feed, self.stop
+        self._life = feed.origin.started
         self.tables = SameTables(job, mapping, feed, stop, self.direction)
         self.doubts = Doubts(job, mapping, feed, stop, self.subscription.in_doubt)
 
@@ -111,7 +114,7 @@ class Pair:
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed. ``stop`` ends only this."""
         self.tables.look()
-        taken_over = self.tables.taken_over
+        taken_over, life = self.tables.taken_over, self.feed.origin.started
         self._tell_begun(why)
         config = self.job.config
         if may_be_null(self.mapping):
@@ -145,7 +148,7 @@ class Pair:
             comparison, applier=self.applier, on_progress=self._show_progress, resume_above=above
         )
         result = self._run(checker)
-        self._proven = checker.proven
+        self._proven, self._life = checker.proven, life
         self.doubts.compared(base, whole=settles)
         if above is None:
             self.tables.compared(taken_over)
@@ -179,10 +182,17 @@ class Pair:
         return None
 
     @property
+    def outlived(self) -> bool:
+        """Whether the server was restarted since the comparison began, or the feed. No I/O."""
+        return self.feed.origin.started != self._life
+
+    @property
     def unproven(self) -> str:
         """Why the table must be compared once more; empty for not. No I/O."""
         if self.mapping.merging and self.feed.overwrites(self.mapping) != self._proven:
             return "rows were overwritten"
+        if self.outlived:
+            return "the server was restarted, and may have been written to without its binlog"
         return self.tables.must_compare or self.doubts.must_compare
 
     def prove(self) -> str:
@@ -193,9 +203,8 @@ class Pair:
 
     def require_proven(self) -> None:
         """Raise NotProven for a table that must be compared once more."""
-        if self.unproven:
+        if why := self.unproven:
             raise NotProven(
-                f"{self.name} must be compared once more: a transaction larger than the"
-                " memory has overwritten other rows",
+                f"{self.name} must be compared once more: {why}",
                 hint="run the same command again",
             )

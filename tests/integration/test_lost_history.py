@@ -45,9 +45,11 @@ Lone = tuple["MySQLServer", Database]
 
 
 @contextlib.contextmanager
-def a_server(request: pytest.FixtureRequest, *extra: str, gtid: bool) -> Iterator[Lone]:
+def a_server(
+    request: pytest.FixtureRequest, *extra: str, gtid: bool, keeps_all: bool = False
+) -> Iterator[Lone]:
     """Run a server of the test's own, with a table in a schema."""
-    options = ServerOptions(gtid=gtid, buffer_pool="64M", extra=extra)
+    options = ServerOptions(gtid=gtid, buffer_pool="64M", extra=extra, keeps_all=keeps_all)
     with running(options, provider=request.config.stash[PROVIDER]) as server:
         db = Database(server, "lone")
         make_table(db)
@@ -235,6 +237,24 @@ def test_writes_without_a_binary_log_are_not_lost(
         start(cast("Any", ThreadEngine()), db, table="other").end()
     server.restart()
     assert "the server was restarted since" in carry_on(db)
+
+
+@pytest.mark.slow
+def test_what_a_server_wrote_without_its_log_before_a_restart_is_compared(
+    request: pytest.FixtureRequest, gtid: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """R25: nobody was connected meanwhile, and no setting is relaxed: all is compared, once."""
+    hidden = tmp_path / "hidden.sql"
+    hidden.write_text("SET sql_log_bin=0;\nUPDATE lone.t SET b = 'hidden' WHERE id < 20;\n")
+    with a_server(request, gtid=gtid, keeps_all=True) as (server, db):
+        restart = partial(server.restart, extra=[f"--init-file={hidden}"])
+        when_compared(monkeypatch, restart)
+        run = begin(db)
+        run.end()
+        db.reconnect()
+        left = db.query("SELECT SUM(b = 'hidden') > 0, SUM(id < 20 AND b <> 'hidden') FROM t")
+        assert left == [(1, 0)]
+        assert run.told.text.count("again: the server was restarted") == 1
 
 
 @pytest.mark.slow
