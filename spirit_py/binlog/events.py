@@ -256,6 +256,14 @@ class Stream(Protocol):
         """Raise HistoryLost if the source may have lost commits, or its log is off or new (R25)."""
 
     @property
+    def lapses(self) -> int:
+        """How often rows may have been changed past the log since the stream was made (R25)."""
+
+    @property
+    def unlogged(self) -> Frontier | None:
+        """What the source has executed that was never in its log; None as far as is known."""
+
+    @property
     def origin(self) -> Origin:
         """What positions are of: the source's life and its log, to be known again (R25)."""
 

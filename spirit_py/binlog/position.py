@@ -129,7 +129,8 @@ class GtidSet:
         made = GtidSet()
         made._members = {
             tsid: [list(interval) for interval in found]
-            for tsid, found in self._members.items()
+            # Another thread may add an identifier meanwhile.
+            for tsid, found in list(self._members.items())
             if wanted(tsid)
         }
         return made

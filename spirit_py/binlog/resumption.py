@@ -166,7 +166,8 @@ def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet
         raise _Unreachable(f"the server never executed {gtids}")
     if not gtids.contains(purged):
         purged.subtract(gtids)
-        raise _Unreachable(f"its binlog no longer has {purged}")
+        said = f"its binlog no longer has {purged}, or never had it (SET GLOBAL gtid_purged)"
+        raise _Unreachable(said)
     return gtids
 
 

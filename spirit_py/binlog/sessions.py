@@ -11,14 +11,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.codec.tablemap import Collation
 from spirit_py.binlog.parser import binlog_reset
-from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, reach
+from spirit_py.binlog.position import (
+    FileFrontier,
+    FilePlace,
+    GtidFrontier,
+    GtidSet,
+    reach,
+)
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, HistoryLost, ServerFault
+from spirit_py.events.event import Tell, untold
+from spirit_py.events.run import Warned
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.facts import ServerLife, look_at
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
-from spirit_py.mysql.replication import WITHOUT_FILTER, end_of_binlog, hides_changes, kept_binlog
+from spirit_py.mysql.replication import (
+    WITHOUT_FILTER,
+    binlog_files,
+    end_of_binlog,
+    hides_changes,
+    kept_binlog,
+)
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.session import CuttableSession
 from spirit_py.sql import quote_table
@@ -27,6 +41,7 @@ from spirit_py.threads import StopSwitch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spirit_py.binlog.parser import BinlogParser
     from spirit_py.binlog.position import ServerFrontier
     from spirit_py.binlog.reader import BinlogReader
     from spirit_py.config import ConnectionOptions, FeedOptions
@@ -175,6 +190,11 @@ class FollowedServer:
             self.collations = {int(n): Collation(str(one), str(name)) for n, one, name in rows}
         self._server_uuid = seen.server_uuid
         self._life = ServerLife(seen.started, seen.relaxed)
+        #: Transactions that are executed, and were never in the binlog: set in gtid_purged.
+        self.unlogged: GtidFrontier | None = None
+        self._tell: Tell = untold
+        #: How often rows may have been changed past the binlog.
+        self.lapses = 0
         self.has_gtids = row[0] == "ON"
         self.ignore_case = row[1] != 0
 
@@ -207,13 +227,35 @@ class FollowedServer:
         if seen.server_uuid != self._server_uuid:
             address, found = self._connection.address, seen.server_uuid
             raise another_server(address, found=found, wanted=self._server_uuid)
+        # Counted before a checkpoint can have the new start.
+        self.lapses += seen.started != self._life.started
         self._life.go_on(seen)
         if self.has_gtids and seen.gtid_mode != "ON":
             raise _not_all_numbered(seen.gtid_mode)
         end = self._end(session)
         if read_to is not None and not end.reaches(read_to):
             raise binlog_reset(f"{read_to} is read, and it ends at {end}")
+        if parser is not None and parser.file and seen.purged:
+            self._note_unlogged(session, parser, GtidSet.parse(seen.purged))
         return seen.executed, end
+
+    def _note_unlogged(self, session: SqlSession, parser: BinlogParser, purged: GtidSet) -> None:
+        """Note what is in ``gtid_purged`` and was in no binlog file."""
+        # What is before this file is received, and no other file can be purged before it.
+        file, known = parser.file, parser.complete
+        if not isinstance(known, GtidFrontier):
+            return
+        missing = purged.only(lambda tsid: tsid not in self._own)
+        later = self.unlogged.copy() if self.unlogged is not None else known.empty()
+        missing.subtract(later.gtids)
+        if known.gtids.contains(missing) or file not in dict(binlog_files(session)):
+            return
+        missing.subtract(known.gtids.copy())
+        later.gtids.update(missing)
+        self.lapses += 1
+        self.unlogged = later
+        said = f"somebody has set {missing} in gtid_purged (SET GLOBAL gtid_purged, as dumps do)"
+        self._tell(Warned(said=f"{said}: the binlog never had it, and all rows are compared again"))
 
     def has_executed(self, received: Any, session: SqlSession) -> bool:
         """Return whether everything that was received is executed; see the protocol."""

@@ -165,12 +165,14 @@ class BinlogSource(FollowedServer):
         return BinlogParser(compile_codec, start, followed, own=own, collations=self.collations)
 
     def _dump(self, after: object) -> BinlogConnection:
+        self._authenticate()
         gtids = after.gtids.copy() if isinstance(after, GtidFrontier) else None
         if gtids is not None:
+            if self.unlogged is not None:
+                gtids.update(self.unlogged.gtids)
             for tsid in self._own:
                 gtids.add_range(tsid, 1, NUMBERS)
         place = after.resumable if isinstance(after, FileFrontier) else None
-        self._authenticate()
         return BinlogConnection(
             self._connection,
             gtids=gtids,

@@ -287,6 +287,11 @@ class ChangeFeed:
         """What the position is of (R25)."""
         return self._stream.origin
 
+    @property
+    def lapses(self) -> int:
+        """How often rows may have been changed past the log since the feed was made (R25)."""
+        return self._stream.lapses
+
     def distrust(self) -> None:
         """Note that the new tables may lack changes; see the contract."""
         with self._lock:

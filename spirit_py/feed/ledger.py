@@ -73,6 +73,12 @@ class Ledger:
         if self.current.transactions >= EPOCH_TRANSACTIONS:
             self.seal()
 
+    def absorb(self, unlogged: Frontier | None) -> None:
+        """Take what is in no log for received, so that nobody waits for it."""
+        if unlogged is not None and not self.received.reaches(unlogged):
+            self.received.absorb(unlogged)
+            self.current.gained.absorb(unlogged)
+
     def prepared(self, xid: str, place: Place) -> None:
         """Note that an XA transaction is prepared: its rows belong to the current epoch."""
         self.current.pending += 1

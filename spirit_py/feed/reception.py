@@ -55,6 +55,7 @@ class Reception:
             seen = self._progress()
             while not self.ledger.received.reaches(target):
                 self.check()
+                self.ledger.absorb(self.shared.stream.unlogged)
                 if while_moving and (now := self._progress()) != seen:
                     seen, deadline = now, self.shared.clock() + seconds
                 left = deadline - self.shared.clock()

@@ -78,12 +78,12 @@ class Pair:
     _checker: Checker | None = field(default=None, init=False)
     #: :attr:`Checker.proven` of the last comparison that ended clean.
     _proven: int = field(default=-1, init=False)
-    #: When the server was started in whose life the last such comparison began, or the feed.
-    _life: int = field(init=False)
+    #: The feed's lapses when the last such comparison began; at first, when it was made.
+    _lapses: int = field(init=False)
 
     def __post_init__(self) -> None:
         job, mapping, feed, stop = self.job, self.mapping, self.feed, self.stop
-        self._life = feed.origin.started
+        self._lapses = feed.lapses
         self.tables = SameTables(job, mapping, feed, stop, self.direction)
         self.doubts = Doubts(job, mapping, feed, stop, self.subscription.in_doubt)
 
@@ -114,7 +114,7 @@ class Pair:
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed. ``stop`` ends only this."""
         self.tables.look()
-        taken_over, life = self.tables.taken_over, self.feed.origin.started
+        taken_over, lapses = self.tables.taken_over, self.feed.lapses
         self._tell_begun(why)
         config = self.job.config
         if may_be_null(self.mapping):
@@ -148,7 +148,7 @@ class Pair:
             comparison, applier=self.applier, on_progress=self._show_progress, resume_above=above
         )
         result = self._run(checker)
-        self._proven, self._life = checker.proven, life
+        self._proven, self._lapses = checker.proven, lapses
         self.doubts.compared(base, whole=settles)
         if above is None:
             self.tables.compared(taken_over)
@@ -183,8 +183,8 @@ class Pair:
 
     @property
     def outlived(self) -> bool:
-        """Whether the server was restarted since the comparison began, or the feed. No I/O."""
-        return self.feed.origin.started != self._life
+        """Whether rows may have been changed past the binlog since the comparison. No I/O."""
+        return self.feed.lapses != self._lapses
 
     @property
     def unproven(self) -> str:
@@ -192,7 +192,7 @@ class Pair:
         if self.mapping.merging and self.feed.overwrites(self.mapping) != self._proven:
             return "rows were overwritten"
         if self.outlived:
-            return "the server was restarted, and may have been written to without its binlog"
+            return "the server was restarted or given GTIDs: rows may have changed without binlog"
         return self.tables.must_compare or self.doubts.must_compare
 
     def prove(self) -> str:

@@ -155,7 +155,8 @@ _READ: Final = (
     "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed,"
     " CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED), "
     + ", ".join(f"@@GLOBAL.{name}" for name in KEEPS_ALL)
-    + ", @@GLOBAL.gtid_mode FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'"
+    + ", @@GLOBAL.gtid_mode, @@GLOBAL.gtid_purged"
+    " FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'"
 )
 
 
@@ -167,14 +168,16 @@ class Seen(NamedTuple):
     started: int
     relaxed: dict[str, str]
     gtid_mode: str
+    purged: str = ""
 
 
 def look_at(session: SqlSession) -> Seen:
     """Ask a server for its life, and for what it has executed: one statement."""
-    for server_uuid, executed, started, *found, gtid_mode in session.query(_READ):
+    for server_uuid, executed, started, *found, gtid_mode, gone in session.query(_READ):
         values = dict(zip(KEEPS_ALL, map(str, found), strict=True))
-        gtids = str(executed).replace("\n", "")
-        return Seen(str(server_uuid), gtids, int(started), relaxed(values), str(gtid_mode))
+        gtids, purged = (str(text).replace("\n", "") for text in (executed, gone))
+        life = int(started), relaxed(values)
+        return Seen(str(server_uuid), gtids, *life, str(gtid_mode), purged)
     raise ServerFault(0, "it does not show its Uptime", where="server")
 
 

@@ -197,6 +197,9 @@ class MemoryStream:
     def look(self) -> None:
         """Nothing is lost."""
 
+    lapses = 0
+    unlogged: CountFrontier | None = None
+
     @property
     def origin(self) -> Origin:
         """The one list."""
