@@ -10,6 +10,7 @@ import re
 import struct
 import time
 import uuid
+from collections import Counter
 from typing import TYPE_CHECKING, Final, cast
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
@@ -144,16 +145,28 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
         raise _Unreachable("gtid_mode was switched since")
     if isinstance(found, FileFrontier):
         return FileFrontier(server, _checked_place(session, cast("FilePlace", found.place)))
+    position = found.gtids.copy()
     gtids = _checked_set(session, found.gtids, whole=whole)
     if moved:
-        # A replica without ``replica_preserve_commit_order`` may have gaps.
-        origin = found.server_uuid
         executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
-        there = executed.only(lambda tsid: tsid == origin)
-        if len(list(there.ranges())) != 1:
-            text = f"of the server {origin} it has {there or 'nothing'}: there are gaps"
-            raise _Unreachable(text)
+        if gaps := _with_gaps(position, executed, found.server_uuid):
+            raise _Unreachable(
+                f"since the position it has {gaps}: there are gaps, or a group has begun another"
+                " block of numbers"
+            )
     return GtidFrontier(server, gtids)
+
+
+def _with_gaps(position: GtidSet, executed: GtidSet, origin: str) -> GtidSet:
+    """Return what has gaps after a position: of the server it is of, or another one in it.
+
+    A replica without ``replica_preserve_commit_order`` may have some. What members of a group write
+    has the identifier of the group.
+    """
+    before = Counter(tsid for tsid, _, _ in position.ranges() if not is_own(tsid))
+    now = Counter(tsid for tsid, _, _ in executed.ranges())
+    written = {*before, *(tsid for tsid in now if tsid.partition(":")[0] == origin)}
+    return executed.only(lambda tsid: tsid in written and now[tsid] > max(1, before[tsid]))
 
 
 def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:

@@ -149,6 +149,32 @@ def test_another_server_without_proof_is_refused(executed: str, purged: str, why
         moved(executed, purged)
 
 
+GROUP = "aaaaaaaa-e4d3-11f1-b00c-02fc00000003"
+
+
+@pytest.mark.parametrize("own", ["", f",{FIRST}:1-5"])
+def test_another_member_of_a_group_goes_on_where_its_identifier_has_no_gap(own: str) -> None:
+    """R17: what the first server wrote before it was in the group proves nothing."""
+
+    def on_another_member(executed: str, position: str = "1-60") -> str:
+        text = f"gtid;{FIRST};{GROUP}:{position}{own}"
+        session: Any = Server(executed + own, "")
+        return frontier_of(session, text, address="db1", whole=False).text()
+
+    found = on_another_member(f"{GROUP}:1-90")
+    assert found == f"gtid;{SERVER};{','.join(sorted(f'{GROUP}:1-60{own}'.split(',')))}"
+    blocks = "1-60:1000001-1000009"
+    assert on_another_member(f"{GROUP}:1-60:1000001-1000050", blocks)
+    with pytest.raises(PositionNotFound, match=f"{GROUP}:1-70:72-90: there are gaps"):
+        on_another_member(f"{GROUP}:1-70:72-90")
+
+
+def test_a_gap_of_tagged_transactions_is_one() -> None:
+    """R17: they are of the first server, too."""
+    with pytest.raises(PositionNotFound, match=f"{FIRST}:tag:1-3:5: there are gaps"):
+        moved(f"{FIRST}:1-90:tag:1-3:5")
+
+
 def test_another_server_without_gtids_is_refused() -> None:
     """A file and an offset say nothing there."""
     session: Any = Server("", "")
