@@ -254,7 +254,7 @@ def test_a_comparison_with_a_switch_of_its_own_may_be_given_up(stop: StopSwitch 
 
     pair: Any = SimpleNamespace(
         tables=SimpleNamespace(look=lambda: None, taken_over=0),
-        feed=SimpleNamespace(origin=SimpleNamespace(started=0)),
+        feed=SimpleNamespace(lapses=0),
         _tell_begun=lambda _: None,
         _compared_before=lambda: None,
         job=SimpleNamespace(config=SimpleNamespace(checksum="snapshot")),
