@@ -216,7 +216,7 @@ def backpressure_note(seen: FeedStatistics) -> str:
         return f"{text}; the server has purged the binlog file that it reads"
     unread = f"{human_bytes(reach.unread_bytes)} of binlog unread"
     if reach.left is None:
-        return f"{text}; {unread}, which the server keeps"
+        return f"{text}; {unread}"
     return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"
 
 

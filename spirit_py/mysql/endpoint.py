@@ -18,6 +18,7 @@ from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.facts import ServerFacts, read_facts
 from spirit_py.mysql.faults import excused, fatal
 from spirit_py.sql import string_literal
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
 
 OTHERS: Final = 3
@@ -109,13 +109,11 @@ def what_is_wrong(found: Sequence[SeenSession]) -> str:
 _ROUTINES: Final = r"""
 SELECT LOWER(ROUTINE_NAME) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'mysql'
 AND (ROUTINE_NAME = 'rds_show_configuration' OR ROUTINE_NAME LIKE 'az\_%')"""
-_HAS_HOURS: Final = """
-SELECT 1 FROM information_schema.ROUTINES
-WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_show_configuration'"""
 _RETENTION: Final = "binlog retention hours"
-#: Without a retention RDS drops a file of the binlog once it is uploaded, every five minutes. When
-#: Aurora drops it is not told.
-_AMAZON_SECONDS: Final = 300.0
+_AUTO_PURGE: Final = "binlog_expire_logs_auto_purge"
+#: Without a retention RDS drops a file of the binlog once it is uploaded, every five minutes, and
+#: Azure once nobody reads it. When Aurora drops it is not told.
+_SOON: Final = 300.0
 
 
 class Service(enum.Enum):
@@ -159,14 +157,24 @@ def how_to_set(service: Service, name: str, value: str) -> str:
 
 
 def kept_seconds(session: SqlSession) -> float:
-    """Return for how long the server, or Amazon, keeps its binlog; 0 for ever or unknown."""
-    if session.query(_HAS_HOURS):
+    """Return for how long the server, or its service, keeps its binlog; 0 for ever or unknown."""
+    facts = read_facts(session)
+    service = service_of(session, facts)
+    if service.amazon:
         known, hours = amazon_retention(session)
-        if known:
-            if not hours and session.query("SHOW GLOBAL VARIABLES LIKE 'aurora_version'"):
-                return 0.0
-            return hours * 3600.0 or _AMAZON_SECONDS
-    return float(session.query("SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0])
+        if not known or not (hours or service is Service.RDS):
+            return 0.0
+        return hours * 3600.0 or _SOON
+    return expires_after(facts) or (_SOON if service is Service.AZURE else 0.0)
+
+
+def expires_after(facts: ServerFacts) -> int:
+    """Return the seconds after which the settings let a binlog file be purged; 0 for never."""
+    if facts.text(_AUTO_PURGE) and not facts.is_on(_AUTO_PURGE):
+        return 0
+    # Of the two, which exclude each other, MySQL 8.0 heeds the one that is set.
+    days = facts.number("expire_logs_days")
+    return facts.number("binlog_expire_logs_seconds") or 86_400 * days
 
 
 def amazon_retention(session: SqlSession) -> tuple[bool, int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import HistoryLost, ServerFault
+from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, excused
 from spirit_py.mysql.own_sessions import of_any_run, ours
 from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
@@ -129,10 +130,9 @@ def readers_of_binlog(session: SqlSession) -> int:
 
 
 def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:
-    """Return :func:`binlog_files`, seconds for which they are kept (0: for ever), and now."""
-    files = binlog_files(session)
-    kept, now = session.query("SELECT @@GLOBAL.binlog_expire_logs_seconds, UNIX_TIMESTAMP()")[0]
-    return files, int(kept), int(now)
+    """Return :func:`binlog_files`, :func:`kept_seconds`, and now."""
+    files, kept = binlog_files(session), int(kept_seconds(session))
+    return files, kept, int(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:

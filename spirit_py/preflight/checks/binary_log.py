@@ -6,7 +6,13 @@ import math
 from typing import Final
 
 from spirit_py.binlog.xa import recoverable
-from spirit_py.mysql.endpoint import Service, amazon_retention, how_to_set, service_of
+from spirit_py.mysql.endpoint import (
+    Service,
+    amazon_retention,
+    expires_after,
+    how_to_set,
+    service_of,
+)
 from spirit_py.mysql.replication import (
     NO_REPLICA_NOW,
     WITHOUT_FILTER,
@@ -49,7 +55,15 @@ def binlog_retention(context: PreflightContext) -> Findings:
         elif kept < hours:
             yield warn(f"{service.value} keeps its binary log for {kept} h: {_LOST}", call)
         return
-    seconds = context.facts.number("binlog_expire_logs_seconds")
+    seconds = expires_after(context.facts)
+    # The server refuses to set both.
+    by_days = seconds and not context.facts.number("binlog_expire_logs_seconds")
+
+    def keep_for(wanted: int) -> str:
+        if by_days:
+            return how_to_set(service, "expire_logs_days", str(-(-wanted // 86_400)))
+        return how_to_set(service, "binlog_expire_logs_seconds", str(wanted))
+
     if not seconds and service is not Service.AZURE:
         return
     grace = context.config.drop_old_after
@@ -57,14 +71,14 @@ def binlog_retention(context: PreflightContext) -> Findings:
         yield warn(
             f"the server keeps its binary log for {seconds} s: spirit-py revert is possible for"
             " that long, not for as long as the old table is kept",
-            how_to_set(service, "binlog_expire_logs_seconds", str(int(grace))),
+            keep_for(int(grace)),
         )
     if seconds < needed:
         kept_for = f"for {seconds} s" if seconds else "only until it is read"
         yield warn(
             f"the server keeps its binary log {kept_for}, and the migration may take {needed} s"
             f" with a pause: {_LOST}",
-            how_to_set(service, "binlog_expire_logs_seconds", str(max(86_400, needed))),
+            keep_for(max(86_400, needed)),
         )
 
 

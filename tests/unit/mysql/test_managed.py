@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.endpoint import Service, how_to_set, kept_seconds, service_of
 from spirit_py.mysql.facts import ServerFacts
 
@@ -49,30 +50,56 @@ def test_a_setting_is_changed_as_the_service_does_it():
 
 
 @pytest.mark.parametrize(
-    ("hours", "aurora", "seconds"),
+    ("hours", "variables", "seconds"),
     [
-        (None, False, 3600.0),
-        (("24",), False, 86_400.0),
-        (("24",), True, 86_400.0),
-        (("0",), False, 300.0),
-        ((None,), False, 300.0),
-        ((None,), True, 0.0),
+        (None, {}, 3600.0),
+        (("24",), {}, 86_400.0),
+        (("24",), {"aurora_version": "3.08"}, 86_400.0),
+        (("0",), {}, 300.0),
+        ((None,), {}, 300.0),
+        ((None,), {"aurora_version": "3.08"}, 0.0),
+        # Without EXECUTE the procedure is not listed, and may not be called.
+        (None, {"basedir": "/rdsdbbin/mysql-8.0.36/"}, 0.0),
+        (None, {"aurora_version": "3.08"}, 0.0),
     ],
 )
-def test_the_hours_of_rds_count_where_it_has_some(hours, aurora, seconds):
+def test_the_hours_of_rds_count_where_it_has_some(hours, variables, seconds):
     """They are how long the binlog is kept, whatever binlog_expire_logs_seconds says.
 
     Without any, a file goes as soon as RDS has copied it; Aurora does not say when.
     """
+    settings = {"binlog_expire_logs_seconds": "3600", **variables}
+    assert kept(settings, "rds_show_configuration" if hours else "", hours) == seconds
+
+
+@pytest.mark.parametrize(
+    ("settings", "routine", "seconds"),
+    [
+        ({"binlog_expire_logs_seconds": "0"}, "", 0.0),
+        ({"binlog_expire_logs_seconds": "0"}, "az_replication_start", 300.0),
+        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "2"}, "", 172_800.0),
+        ({"binlog_expire_logs_seconds": "60", "binlog_expire_logs_auto_purge": "ON"}, "", 60.0),
+        ({"binlog_expire_logs_seconds": "60", "binlog_expire_logs_auto_purge": "OFF"}, "", 0.0),
+    ],
+)
+def test_every_setting_counts_that_has_files_purged(settings, routine, seconds):
+    """MySQL 8.0 has days or seconds, and 0 of the other; Azure keeps nothing at 0."""
+    assert kept(settings, routine) == seconds
+
+
+def kept(settings: dict[str, str], routine: str, hours: Any = None) -> float:
+    """Return the retention of a server with these settings, and one routine of its service."""
 
     def query(sql: str) -> list[tuple[Any, ...]]:
+        if sql == "SELECT VERSION()":
+            return [("8.0.36",)]
+        if sql == "SHOW GLOBAL VARIABLES":
+            return list(settings.items())
         if "ROUTINES" in sql:
-            return [(1,)] if hours else []
-        if "aurora_version" in sql:
-            return [("aurora_version", "3.08")] if aurora else []
-        if sql.startswith("CALL"):
-            return [("binlog retention hours", *(hours or ()))]
-        return [(3600,)]
+            return [(routine,)] if routine else []
+        if hours is None:
+            raise ServerFault(1370, "execute command denied", where="server")
+        return [("binlog retention hours", *hours)]
 
     session: Any = SimpleNamespace(query=query)
-    assert kept_seconds(session) == seconds
+    return kept_seconds(session)
