@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Refusal, ServerFault
 from spirit_py.mysql import evaluation
+from spirit_py.mysql.facts import ServerFacts, require_mysql
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, excused, server_fault
 from spirit_py.mysql.lost_values import MOST_WARNINGS
 from spirit_py.mysql.own_sessions import claim, refuse_when_taken_over, shown_run
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tls.modes import TlsAttempt
 
 
@@ -83,6 +85,9 @@ _SETTINGS: Final = (
     *("SESSION group_concat_max_len=1048576", "SESSION information_schema_stats_expiry=0"),
     *("SESSION net_read_timeout=600", "SESSION net_write_timeout=600"),
 )
+_UNKNOWN_SETTING: Final = 1193
+#: What Percona XtraDB Cluster says under pxc_strict_mode=ENFORCING.
+_UNKNOWN_ERROR: Final = 1105
 # Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.
 _RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": "1"}
 
@@ -125,10 +130,31 @@ def connect(
         )
         if options.label and not asks_for_lock:
             refuse_when_taken_over(session, options.label)
+    except ServerFault as fault:
+        with session:
+            refuse_others_than_mysql(session, fault)
+        raise
     except BaseException:
         session.close()
         raise
     return session
+
+
+def refuse_others_than_mysql(session: SqlSession, fault: ServerFault) -> None:
+    """Refuse a server by its name that has not understood a session's first statements."""
+    if fault.code not in {_UNKNOWN_SETTING, _UNKNOWN_ERROR}:
+        return
+    version, comment = session.query("SELECT VERSION(), @@version_comment")[0]
+    require_mysql(
+        ServerFacts(version=str(version), variables={"version_comment": str(comment or "")})
+    )
+    if "Percona-XtraDB-Cluster" in fault.text:
+        raise Refusal(
+            f"the server is in a Percona XtraDB Cluster, which prohibits GET_LOCK: {fault.text}",
+            hint="change the table with the cluster's own means (wsrep_OSU_method); LOCK TABLES of"
+            " the swap is prohibited there, too",
+            error_code=ErrorCode.SERVER_NOT_SUPPORTED,
+        ) from fault
 
 
 def connect_first(

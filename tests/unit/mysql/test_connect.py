@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import MySQLdb
 import pymysql
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from spirit_py.binlog import connection as binlog
 from spirit_py.binlog.position import FilePlace
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.mysql import connect as connections
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_DENIED
@@ -118,3 +120,48 @@ def test_no_server_reads_a_file_of_this_machine(tmp_path):
             connect(options, role="test", read_timeout=5)
         assert b"SET NAMES" in server.heard
         assert b"of this machine" not in server.heard
+
+
+@pytest.mark.parametrize(
+    ("version", "fault", "said"),
+    [
+        ("10.11.6-MariaDB", (1193, "Unknown system variable 'transaction_read_only'"), "MariaDB"),
+        ("5.7.44-log", (1193, "Unknown system variable 'information_schema_stats_expiry'"), "5.7"),
+        (
+            "8.0.36-28.1",
+            (1105, "Percona-XtraDB-Cluster prohibits use of GET_LOCK with pxc_strict_mode"),
+            "Percona XtraDB Cluster",
+        ),
+    ],
+)
+def test_a_server_that_cannot_do_the_first_statements_is_refused_by_its_name(
+    version, fault, said, monkeypatch
+):
+    """It is asked for its version then; cannot-connect would have been the answer."""
+    code, text = fault
+    closed: list[bool] = []
+
+    class Other(contextlib.AbstractContextManager):
+        """A session whose first SET fails."""
+
+        def execute(self, *_: object) -> int:
+            raise ServerFault(code, text, where="server")
+
+        def query(self, *_: object) -> list[tuple[str, str]]:
+            return [(version, "")]
+
+        def fileno(self) -> int:
+            return 0
+
+        role = "driver"
+
+        def __exit__(self, *_: object) -> None:
+            closed.append(True)
+
+    monkeypatch.setattr(connections, "_open", lambda *_, **__: None)
+    monkeypatch.setattr(connections, "Session", lambda *_, **__: Other())
+    monkeypatch.setattr(connections, "probe", lambda _: None)
+    with pytest.raises(Refusal, match=said) as refused:
+        connections.connect_first(ConnectionOptions(), role="driver")
+    assert refused.value.error_code == "server-not-supported"
+    assert closed
