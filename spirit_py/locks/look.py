@@ -93,6 +93,9 @@ SELECT trx_mysql_thread_id, trx_id, trx_rows_modified, GREATEST(0, TIMESTAMPDIFF
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
 
 
+_BACKUP: Final = "BACKUP"
+
+
 @dataclass(frozen=True, kw_only=True)
 class LockRequest:
     """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting."""
@@ -145,10 +148,11 @@ def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
 def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     """Find others that a request would wait for now; may raise as :func:`find_blockers`."""
     parts = [_locks_on(table, request) for table in request.tables]
-    shared = ["'GLOBAL'"] * (set(request.tables) != set(request.read_only))
-    shared += ["'BACKUP LOCK'"] * request.defines
+    shared = ["OBJECT_TYPE = 'GLOBAL'"] * (set(request.tables) != set(request.read_only))
+    # LOCK TABLES FOR BACKUP of Percona Server is a type of its own.
+    shared += [f"OBJECT_TYPE LIKE '{_BACKUP}%'"] * request.defines
     if shared:
-        parts.append(f"OBJECT_TYPE IN ({', '.join(shared)}) AND LOCK_TYPE = 'SHARED'")
+        parts.append(f"({' OR '.join(shared)}) AND LOCK_TYPE = 'SHARED'")
     locks = " UNION ALL ".join(
         f"SELECT OWNER_THREAD_ID, OWNER_EVENT_ID, LOCK_STATUS FROM"
         f" performance_schema.metadata_locks WHERE {part}"
@@ -196,7 +200,8 @@ def _blocker(
 ) -> Blocker:
     thread, event, number, user, host, database, command, seconds, statement, name, age, asks = row
     locks = {lock for kind, lock in held if kind == "TABLE"}
-    globally = not held.isdisjoint({("GLOBAL", "SHARED"), ("BACKUP LOCK", "SHARED")})
+    shared = {kind for kind, lock in held if lock == "SHARED"}
+    globally = any(kind == "GLOBAL" or kind.startswith(_BACKUP) for kind in shared)
     return Blocker(
         key=(int(thread), int(event or 0)),
         session=None if number is None else int(number),

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.locks import look
 from spirit_py.locks.blockers import Blocker, KillPolicy, reason_to_spare, remedy
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from spirit_py.config import KillMode
 
 KILLABLE = Blocker(
@@ -125,3 +128,28 @@ def test_lock_tables_is_no_transaction():
     """Whoever idles with it has to unlock, not to commit."""
     text = str(dataclasses.replace(KILLABLE, table_locks=True))
     assert text.startswith("session 7 of app@web1, idle with LOCK TABLES or a global lock for 60 s")
+
+
+@pytest.mark.parametrize("kind", ["BACKUP LOCK", "BACKUP TABLES LOCK"])
+def test_a_lock_for_a_backup_is_in_front_of_a_definition(kind):
+    """Percona Server has a type of its own for LOCK TABLES FOR BACKUP, of which no name is sure."""
+    asked: list[str] = []
+
+    class Shown:
+        """A session that shows one holder of such a lock."""
+
+        origin = ""
+
+        def query(self, sql: str, _: object = ()) -> list[tuple[Any, ...]]:
+            asked.append(sql)
+            if "OWNER_EVENT_ID, LOCK_STATUS" in sql:
+                return [(40, 1, 7, "b", "h", "", "Sleep", 9, "", "one", 1.0, 0)]
+            if "OWNER_THREAD_ID IN" in sql:
+                return [(40, kind, "SHARED")]
+            return [(0,)] if "IS_USED_LOCK" in sql else []
+
+    session: Any = Shown()
+    request = look.LockRequest(tables=[("s", "t")], defines=True)
+    (found,) = look.find_in_front(session, request)
+    assert "OBJECT_TYPE LIKE 'BACKUP%') AND LOCK_TYPE = 'SHARED'" in asked[0]
+    assert found.table_locks
