@@ -433,6 +433,16 @@ def test_a_session_survives_its_killed_statement(db, session):
     assert session.alive()
 
 
+def test_a_session_of_a_system_user_is_not_killed_by_a_connection_admin(db, account, session):
+    """The refusal names what is missing: CONNECTION_ADMIN is there."""
+    user = account("killer")
+    db.execute(f"GRANT CONNECTION_ADMIN ON *.* TO '{user}'@'%'")
+    plain = dataclasses.replace(connection_options(db), user=user, password="p'w")
+    with connect(plain, role="test") as killer:
+        assert "SYSTEM_USER" in kill_session(killer, session.id)
+    assert session.alive()
+
+
 def test_kill_needs_a_privilege_for_other_accounts(db, account, session):
     """Killing another account's session needs a privilege, killing our own account's does not."""
     user = account("killer")
