@@ -131,7 +131,9 @@ def _of_rehearsal(context: PreflightContext) -> Findings:
             " source",
             "SET GLOBAL read_only = ON",
         )
-    elif missing := context.grants.missing(("CONNECTION_ADMIN",)):
+    elif not context.grants.has_global("SUPER") and (
+        missing := context.grants.missing(("CONNECTION_ADMIN",))
+    ):
         yield refuse(
             f"account {context.grants.account} may not write to the replica, which is read_only",
             context.grants.grant(missing),
