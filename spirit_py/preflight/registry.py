@@ -112,6 +112,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (binary_log.prepared_xa, _SERVER, ErrorCode.XA_UNDECIDED),
         (privileges.privileges, _SERVER, ErrorCode.MISSING_PRIVILEGES),
         (binary_log.replica, _SERVER, ErrorCode.REPLICA),
+        (source_table.secondary_engine, _NEW, ErrorCode.TABLE_NOT_SUITABLE),
         (server_settings.server_settings, _SERVER, ErrorCode.SERVER_SETTINGS),
         (swap.snapshot_guard, _NEW, ErrorCode.SNAPSHOT_GUARD),
         (source_table.source_table, _SERVER, ErrorCode.NO_SUCH_TABLE),

@@ -135,6 +135,14 @@ def test_a_short_retention_of_the_binlog_is_a_warning(db, desk):
     assert found.remedy.startswith("SET PERSIST binlog_expire_logs_seconds =")
 
 
+def test_a_secondary_engine_is_a_warning_that_nothing_is_loaded(db, desk):
+    """The swap puts another table in place; that one was never loaded."""
+    db.execute("CREATE TABLE loaded (id INT PRIMARY KEY, a INT) SECONDARY_ENGINE=rapid")
+    db.execute("DROP TABLE t; RENAME TABLE loaded TO t")
+    _, found = desk.after("MODIFY a BIGINT")
+    assert ["SECONDARY_LOAD" in one.remedy for one in found] == [True]
+
+
 def test_the_checks_write_nothing(db, desk):
     """The checks leave no table, no setting and no row behind."""
     before = db.query("SELECT @@gtid_executed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _UNSUITABLE = ErrorCode.TABLE_NOT_SUITABLE
+#: As SHOW CREATE TABLE writes it: in the line of options, which no text of the user begins.
+_SECONDARY: Final = re.compile(r"^\) ENGINE=.* SECONDARY_ENGINE=", re.MULTILINE)
 _DOCUMENT_ID: Final = "FTS_DOC_ID"
 _TOO_WIDE: Final = frozenset({1117, 1118})  # too many columns, row size too large
 
@@ -53,6 +56,18 @@ def source_table(context: PreflightContext) -> Findings:
             " transactions its rows cannot be copied consistently",
             "ALTER TABLE ... ENGINE=InnoDB first, natively",
             code=_UNSUITABLE,
+        )
+
+
+def secondary_engine(context: PreflightContext) -> Findings:
+    """Warn of a second engine, which has the rows of the table that is swapped out."""
+    if _SECONDARY.search(context.mapping.target.create_sql):
+        table = quote_table(context.schema, context.table)
+        yield warn(
+            f"table {context.schema}.{context.table} has a SECONDARY_ENGINE, into which the new"
+            " table is not loaded: after the swap its queries go to InnoDB, and fail where"
+            " use_secondary_engine is FORCED",
+            f"ALTER TABLE {table} SECONDARY_LOAD; after the swap",
         )
 
 
