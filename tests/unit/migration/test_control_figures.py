@@ -92,7 +92,11 @@ def test_a_server_that_keeps_its_binlog_for_ever_sets_no_limit():
 
 def keeping(kept: float) -> Any:
     """Return a session of a server that keeps its binlog for so many seconds."""
-    return SimpleNamespace(query=lambda sql: [] if "ROUTINES" in sql else [(kept,)])
+    shown = {
+        "SELECT VERSION()": [("8.4.0",)],
+        "SHOW GLOBAL VARIABLES": [("binlog_expire_logs_seconds", str(int(kept)))],
+    }
+    return SimpleNamespace(query=lambda sql: shown.get(sql, []))
 
 
 def test_of_several_sources_the_one_counts_that_purges_first():
