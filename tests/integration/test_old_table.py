@@ -91,11 +91,15 @@ def swapped_earlier(db, seconds: float, table: str = "t") -> None:
         CheckpointTable(db.name, table).write(session, moved)
 
 
-def stop_the_last_checkpoint(monkeypatch, module) -> None:
-    """Let the drop of t's checkpoint fail, as where a process ends before it."""
+#: The home's checkpoint goes last, and stays where another one could not be dropped.
+_LEFT_OF = {"t": ["_t_chkpnt", "t", "u"], "u": ["_t_chkpnt", "_u_chkpnt", "t", "u"]}
+
+
+def keep_a_checkpoint(monkeypatch, module, of: str) -> None:
+    """Let the drop of a table's checkpoint fail, as where a process ends before it."""
 
     def drop(session, table):
-        if table[1] == "t":
+        if table[1] == of:
             raise ServerFault(1142, "DROP command denied", where="test")
         drop_checkpoint(session, table)
 
@@ -565,15 +569,16 @@ def test_a_table_that_is_to_be_dropped_at_once_is_not_called_kept(change, db):
     assert tables(db) == ["t"]
 
 
-def test_a_run_that_was_killed_between_two_checkpoints_is_carried_on(change, db, monkeypatch):
+@pytest.mark.parametrize("kept", ["t", "u"])
+def test_a_run_that_was_killed_between_two_checkpoints_is_carried_on(change, db, monkeypatch, kept):
     """That of the record's home goes last; a table whose own one is gone had the same RENAME."""
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
     statement = f"ALTER TABLE u {ALTER}; ALTER TABLE t {ALTER}"
     both = {"table": "", "alter": "", "statement": statement}
     with monkeypatch.context() as patched:
-        stop_the_last_checkpoint(patched, auxiliary)
+        keep_a_checkpoint(patched, auxiliary, of=kept)
         change(**both).end()
-    assert tables(db) == ["_t_chkpnt", "t", "u"]
+    assert tables(db) == _LEFT_OF[kept]
     again = change(**both)
     again.end()
     assert "the swap was done already" in again.told.text
@@ -581,8 +586,9 @@ def test_a_run_that_was_killed_between_two_checkpoints_is_carried_on(change, db,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kept", ["t", "u"])
 def test_a_revert_that_was_killed_between_two_checkpoints_is_carried_on(
-    change, db, engine, monkeypatch
+    change, db, engine, monkeypatch, kept
 ):
     """The same migrate command ends the revert, and migrates nothing."""
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
@@ -591,12 +597,12 @@ def test_a_revert_that_was_killed_between_two_checkpoints_is_carried_on(
     before = db.query("SHOW CREATE TABLE t")
     interrupted_in_grace(change, **both)
     with monkeypatch.context() as patched:
-        stop_the_last_checkpoint(patched, swap_back)
+        keep_a_checkpoint(patched, swap_back, of=kept)
         config = RevertConfig(connection=config_for(db).connection, database=db.name, table="u")
         shared: Any = SharedEngine(engine)
         stop, told = StopSwitch(), RecordingReporter()
         Revert(config, told, engine_factory=lambda _: shared, stop=stop).run()
-    assert tables(db) == ["_t_chkpnt", "t", "u"]
+    assert tables(db) == _LEFT_OF[kept]
     assert "undone by a revert; only the cleanup is left" in shown(db)
     again = change(drop_old_after=HOUR, **both)
     assert again.end().reverted

@@ -287,12 +287,17 @@ class KeptRecord:
             return
         self._job.await_readers()
         home_last = sorted((table.name for table in self.record.tables), reverse=True)
+
+        def drop(session: Session, table: Name) -> bool:
+            drop_checkpoint(session, table)
+            return True
+
         for table in home_last:
-            self._try(
-                partial(drop_checkpoint, table=table),
-                f"the checkpoint table of {'.'.join(table)} could not be dropped; drop it by hand",
-                tries=_LAST_TRIES,
-            )
+            failed = f"the checkpoint table of {'.'.join(table)} could not be dropped"
+            hint = "spirit-py revert drops it"
+            if not self._try(partial(drop, table=table), f"{failed}; {hint}", tries=_LAST_TRIES):
+                # It proves what was undone only as long as the home's is there.
+                return
 
     def keep_up(self, position: Callable[[], str]) -> None:
         """Write the position when it is time; raise SchemaChanged where a definition changed."""
