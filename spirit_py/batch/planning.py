@@ -249,7 +249,9 @@ def what_becomes_of_it(
 ) -> str:
     """Return what is done with an earlier run's work; Refusal where the operator must decide."""
     _, decision = examine_and_decide(session, config, contexts)
-    if isinstance(decision, Refuse | GiveUp):
+    if isinstance(decision, Refuse):
+        raise Refusal(decision.reason, hint=decision.hint, error_code=decision.code)
+    if isinstance(decision, GiveUp):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Afresh):
         if decision.throws_away and not config.start_afresh:

@@ -20,6 +20,7 @@ a server not proven to have all of the first's GTIDs  refused (R14)
 begun under other modes (``--sql-mode`` ...)          refused
 a revert was made or reverse replication lost         resume, with the cleanup
 reverse replication, without --keep-old-current       refused
+swapped or copied, without --archive-to, or its time  refused
 the old table is kept after the swap                  resume, with the cleanup
 tables from neither before nor after the swap         refused
 the swap was done, its cleanup was not                resume, with the cleanup
@@ -48,13 +49,14 @@ from spirit_py.checkpoint import earlier_run
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
 from spirit_py.classes import dataclass, replace
+from spirit_py.codes import ErrorCode
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.checkpoint.earlier_run import Found, ReverseFound
-    from spirit_py.config import SessionModes
+    from spirit_py.config import SessionModes, SwapChoices
 
 _SHOWN: Final = 200
 _ITS_VERSION: Final = "the version of spirit-py that wrote it, if that was another one"
@@ -62,10 +64,11 @@ _ITS_VERSION: Final = "the version of spirit-py that wrote it, if that was anoth
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What this run is to do; ``max_age`` in seconds; None for a statement or modes takes any.
+    """What this run is to do; ``max_age`` in seconds; None for what is not asked takes any.
 
     ``keeps_current``: an old table that follows the new one goes on to do so. ``once``: a run that
     was killed may have changed the table in place, and made again the statement undoes that.
+    ``no_grace``: the operator has named a time of none for the old table.
     """
 
     statement: str | None
@@ -73,6 +76,8 @@ class Wanted:
     modes: SessionModes | None = None
     keeps_current: bool = True
     once: bool = False
+    choices: SwapChoices | None = None
+    no_grace: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +117,7 @@ class Refuse:
 
     reason: str
     hint: str
+    code: ErrorCode = ErrorCode.CANNOT_RESUME
 
 
 Decision: TypeAlias = Resume | Afresh | GiveUp | Refuse
@@ -234,6 +240,9 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
             else f"to keep that possible, add --keep-old-current; otherwise {another.hint}",
         )
     if swapped:
+        kept = any(table.keeps_one for table in found.tables)
+        if refused := _refuse_silence(record, wanted, kept=kept, swapped=True):
+            return refused
         return Resume(record=record, reason=_swapped_already(found), cleanup=True)
     return _before_the_swap(found, record, wanted)
 
@@ -350,6 +359,8 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
                 hint="see what was changed, then start the migration again: it starts from the"
                 " beginning",
             )
+    if refused := _refuse_silence(record, wanted):
+        return refused
     there = f"; this is another server, {found.server_uuid}, which has all of it"
     if found.moved:
         compared_anew = tuple(replace(table, checked_up_to=()) for table in record.tables)
@@ -371,6 +382,31 @@ def refuse_other_modes(record: CheckpointRecord) -> Refuse:
         hint=f"{add}, and run the command again; or drop what is left with spirit-py cleanup, and"
         " begin again",
     )
+
+
+def _refuse_silence(
+    record: CheckpointRecord, wanted: Wanted, *, kept: bool = True, swapped: bool = False
+) -> Refuse | None:
+    """Refuse a command that says nothing of an old table to be archived, or kept for a while."""
+    begun, given = record.choices, wanted.choices
+    if given is None:
+        return None
+    if begun.archive_to and not given.archive_to:
+        drop = "spirit-py cleanup --drop-old drops it"
+        again = "drop what is left with spirit-py cleanup, and begin again"
+        return Refuse(
+            reason="the migration is to archive the rows that it left out before the old table is"
+            " dropped, and this command does not say where to",
+            hint=f"add {begun.options}; without an archive, {drop if swapped else again}",
+            code=ErrorCode.ARCHIVE_REFUSED,
+        )
+    if kept and begun.drop_old_after and not (given.drop_old_after or wanted.no_grace):
+        return Refuse(
+            reason="the migration is to keep the old table, and this command does not say for how"
+            " long",
+            hint=f"add {begun.options}; --drop-old-after 0s drops it at once",
+        )
+    return None
 
 
 def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:

@@ -91,27 +91,6 @@ class Archives:
     begun: Sequence[Name] = ()
 
 
-def require_choice(run: Run, record: CheckpointRecord, *, without: str) -> None:
-    """Refuse a command that says nothing of an old table to be archived, or kept for a while.
-
-    ``without``: what goes on without an archive.
-    """
-    wanted, config = record.choices, run.config
-    if wanted.archive_to and not config.archive_to:
-        raise Refusal(
-            "the migration is to archive the rows that it left out before the old table is dropped,"
-            " and this command does not say where to",
-            hint=f"add {wanted.options}; without an archive, {without}",
-            error_code=ErrorCode.ARCHIVE_REFUSED,
-        )
-    if wanted.drop_old_after and not (config.drop_old_after or "drop_old_after" in config.named):
-        raise Refusal(
-            "the migration is to keep the old table, and this command does not say for how long",
-            hint=f"add {wanted.options}; --drop-old-after 0s drops it at once",
-            error_code=ErrorCode.CANNOT_RESUME,
-        )
-
-
 def require_folders(run: Run, tables: Sequence[Name]) -> None:
     """Refuse folders of another file system that could not be used after the swap.
 

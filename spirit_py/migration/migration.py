@@ -20,7 +20,6 @@ from spirit_py.migration import auxiliary
 from spirit_py.migration.archive import (
     archive_old_tables,
     require_archived,
-    require_choice,
     require_folders,
 )
 from spirit_py.migration.checkpoints import Checkpoints
@@ -218,7 +217,6 @@ def _begin(
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
-    require_choice(run, record, without="--start-afresh begins anew")
     begin_engines(run, contexts)
     require_folders(run, [(context.schema, context.table) for context in contexts])
     traffic = traffic_now(session)
@@ -397,7 +395,6 @@ def _swap(
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
     tables = [table.name for table in record.tables]
-    require_choice(run, record, without="spirit-py cleanup --drop-old drops it")
     run.step("cleanup", partial(note_choices, record=record, choices=run.config.swap_choices))
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)

@@ -16,7 +16,6 @@ from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
-from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, UnfinishedWork
 from spirit_py.events.run import PlanMade, ResumeDecided, SessionsEnded, StatementRead
 from spirit_py.migration.auxiliary import clear_abandoned
@@ -142,7 +141,7 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
     tables = [(context.schema, context.table) for context in contexts]
     found, decision = examine_and_decide(session, run.config, contexts)
     if isinstance(decision, Refuse):
-        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+        raise Refusal(decision.reason, hint=decision.hint, error_code=decision.code)
     if run.config.dry_run and (kept := why_not_dropped(found, decision)):
         raise kept
     if isinstance(found.record, CheckpointRecord) and (found.goes_on_here or not found.moved):

@@ -52,6 +52,8 @@ def examine_and_decide(
         modes=config.modes,
         keeps_current=config.keep_old_current > 0,
         once=made_once(contexts),
+        choices=config.swap_choices,
+        no_grace="drop_old_after" in config.named,
     )
     return found, decide(found, wanted)
 
@@ -109,12 +111,13 @@ def refusals_of(decision: Decision, earlier: EarlierRun) -> list[Note]:
     """Return why a migration would not begin because of an earlier one."""
     if isinstance(decision, (Refuse, GiveUp)) or earlier.action == "ask":
         asks = isinstance(decision, Afresh)
+        code = decision.code if isinstance(decision, Refuse) else ErrorCode.CANNOT_RESUME
         return [
             Note(
                 cause=f"an unfinished migration: {earlier.reason}" if asks else earlier.reason,
                 remedy=earlier.remedy,
                 check="earlier_run",
-                code=ErrorCode.UNFINISHED_WORK if asks else ErrorCode.CANNOT_RESUME,
+                code=ErrorCode.UNFINISHED_WORK if asks else code,
             )
         ]
     return []

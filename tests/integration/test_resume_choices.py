@@ -34,6 +34,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.new_table import create_sentinel
 from spirit_py.phases import Phase
+from spirit_py.plan import make_plan
 from spirit_py.preflight import registry
 from spirit_py.preflight.checks.source_table import source_table
 from spirit_py.preflight.preflight import prepare
@@ -43,7 +44,7 @@ from spirit_py.units import human_count, to_the_second
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.cleanup import clean
 from tests.kits.migrate import config_for
-from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
+from tests.kits.resume import ALTER, Interruption, assert_nothing_left, make_table, once_at, start
 from tests.kits.tables import open_session, tables
 
 ROWS = 6000
@@ -662,6 +663,10 @@ def test_a_command_that_leaves_out_what_becomes_of_the_old_table_is_refused(
     with pytest.raises(Refusal, match="before the old table is dropped") as refused:
         start(engine, db, **purge, drop_old_after=math.inf).end()
     assert f"add --drop-old-after never --archive-to {tmp_path}" in refused.value.hint
+    assert refused.value.error_code is ErrorCode.ARCHIVE_REFUSED
+    given = {"table": "t", "alter": ALTER, "no_shortcut": True, **purge}
+    planned = make_plan(config_for(db, **given), sample=False)
+    assert [one.code for one in planned.refusals] == [ErrorCode.ARCHIVE_REFUSED]
     with pytest.raises(Refusal, match="does not say for how long"):
         start(engine, db, **purge, archive_to=str(tmp_path)).end()
     assert tables(db) == KEPT

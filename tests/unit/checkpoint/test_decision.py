@@ -22,7 +22,7 @@ from spirit_py.checkpoint.record import (
     TableProgress,
     UncopiedRange,
 )
-from spirit_py.config import SessionModes
+from spirit_py.config import SessionModes, SwapChoices
 
 PROGRESS = TableProgress(
     schema="shop",
@@ -73,6 +73,37 @@ def test_the_first_run_begins_without_a_message():
     """There is no checkpoint and no new table: nothing to report."""
     assert decide(Found(server_uuid="u", tables=(replace(TABLE, new_shape="", ours=False),)),
                   WANTED) == Afresh()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("begun", "given", "refused"),
+    [
+        ({"archive_to": "/a"}, {}, "does not say where to"),
+        ({"archive_to": "/a"}, {"archive_to": "/b"}, ""),
+        ({"drop_old_after": 60.0}, {}, "does not say for how long"),
+        ({"drop_old_after": 60.0}, {"drop_old_after": 5.0}, ""),
+    ],
+)
+@pytest.mark.parametrize("table", [TABLE, AFTER])
+def test_what_becomes_of_the_old_table_is_asked_for(begun, given, refused, table):
+    """Each plan says so, too: resumed without it, the run would drop what is left out."""
+    there = found(record=replace(RECORD, choices=SwapChoices(**begun)), tables=(table,))
+    decision = decide(there, replace(WANTED, choices=SwapChoices(**given)))
+    assert isinstance(decision, Refuse if refused else Resume)
+    assert refused in decision.reason
+
+
+def test_nothing_is_asked_about_an_old_table_that_is_gone_or_back():
+    """No time is asked for where the operator has dropped it, or a revert was made."""
+    choices = SwapChoices(drop_old_after=60.0)
+    wanted = replace(WANTED, choices=SwapChoices())
+    record = replace(RECORD, choices=choices)
+    gone = replace(AFTER, old_shape="", old_is_ours=False)
+    assert isinstance(decide(found(record=record, tables=(gone,)), wanted), Resume)
+    back = ReverseFound(state=ReverseState.REVERTED, names="shop.t")
+    assert isinstance(decide(found(record=record, reverse=back), wanted), Resume)
+    named = replace(wanted, no_grace=True)
+    assert isinstance(decide(found(record=record, tables=(AFTER,)), named), Resume)
 
 
 def test_status_takes_the_record_of_any_statement():
