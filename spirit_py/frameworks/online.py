@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 _ALIVE_SECONDS: Final = 20.0
 _AGAIN: Final = "the source table is intact; run the same command again: it resumes"
-_PASSES_OVER: Final = "run the same command again: what is made is passed over"
+_PASSES_OVER: Final = (
+    "run the same command again: it waits for what is left of drop_old_after, archives what is to"
+    " be archived, and passes over what is made"
+)
 #: ER_XAER_RMFAIL
 _IN_XA: Final = 1399
 _SIZE: Final = (

@@ -354,7 +354,9 @@ class Revision:
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
         session = self.session()
         if self._passes(one.table, one.statement):
-            if self._is_last(one.table) and steps.is_unfinished(session, one.table):
+            if self._is_last(one.table) and steps.is_unfinished(
+                session, one.table, around, one.statement
+            ):
                 with self._hinting():
                     # The archive that failed is made, and the old table dropped or kept.
                     config = prepared(session, one.arguments, around, one.statement)

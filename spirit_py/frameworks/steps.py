@@ -19,18 +19,20 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.examination import find_record, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import normal_form
 from spirit_py.classes import InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
+from spirit_py.statement import parse_statement
 from spirit_py.table.names import AuxiliaryNames, Name, Swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.frameworks.online import FrameworkSession, Settle
+    from spirit_py.frameworks.online import FrameworkSession, SessionFacts, Settle
 
 _MARK: Final = "spirit-py: statements of a migration that is under way"
 _MOST: Final = 10_000
@@ -354,10 +356,21 @@ def _is_kept(session: SqlSession, table: Name) -> bool:
     return record is None or bool(record.choices.archive_to or record.choices.drop_old_after)
 
 
-def is_unfinished(session: FrameworkSession, table: Name) -> bool:
-    """Return whether a table is changed, and its run has ended before its old one was settled."""
+def is_unfinished(
+    session: FrameworkSession, table: Name, around: SessionFacts, statement: str
+) -> bool:
+    """Return whether the run of a statement has ended before the old table was settled."""
     plain = cast("SqlSession", session)
     if not CheckpointTable(*table).is_ours(plain):
+        return False
+    try:
+        record = find_record(plain, table).record
+    except UnreadableCheckpoint:
+        return False
+    # The table may have been changed again since, by another command.
+    altered = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
+    named = {one.name: alter for one in record.tables for alter in altered} if record else {}
+    if record is None or record.statement != normal_form(named):
         return False
     noted, proofs = old_table_of(plain, table), proofs_here(plain, *table, None)
     left = AuxiliaryNames.of(table[1]).old in proven(plain, *table, proofs)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 
-from spirit_py.errors import Refusal
+from spirit_py.errors import Interrupted, Refusal
 from spirit_py.frameworks.alembic import atomic_revision
+from spirit_py.phases import Phase
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import QUICK, VERSIONS, connected
 from tests.kits.alembic_project import AlembicProject
 from tests.kits.kills import FEW_OF_A_WHOLE_REVISION, MORE_OF_A_WHOLE_REVISION, chosen
 from tests.kits.point_listener import PointListener
+from tests.kits.resume import start
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
@@ -283,6 +287,23 @@ def test_a_change_outside_of_a_block_that_ended_behind_its_swap_is_finished(
     assert state(db)[0] == ["two"]
     assert tables(db) == [VERSIONS, "orders", "small"]
     assert (tmp_path / "archive" / f"{db.name}.orders" / "_manifest.json").is_file() is archived
+
+
+@pytest.mark.slow
+def test_the_old_table_of_another_command_holds_up_no_revision(db, shop, tmp_path, engine):
+    """A step is made and not recorded; somebody has rebuilt its table since, and keeps the old."""
+    shop.add("two", "one", ("op.spirit_alter('orders', 'ADD COLUMN n INT', no_shortcut=True)",))
+    killed(shop, tmp_path, "revision.made", 1)
+    rebuilt = start(engine, db, table="orders", alter="FORCE", drop_old_after=7 * 86400.0)
+    shown = rebuilt.told.snapshots
+    rebuilt.wait_until(lambda: any(one.phase is Phase.GRACE for one in shown), "grace")
+    rebuilt.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        rebuilt.end()
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert state(db)[0] == ["two"]
+    assert tables(db) == ["_orders_chkpnt", "_orders_old", VERSIONS, "orders", "small"]
 
 
 @pytest.mark.draws(3)

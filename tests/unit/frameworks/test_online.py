@@ -134,7 +134,8 @@ def test_an_interrupt_says_what_the_run_has_ended_with(monkeypatch, capsys):
         carried_out(monkeypatch, made, interrupted=True)
     assert capsys.readouterr().err == (
         "error: interrupted by SIGINT when the change was made: s.t changed (inplace) in 1.0s\n"
-        "hint: run the same command again: what is made is passed over\n"
+        "hint: run the same command again: it waits for what is left of drop_old_after, archives"
+        " what is to be archived, and passes over what is made\n"
     )
 
     def failed(stop: Any) -> None:
