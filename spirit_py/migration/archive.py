@@ -169,7 +169,7 @@ def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[N
         proved = noted is not None and bool(noted.kept)
         emptied = name in there and bool(_emptied(session, name))
         if not proved and (emptied or (noted is not None and name not in there)):
-            other = names_unproven(session, [name], there)
+            other = names_unproven(session, [name], there, FORWARD)
             what = "it was rebuilt, or is another table" if other else "it is gone"
             what = "partitions of it were dropped or emptied" if emptied else what
             raise ArchiveFailure(

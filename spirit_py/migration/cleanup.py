@@ -323,7 +323,9 @@ def _leftovers(
     left.own += [(schema, AuxiliaryNames.of(name).checkpoint) for schema, name in reversed(tables)]
     reverse = reverse_left(session, tables)
     kept = (ReverseState.KEPT, ReverseState.NOTED)
-    left.revertible = reverse is not None and reverse.state in kept and not reverse.reason
+    could = reverse is not None and reverse.state in kept and not reverse.reason
+    # The tables may have the right definitions, and be others: rebuilt, for instance.
+    left.revertible = could and bool(left.old)
     return left
 
 

@@ -331,6 +331,38 @@ def test_an_old_table_that_is_rebuilt_in_the_grace_ends_it_with_an_error(db, cha
     assert left.value.error_code is ErrorCode.OLD_TABLE_LEFT
     assert "the way back is lost" in left.value.message
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    assert "to drop " not in clean(db, old=True)
+
+
+@pytest.mark.slow
+def test_an_old_table_that_is_dropped_by_hand_ends_the_grace_beside_a_strangers(
+    db, change, monkeypatch
+):
+    """Another program's table of the name that a move would leave is no old table of this."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
+    db.execute("CREATE TABLE _t_moved (id INT PRIMARY KEY)")
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    db.execute("DROP TABLE _t_old")
+    running.end()
+    assert tables(db) == ["_t_moved", "t"]
+
+
+@pytest.mark.slow
+def test_of_two_old_tables_the_one_that_is_proven_goes_when_it_is_due(db, change, monkeypatch):
+    """A rebuild of the other one ends the grace, but keeps no table for ever."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    statement = f"ALTER TABLE u {ALTER}; ALTER TABLE t {ALTER}"
+    both = {"table": "", "alter": "", "statement": statement}
+    interrupted_in_grace(change, **both)
+    db.execute("OPTIMIZE TABLE _u_old")
+    with pytest.raises(MigrationFailure, match="the way back is lost") as left:
+        change(drop_old_after=HOUR, **both).end()
+    assert "--drop-old-after 0s, drops what is proven" in left.value.hint
+    report = change(drop_old_after=0.001, **both).end()
+    assert any("_u_old" in warning for warning in report.warnings)
+    assert tables(db) == ["_u_old", "t", "u"]
 
 
 def kept(db, change: Callable[..., Migrating]) -> MigrationReport:

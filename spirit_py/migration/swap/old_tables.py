@@ -277,7 +277,7 @@ def _wait(
     names, kept, grace = ", ".join(_names(tables, direction)), "", run.config.drop_old_after
     due = 0.0
     while back is None or not back.taken():
-        look = partial(_seconds_left, tables=tables, grace=grace)
+        look = partial(_seconds_left, tables=tables, grace=grace, direction=direction)
         left, until = max(_step(one, look) for one in fronts())
         if until and kept:
             # The server's clock may be set forward meanwhile; ours counts the seconds as well.
@@ -322,19 +322,31 @@ def _stopped(run: Run, when: str) -> None:
     run.stop.check()
 
 
-def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
-    """Return the seconds until the old tables may be dropped, 0 without any, and that time."""
+def _seconds_left(
+    session: SqlSession, tables: Sequence[Name], grace: float, direction: Direction
+) -> tuple[float, float]:
+    """Return the seconds until the old tables may be dropped, 0 without any, and that time.
+
+    MigrationFailure where one is not proven any more; once the others are due, they go first.
+    """
     ours, now = with_old_table(session, tables), _now(session)
-    if replaced := names_unproven(session, tables, ours):
+    replaced = names_unproven(session, tables, ours, direction)
+    left, until = _time_left(session, ours, now, grace) if ours else (0.0, 0.0)
+    if replaced and (left > 0 or not ours):
         raise MigrationFailure(
             f"the change is done, but nothing proves any more that {', '.join(replaced)} has the"
             " rows from before the swap: it was rebuilt (OPTIMIZE TABLE, ALTER TABLE), or is"
             " another table, and the way back is lost",
-            hint="see who did it; when it is not needed: spirit-py cleanup, then DROP TABLE",
+            hint="see who did it; spirit-py cleanup --drop-old, or the same command with"
+            " --drop-old-after 0s, drops what is proven; when the rest is not needed: DROP TABLE",
             error_code=ErrorCode.OLD_TABLE_LEFT,
         )
-    if not ours:
-        return 0.0, 0.0
+    return left, until
+
+
+def _time_left(
+    session: SqlSession, ours: Sequence[Name], now: float, grace: float
+) -> tuple[float, float]:
     ends = min(now + grace, LATEST)
     for table in ours:
         if old_table_of(session, table) is None:
@@ -363,13 +375,17 @@ def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
     return bool(ours)
 
 
-def names_unproven(session: SqlSession, tables: Sequence[Name], ours: Sequence[Name]) -> list[str]:
-    """Return the names of old tables that are there, of tables that are not in ``ours``."""
+def names_unproven(
+    session: SqlSession, tables: Sequence[Name], ours: Sequence[Name], direction: Direction
+) -> list[str]:
+    """Return the names of old tables that are there, of tables that are not in ``ours``.
+
+    What another direction would leave may be a stranger's, of which preflight does not complain.
+    """
     names = [
-        (schema, one.swapped_out(table))
+        (schema, direction.swapped_out(table))
         for schema, table in tables
         if (schema, table) not in ours
-        for one in (FORWARD, MOVED)
     ]
     found = identities(session, names) if names else {}
     return [".".join(name) for name, there in found.items() if there]
