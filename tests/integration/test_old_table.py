@@ -26,6 +26,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse import swap_back
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.swap import old_tables
+from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
@@ -182,7 +183,7 @@ def test_a_note_that_is_lost_shortens_no_grace(db, change):
     with pytest.raises(Interrupted):
         again.end()
     with connect(config_for(db).connection, role="test") as session:
-        left, _ = old_tables._seconds_left(session, [(db.name, "t")], HOUR)
+        left, _ = old_tables._seconds_left(session, [(db.name, "t")], HOUR, FORWARD)
     assert left > HOUR / 2
     assert noted(db).until
     change().end()
