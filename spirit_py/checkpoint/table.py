@@ -137,6 +137,11 @@ class CheckpointTable(RecordTable):
         """Replace the row of that kind."""
         self.replace(session, _IDS[type(row)], row)
 
+    def amend(self, session: SqlSession, row: Row) -> None:
+        """Change the row of that kind, whose age stays: its place in the binlog is no newer."""
+        text, number = string_literal(codec.to_text(row)), _IDS[type(row)]
+        session.execute(f"UPDATE {self.quoted} SET record = {text} WHERE id = {number}")
+
     def harden(self, session: SqlSession) -> None:
         """Have the rows reach the disk: DDL writes the redo log, even if commits do not (R25)."""
         if int(session.query("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")[0][0]) != 1:

@@ -201,7 +201,7 @@ def note_choices(session: SqlSession, record: CheckpointRecord, choices: SwapCho
     """Note what another run that finishes the swapped migration is to be asked for, too."""
     home = CheckpointTable(*record.home)
     if choices != record.choices and home.is_ours(session):
-        home.write(session, replace(record, choices=choices))
+        home.amend(session, replace(record, choices=choices))
 
 
 def with_new_tables(

@@ -42,11 +42,12 @@ from spirit_py.migration.reverse.phase import (
 )
 from spirit_py.migration.shortcuts import change_in_place, require_not_begun
 from spirit_py.migration.swap.deferral import Deferral
-from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
+from spirit_py.migration.swap.old_tables import after_change, note_swap, settle_old_tables
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.swap.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling, traffic_now
 from spirit_py.mysql.duplicates import may_be_null, refuse_null_keys
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
@@ -395,7 +396,9 @@ def _swap(
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
     tables = [table.name for table in record.tables]
-    run.step("cleanup", partial(note_choices, record=record, choices=run.config.swap_choices))
+    with after_change(" when it is due"):
+        note = partial(note_choices, record=record, choices=run.config.swap_choices)
+        run.step("cleanup", note, passing=takes_no_writes)
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:

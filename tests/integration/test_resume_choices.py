@@ -694,11 +694,14 @@ def test_an_archive_that_is_asked_for_after_the_swap_is_asked_for_again(db, engi
     run.stop.request(MigrationFailure("stopped by the test"))
     with pytest.raises(MigrationFailure, match="by the test"):
         run.end()
+    written = db.query("SELECT written_at FROM _t_chkpnt WHERE id = 1")
     (tmp_path / f"{db.name}.t").mkdir()
     (tmp_path / f"{db.name}.t" / "mine").write_text("not ours")
     with pytest.raises(ArchiveFailure):
         start(engine, db, **purge, archive_to=str(tmp_path)).end()
     assert the_record(db).choices.archive_to == str(tmp_path)
+    # By that time a binary log that began anew is seen.
+    assert db.query("SELECT written_at FROM _t_chkpnt WHERE id = 1") == written
     with pytest.raises(Refusal, match="before the old table is dropped"):
         start(engine, db, **purge).end()
     assert "_t_old" in tables(db)

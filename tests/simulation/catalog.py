@@ -551,6 +551,20 @@ def _write_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> i
     return number
 
 
+@statement(rf"UPDATE {_ID} SET record = {_HEX} WHERE id = (-?\d+)")
+def _amend_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[1], found[2])
+    server.table(name)
+    key, text = int(found[4]), _text(found[3])
+
+    def changing(rows: dict[Any, Row]) -> list[tuple[Any, Row]]:
+        return [(key, (key, text, rows[key][2]))] if key in rows else []
+
+    number = server.write(session, name, changing)
+    server.end_statement(session)
+    return number
+
+
 _EXPRESSIONS: Final[dict[str, Callable[[Row, float], Any]]] = {
     "1": lambda _row, _now: 1,
     "written_at": lambda row, _now: row[2],
