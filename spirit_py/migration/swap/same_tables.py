@@ -156,7 +156,7 @@ class SameTables:
             raise SchemaChanged(
                 f"another session has put {what} on {_named([self.source])} since it was looked at,"
                 " which cannot follow the table",
-                hint="drop it, then run the same command again",
+                hint="drop it, then start the migration again: it starts from the beginning",
             )
         return self._attached_now(session)
 
