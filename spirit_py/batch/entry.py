@@ -230,7 +230,7 @@ def _left_at_once(batch: Batch) -> SpiritError:
         return unknown
     hint = "the source tables are intact; run the same command again"
     if changed := [run.report for run in runs if run.is_changed]:
-        names = ", ".join(f"{one.schema}.{one.table}" for one in changed)
+        names = ", ".join(one.names for one in changed)
         hint = f"the change of {names} is done; the same command finishes what is left to do"
     return Interrupted(signal.SIGINT, hint=hint)
 

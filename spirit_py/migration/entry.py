@@ -81,7 +81,7 @@ def outcome_unknown(runs: Iterable[Run]) -> OutcomeUnknown | None:
     sent = [run.report for run in runs if run.renaming or run.state.altering]
     if not sent:
         return None
-    names = ", ".join(f"{one.schema}.{one.table}" for one in sent)
+    names = ", ".join(one.names for one in sent)
     return OutcomeUnknown(
         f"interrupted twice during the change of {names}: it may or may not have happened",
         hint="the same command looks at the tables, and goes on from what it finds",

@@ -158,9 +158,14 @@ class MigrationReport(OutcomeReport):
     rehearsal: dict[str, Any] | None = None
     rehearsal_lines: list[str] = field(default_factory=list)
 
+    @property
+    def names(self) -> str:
+        """The names of the tables, for messages."""
+        return ", ".join(self.tables) or f"{self.schema}.{self.table}"
+
     def headline(self) -> str:
         """Return what was changed, how, in what time, and what became of the old table."""
-        names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
+        names = self.names
         if self.outcome == "archived":
             return f"{names} is archived in {human_seconds(self.seconds)}; it was not changed"
         what = "would change" if self.outcome == "rehearsed" else "changed"

@@ -102,6 +102,17 @@ def test_who_leaves_at_once_is_told_what_is_known(noted, cutover, keeper, code, 
     assert ("intact" in said) is ("intact" in says or (batch and "old definition" in says))
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_who_leaves_at_once_is_told_of_each_table_that_is_swapped(batch):
+    """Of two that change in one RENAME, both may have changed."""
+    run = run_of()
+    run.report.tables = ["s.t", "s.u"]
+    run.cutover = swap_is(renaming=True)
+    of_batch: Any = SimpleNamespace(runs=(run,))
+    error = batch_entry._left_at_once(of_batch) if batch else entry._left_at_once(run)
+    assert "the change of s.t, s.u" in error.message
+
+
 @pytest.mark.parametrize(
     ("keeper", "code", "says"),
     [
