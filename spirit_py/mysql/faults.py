@@ -36,6 +36,8 @@ DEADLOCK: Final = 1213
 ACCESS_NEEDS_PRIVILEGE: Final = 1227
 INTERRUPTED: Final = 1317
 STATEMENT_TIMED_OUT: Final = 3024
+WOULD_WAIT: Final = 3572
+"""A row that is locked, for NOWAIT."""
 NO_SUCH_THREAD: Final = 1094
 
 
@@ -83,7 +85,7 @@ _TRANSIENT: Final = frozenset({
     STATEMENT_TIMED_OUT,
     3058,  # deadlock on a named lock
     3101,  # the plugin rolled the transaction back during commit
-    3572,  # NOWAIT would have waited
+    WOULD_WAIT,
 })  # fmt: skip
 #: The account may not do it (manual B.3.1).
 _NOT_ALLOWED: Final = frozenset({

@@ -150,6 +150,21 @@ def test_a_name_in_a_row_drops_no_table_with_rows(db, engine, monkeypatch, ends)
     assert db.query("SELECT * FROM _t_202401 UNION ALL SELECT * FROM _t_202401_15") == [(1,), (1,)]
 
 
+def test_a_name_in_a_row_drops_no_table_that_is_being_filled(db, engine, monkeypatch):
+    """Rows that are not committed yet would go with the table, once they are."""
+    make_table(db, 3000)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    db.execute("CREATE TABLE _t_202401 (id INT)")
+    forge = "SET record = JSON_SET(record, '$.building', '_t_202401') WHERE id = 5"
+    db.execute(f"UPDATE _t_chkpnt {forge}")
+    with connect(config_for(db).connection, role="test") as filling:
+        filling.execute("BEGIN")
+        filling.execute(f"INSERT INTO `{db.name}`._t_202401 VALUES (1)")
+        assert "202401" not in clean(db)
+        filling.execute("COMMIT")
+    assert db.query("SELECT * FROM _t_202401") == [(1,)]
+
+
 def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, engine):
     """It would call a function of its maker with the rights of whoever reads it; in any command."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE canary (id INT)")

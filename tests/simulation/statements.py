@@ -614,7 +614,7 @@ def _count(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     return [(number,)]
 
 
-@statement(rf"SELECT 1 FROM {_ID} LIMIT 1")
+@statement(rf"SELECT 1 FROM {_ID} LIMIT 1(?: FOR SHARE NOWAIT)?")
 def _any(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     rows = session.server.read(session, (found[1], found[2]))
     session.server.end_statement(session)

@@ -17,7 +17,7 @@ from spirit_py.mysql.evaluation import (
     copying_modes,
     server_refusal,
 )
-from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
+from spirit_py.mysql.faults import TABLE_EXISTS, WOULD_WAIT, Disposition, disposition, excused
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_create
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
@@ -343,8 +343,14 @@ def begun_building(session: SqlSession, schema: str, table: str, building: str) 
         name
         for name in found
         if (name.lower() == building.lower() or is_trial_name(building, name))
-        and not session.query(f"SELECT 1 FROM {quote_table(schema, name)} LIMIT 1")
+        and not _has_rows(session, schema, name)
     ]
+
+
+def _has_rows(session: SqlSession, schema: str, name: str) -> bool:
+    """Return whether a table has a row, committed or not yet."""
+    look = f"SELECT 1 FROM {quote_table(schema, name)} LIMIT 1 FOR SHARE NOWAIT"
+    return bool(excused(lambda: session.query(look), True, {WOULD_WAIT}))
 
 
 def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
