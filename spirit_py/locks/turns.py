@@ -242,7 +242,8 @@ class LockTurns:
         found: list[Blocker] = []
         for session, (_, front) in zip(sessions, self.fronts, strict=True):
             front.look(session)
-            if front.unseen and not self._told_unseen:
+            # Without a table the request is for what no other server of the run shows anyway.
+            if front.unseen and front.request.tables and not self._told_unseen:
                 self._told_unseen = True
                 self.tell(LockUnseen(lock=self.what, reason=front.unseen))
             front.kill(session)

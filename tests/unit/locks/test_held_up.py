@@ -123,3 +123,19 @@ def test_a_kill_is_told_once_as_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
     front.kill(nothing)
     front.kill(nothing)
     assert [each.line for each in told] == [f"warning: killed for the table lock: {blocker}"]
+
+
+@pytest.mark.parametrize(("tables", "told_of"), [([("shop", "t")], 1), ([], 0)])
+def test_locks_that_are_unseen_are_told_of_where_tables_are_locked(
+    monkeypatch: pytest.MonkeyPatch, tables: list[tuple[str, str]], told_of: int
+) -> None:
+    """The other servers of a move may show all that matters: there only a backup is looked for."""
+    monkeypatch.setattr("spirit_py.locks.turns.why_locks_are_unseen", lambda *_: "hidden")
+    monkeypatch.setattr("spirit_py.locks.turns.find_possible", lambda *_: [])
+    nothing: Any = None
+    told: list[Event] = []
+    shown: list[str] = []
+    fronts = [(nothing, Front(LockRequest(tables=tables, defines=True)))]
+    turns = LockTurns(fronts, LockPolicy(), nothing, what="", show=shown.append, tell=told.append)
+    assert turns.in_front([nothing]) == []
+    assert len(told) == told_of
