@@ -148,7 +148,8 @@ def _summary(
 
     Args:
         of: runs that there were to be; one without a verdict fails the whole. So does, where every
-            fault was to be drawn five times, one that never struck; and if nearly none struck.
+            fault was to be drawn five times, one that never struck; and if nearly none struck of
+            several, or in a lane.
     """
     drawn = Counter(verdict.fault for verdict in verdicts)
     struck = Counter(verdict.fault for verdict in verdicts if verdict.struck)
@@ -174,6 +175,8 @@ def _summary(
     few = struck.total() * 3 < of * 2 if of >= _MANY else not struck
     if few:
         print(f"{struck.total()} of {of} struck: the others prove nothing about faults")
+    # One of the usual gate may miss its point, as one in a hundred does.
+    few &= of >= _SEVERAL or bool(os.environ.get("SPIRIT_PY_LANE"))
     return 1 if bad or lost or never or few else 0
 
 
