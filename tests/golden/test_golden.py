@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
+import warnings
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from spirit_py.migration.swap import deferral
 from spirit_py.spark import choice
 from spirit_py.status.metrics.collector import METRICS
 from spirit_py.throttle import adaptive
+from tests.fixtures.lane import LANE_VARIABLE
 from tests.fixtures.spark import quick_pauses
 from tests.golden.recordings import FOLDER, as_text, compare
 from tests.golden.runner import Runs
@@ -73,12 +76,20 @@ def test_a_run_leaves_what_is_recorded(runs, scenario, db):
         assert exit_codes(seen) == exit_codes(json.loads((FOLDER / name).read_text()))
 
 
+@pytest.mark.filterwarnings("default")
 def test_debians_server_is_of_the_series_that_was_recorded(mysql):
-    """It moves on by itself: from that day on no output would be compared, and all would pass."""
+    """It moves on by itself: from that day on no output would be compared, and all would pass.
+
+    A lane fails then. The usual gate only warns: the same commit may not fail on another day.
+    """
     series = version_number(mysql.version())[:2]
-    assert "Debian" not in mysql.origin or series == RECORDED_ON, (
-        f"Debian has MySQL {series} now: set RECORDED_ON to it, and record anew (tests/README.md)"
-    )
+    if "Debian" in mysql.origin and series != RECORDED_ON:
+        told = (
+            f"Debian has MySQL {series} now, and outputs are not compared: set RECORDED_ON to it,"
+            " and record anew (tests/README.md)"
+        )
+        assert not os.environ.get(LANE_VARIABLE), told
+        warnings.warn(told, stacklevel=1)
 
 
 def test_every_metric_is_as_recorded():
