@@ -46,6 +46,14 @@ def test_variables_and_files_of_the_user_are_left_out(tmp_path: Path) -> None:
     assert seen["SPIRIT_PY_TEST_ENGINE"] == "spark"
 
 
+def test_an_account_without_a_home_can_run_the_tests() -> None:
+    """A container may run as a number of which no file of accounts knows."""
+    nobody = "import pwd\ndef unknown(uid): raise KeyError(uid)\npwd.getpwuid = unknown"
+    kept = {k: v for k, v in os.environ.items() if k not in {"HOME", "PYTEST_XDIST_WORKER"}}
+    command = [sys.executable, "-c", f"{nobody}\n{SHOW}"]
+    subprocess.run(command, env=kept, cwd=REPOSITORY, check=True, capture_output=True)
+
+
 def test_every_variable_of_the_tests_reaches_them() -> None:
     """What ci/ and tests/ read is kept; what an option reads is not."""
     read = {
