@@ -16,8 +16,15 @@ from spirit_py.cli.configfile import variables_of
 from tests import conftest
 
 REPOSITORY = Path(__file__).parents[2]
-#: Names of none of both: for hooks, the beginning of others, one that is written by mistake.
-NEITHER = {"SPIRIT_PY_EVENT", "SPIRIT_PY_RUN", "SPIRIT_PY_SEMISYNC_", "SPIRIT_PY_PASSWORD_FILE"}
+#: Names of none of both: for hooks, the beginning of others, one that is written by mistake, and
+#: one of an option that no variable sets.
+NEITHER = {
+    "SPIRIT_PY_EVENT",
+    "SPIRIT_PY_PASSWORD_FILE",
+    "SPIRIT_PY_RUN",
+    "SPIRIT_PY_SEMISYNC_",
+    "SPIRIT_PY_YES",
+}
 SHOW = "import tests.conftest, json, os; print(json.dumps(dict(os.environ)))"
 
 
