@@ -14,7 +14,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -57,9 +57,10 @@ class AptSource:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     options: tuple[tuple[str, str], ...] = ()
+    of_system: bool = False
 
-    def is_debian_main(self, lists: Path) -> bool:
-        """Whether this is Debian's main archive, not a security or vendor source.
+    def is_debian_main(self, lists: Path) -> bool | None:
+        """Whether this is Debian's main archive, not a security or vendor source; None: perhaps.
 
         Vendors name their suites and components as Debian does, and some their folder. What apt has
         fetched says whose it is; before that Debian's keyring does, or where no key is named, the
@@ -68,10 +69,12 @@ class AptSource:
         if "main" not in self.components or not DEBIAN_SUITES.intersection(self.suites):
             return False
         if releases := [text for suite in self.suites for text in self._releases(lists, suite)]:
-            return any(re.search(r"^Origin: Debian$", text, re.MULTILINE) for text in releases)
+            return any(map(_BY_DEBIAN.search, releases))
         if keys := dict(self.options).get("Signed-By"):
-            return any(Path(key).name.startswith("debian-archive-") for key in keys.split())
-        return urlsplit(self.uri).path.strip("/") == "debian"
+            named = any(Path(key).name.startswith("debian-archive-") for key in keys.split())
+        else:
+            named = urlsplit(self.uri).path.strip("/") == "debian"
+        return named or None
 
     def _releases(self, lists: Path, suite: str) -> Iterator[str]:
         """Yield what apt has last fetched about a suite, under the name that it gives to that."""
@@ -103,6 +106,7 @@ class Installation:
     client: tuple[str, ...]
 
 
+_BY_DEBIAN = re.compile(r"^Origin: Debian$", re.MULTILINE)
 KEPT_OPTIONS = {
     "signed-by": "Signed-By",
     "trusted": "Trusted",
@@ -164,29 +168,40 @@ def parse_one_line(text: str) -> Iterator[AptSource]:
 
 
 def machine_sources(etc_apt: Path) -> Iterator[AptSource]:
-    """Yield the apt sources of the machine, in apt's order of reading."""
+    """Yield the apt sources of the machine: those of the system, then apt's order of reading."""
     parts = etc_apt / "sources.list.d"
-    files = [etc_apt / "sources.list", *(sorted(parts.iterdir()) if parts.is_dir() else ())]
-    for file in files:
-        if not file.is_file():
-            continue
-        if file.suffix == ".sources":
-            yield from parse_deb822(file.read_text())
-        elif file.suffix == ".list":
-            yield from parse_one_line(file.read_text())
+    system = [etc_apt / "sources.list", parts / "debian.sources"]
+    others = sorted(parts.iterdir()) if parts.is_dir() else []
+    for file in (*system, *(one for one in others if one not in system)):
+        parse = {".sources": parse_deb822, ".list": parse_one_line}.get(file.suffix)
+        if parse is not None and file.is_file():
+            for source in parse(file.read_text()):
+                yield replace(source, of_system=file in system)
+
+
+def debian_sources(sources: Iterable[AptSource], lists: Path = LISTS) -> list[AptSource]:
+    """Return the first Debian main source; where none is known for one, all that may be one."""
+    known = [(source, source.is_debian_main(lists)) for source in sources]
+    sure = [source for source, is_one in known if is_one]
+    return sure[:1] or [source for source, is_one in known if is_one is None]
 
 
 def debian_source(sources: Iterable[AptSource], lists: Path = LISTS) -> AptSource:
-    """Return the first Debian main source, or raise if there is none."""
-    for source in sources:
+    """Return the first Debian main source, or raise if none is known for one."""
+    for source in debian_sources(sources, lists):
         if source.is_debian_main(lists):
             return source
+    raise no_archive()
+
+
+def no_archive() -> FetchError:
+    """Return the error about a machine without a source of Debian."""
     message = (
         "no Debian main archive among this machine's apt sources, so MySQL cannot be fetched from "
         f"Debian: {OTHER_WAYS}; a mirror with a place or a key of its own is known for Debian once"
         " apt-get update has read it"
     )
-    raise FetchError(message)
+    return FetchError(message)
 
 
 class DebianMySQL:
@@ -241,9 +256,6 @@ class DebianMySQL:
             (apt / sub).mkdir(parents=True)
         (apt / "status").touch()
         (apt / "apt.conf").write_text(APT_CONF)
-        architecture = _run(["dpkg", "--print-architecture"]).strip()
-        source = debian_source(machine_sources(self.etc_apt))
-        (apt / "sources/debian.sources").write_text(source.deb822(SUITE, architecture))
         command = [
             "apt-get",
             f"-c={apt / 'apt.conf'}",
@@ -265,9 +277,39 @@ class DebianMySQL:
                 for word in ("-o", option)
             ),
         ]
-        for step in (["update", "--error-on=any"], ["install", "--download-only", *PACKAGES]):
-            _run_twice([*command, *step])
+        self._update(apt, [*command, "update", "--error-on=any"])
+        _run_twice([*command, "install", "--download-only", *PACKAGES])
         return sorted((apt / "cache/archives").glob("*.deb"))
+
+    def _update(self, apt: Path, command: list[str]) -> None:
+        """Read what the machine's Debian archive has.
+
+        Where nothing tells yet which source is one, each is read until one says so; after them all
+        it is the first of the system's own, which may be a copy under another name.
+        """
+        architecture = _run(["dpkg", "--print-architecture"]).strip()
+
+        def read(source: AptSource) -> bool:
+            (apt / "sources/debian.sources").write_text(source.deb822(SUITE, architecture))
+            for old in (apt / "lists").glob("*Release"):
+                old.unlink()
+            _run_twice(command)
+            found = [one.read_text() for one in (apt / "lists").glob("*Release")]
+            return any(map(_BY_DEBIAN.search, found))
+
+        failure, readable = no_archive(), []
+        for source in debian_sources(machine_sources(self.etc_apt)):
+            sure = source.is_debian_main(LISTS)
+            try:
+                if read(source) or sure:
+                    return
+                readable.append(source)
+            except FetchError as error:
+                failure = error
+        own = [source for source in readable if source.of_system]
+        if not own:
+            raise failure
+        read(own[0])
 
     def _unpack(self, packages: list[Path]) -> None:
         self.root.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import stat
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import mysql_debian
 from mysql_base import NamedServer, ServerError, ServerOptions, greeting
 from mysql_container import ContainerServer, engine_answers
 from mysql_debian import (
@@ -418,3 +420,54 @@ def test_a_mirror_is_known_by_what_apt_has_read_from_it(kind: str, tmp_path: Pat
     release = tmp_path / f"mirror.example:8080_our%5fapt_deb_dists_trixie_{kind}"
     release.write_text("Origin: Debian\nLabel: Debian\n")
     assert debian_source(parse_one_line(line), tmp_path).options == (("Signed-By", "/k/own.gpg"),)
+
+
+MIRRORS = """\
+deb http://vendor.example/apt stable main
+deb http://gone.example/apt stable main
+deb http://mirror.example/debian/packages stable main
+"""
+
+
+@pytest.mark.parametrize(
+    ("origins", "chosen"),
+    [
+        ({"vendor": "Vendor", "mirror": "Debian"}, "mirror.example/debian/packages"),
+        ({"vendor": "Vendor", "copy": "Our copy", "mirror": "Too"}, "copy.example/all"),
+        ({"vendor": "Vendor"}, ""),
+    ],
+)
+def test_sources_of_which_nothing_is_known_are_read_until_one_is_debians(
+    origins: dict[str, str], chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image has no lists of apt; its mirror may have any place and key, and any origin."""
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list.d/a.list").write_text(MIRRORS)
+    copy = "Types: deb\nURIs: http://copy.example/all\nSuites: stable\nComponents: main\n"
+    (tmp_path / "sources.list.d/debian.sources").write_text(copy)
+    apt = tmp_path / "apt"
+    for name in ("lists", "sources"):
+        (apt / name).mkdir(parents=True)
+
+    def asked() -> str:
+        text = (apt / "sources/debian.sources").read_text()
+        return re.findall(r"^URIs: http://(.*)$", text, re.MULTILINE)[0]
+
+    def run(command: list[str]) -> str:
+        if command[0] == "dpkg":
+            return "amd64\n"
+        origin = origins.get(asked().partition(".")[0])
+        if origin is None:
+            raise FetchError("no answer")
+        (apt / "lists/some_dists_sid_InRelease").write_text(f"Origin: {origin}\n")
+        return ""
+
+    monkeypatch.setattr(mysql_debian, "_run", run)
+    monkeypatch.setattr(mysql_debian, "LISTS", NOWHERE)
+    debian = DebianMySQL(tmp_path / "mysql", etc_apt=tmp_path)
+    if not chosen:
+        with pytest.raises(FetchError, match="no answer"):
+            debian._update(apt, ["apt-get", "update"])
+        return
+    debian._update(apt, ["apt-get", "update"])
+    assert asked() == chosen
