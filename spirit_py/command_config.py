@@ -87,8 +87,7 @@ class BatchConfig:
     """Everything that ``migrate`` was asked for with ``--tables`` or ``--statements``.
 
     ``each`` holds for every table; its ``threads`` are those of all tables together. ``statements``
-    is the content of ``file``. ``excludes_now``: what is left out was named for this run, and is no
-    default. ``records`` is about all tables together. ``fleet``: this batch is
+    is the content of ``file``. ``records`` is about all tables together. ``fleet``: this batch is
     the part of one server in a change for many, known by a digest; its record outlives it.
     ``orders`` are of that change.
     """
@@ -96,7 +95,6 @@ class BatchConfig:
     each: MigrationConfig
     patterns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    excludes_now: bool = True
     statements: str = ""
     file: str = ""
     parallel: int = 1

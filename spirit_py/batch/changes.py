@@ -152,7 +152,10 @@ def changes_of(
 
 def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
     schema = config.each.database
-    excluded, _ = left_out(session, config.exclude, schema)
+    excluded, nothing = left_out(session, config.exclude, schema)
+    # A fleet has servers with other tables.
+    if nothing and not config.fleet:
+        raise nothing_left_out(nothing[0])
     found: dict[Name, TableChange] = {}
     for pattern in (read_pattern(text, schema) for text in config.patterns):
         names = [name for name in matching(session, pattern) if name not in excluded]

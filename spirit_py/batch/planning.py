@@ -6,13 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.changes import (
-    changes_of,
-    left_out,
-    nothing_left_out,
-    refuse_statements,
-    schemas_of,
-)
+from spirit_py.batch.changes import changes_of, left_out, refuse_statements, schemas_of
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
 from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
@@ -83,12 +77,13 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         table = None if config.each.dry_run else find_batch(session, name, schemas)
         if table is not None:
             table.require_server(session, facts.uuid)
-        nothing = _nothing_left_out(session, config, afresh=table is None)
         earlier = None if table is None else table.tables(session)
         refuse_others(session, name, {change.name for change in changes})
         with trial_session(config.each) as trials:
             planner = _Planner(session, trials, config, earlier or {})
-            planner.warnings |= {_LEFT_OUT: nothing} if nothing else {}
+            if config.fleet:
+                _, nothing = left_out(session, config.exclude, config.each.database)
+                planner.warnings |= {_LEFT_OUT: nothing} if nothing else {}
             tables = planner.tables(changes)
         orders = FleetOrders() if table is None or not config.fleet else table.orders(session)
         planned = BatchPlan(
@@ -247,16 +242,6 @@ def room_for(
     short = free < copies + binlog
     warning = "; not enough if the server keeps all of the binlog" if short else ""
     return (f"room: up to {needed}; {human_bytes(free)} are free{warning}",)
-
-
-def _nothing_left_out(session: SqlSession, config: BatchConfig, *, afresh: bool) -> list[str]:
-    """Return the patterns that leave nothing out; Refusal where one may be misspelt."""
-    exclude = config.exclude if config.patterns else ()
-    _, nothing = left_out(session, exclude, config.each.database)
-    # A default is for other schemas too, and a table may be dropped since the batch began.
-    if nothing and afresh and config.excludes_now and not config.fleet:
-        raise nothing_left_out(nothing[0])
-    return nothing
 
 
 def what_becomes_of_it(

@@ -74,9 +74,7 @@ def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) ->
     excluded, nothing = left_out(session, config.exclude, schema)
     for pattern in (read_pattern(text, schema) for text in config.exclude):
         moved = {name for name in begun if pattern.fits(name)}
-        # A default is for other schemas too, and a table may be dropped since the move began.
-        fresh = config.excludes_now and not (begun or late)
-        if fresh and pattern.given in nothing:
+        if not (moved or late) and pattern.given in nothing:
             raise nothing_left_out(pattern.given)
         excluded |= moved
     found: set[Name] = set()
