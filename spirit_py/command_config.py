@@ -89,12 +89,13 @@ class BatchConfig:
     ``each`` holds for every table; its ``threads`` are those of all tables together. ``statements``
     is the content of ``file``. ``records`` is about all tables together. ``fleet``: this batch is
     the part of one server in a change for many, known by a digest; its record outlives it.
-    ``orders`` are of that change.
+    ``orders`` are of that change. ``excludes_surely``: ``exclude`` is of this run, no default.
     """
 
     each: MigrationConfig
     patterns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    excludes_surely: bool = True
     statements: str = ""
     file: str = ""
     parallel: int = 1

@@ -316,7 +316,8 @@ class Shard:
 class MoveConfig(MigrationConfig):
     """Everything that one ``spirit-py move`` was asked for; ``target`` is another server.
 
-    ``patterns`` and ``exclude`` choose the tables. ``on_switch``: the operator's command that sends
+    ``patterns`` and ``exclude`` choose the tables; ``excludes_surely``: the latter is of this run,
+    no default. ``on_switch``: the operator's command that sends
     the application to the target, for at most ``switch_timeout`` seconds; empty for none.
     ``shard_by``: the expression that gives the name of one of ``shards``, of which ``target`` is
     the first, or of one of ``sources``, of which ``connection`` is the first. Where there are none,
@@ -325,6 +326,7 @@ class MoveConfig(MigrationConfig):
 
     patterns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    excludes_surely: bool = True
     on_switch: str = ""
     switch_timeout: float = 30.0
     shards: tuple[Shard, ...] = ()

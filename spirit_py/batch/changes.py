@@ -115,6 +115,7 @@ SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_TYPE = 'BASE TABLE'
 AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')
 AND """
+_ANY: Final = "SELECT 1 FROM information_schema.TABLES WHERE "
 _SHOWN: Final = 20
 
 
@@ -152,10 +153,7 @@ def changes_of(
 
 def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
     schema = config.each.database
-    excluded, nothing = left_out(session, config.exclude, schema)
-    # A fleet has servers with other tables.
-    if nothing and not config.fleet:
-        raise nothing_left_out(nothing[0])
+    excluded, _ = left_out(session, config.exclude, schema)
     found: dict[Name, TableChange] = {}
     for pattern in (read_pattern(text, schema) for text in config.patterns):
         names = [name for name in matching(session, pattern) if name not in excluded]
@@ -175,22 +173,28 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> lis
 
 def left_out(
     session: SqlSession, exclude: Iterable[str], schema: str
-) -> tuple[set[Name], list[str]]:
+) -> tuple[set[Name], list[TablePattern]]:
     """Return the tables that are left out, and which of the patterns fit none of any kind."""
     excluded: set[Name] = set()
     nothing = []
     for pattern in (read_pattern(text, schema) for text in exclude):
         names = _named(session, pattern)
         excluded.update(names)
-        if not names:
-            nothing.append(pattern.given)
+        if not names and not session.query(_ANY + pattern.condition, pattern.parameters):
+            nothing.append(pattern)
     return excluded, nothing
 
 
-def nothing_left_out(pattern: str) -> Refusal:
-    """Return the error about a pattern that leaves nothing out: it may be misspelt."""
-    return Refusal(
-        f"--exclude {pattern} matches no table: nothing would be left out",
+def require_left_out(nothing: Iterable[TablePattern]) -> None:
+    """Refuse the name of a table that is not there: it may be misspelt, and the table be changed.
+
+    A pattern may be a precaution.
+    """
+    named = (one.given for one in nothing if not one.schema.wild and not one.table.wild)
+    if (name := next(named, None)) is None:
+        return
+    raise Refusal(
+        f"--exclude {name} matches no table: nothing would be left out",
         hint="correct it, or leave it out; see SHOW SCHEMAS LIKE and SHOW TABLES LIKE",
         error_code=ErrorCode.NO_SUCH_TABLE,
     )

@@ -6,7 +6,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.changes import changes_of, left_out, refuse_statements, schemas_of
+from spirit_py.batch.changes import (
+    changes_of,
+    left_out,
+    refuse_statements,
+    require_left_out,
+    schemas_of,
+)
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
 from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
@@ -81,9 +87,12 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         refuse_others(session, name, {change.name for change in changes})
         with trial_session(config.each) as trials:
             planner = _Planner(session, trials, config, earlier or {})
-            if config.fleet:
-                _, nothing = left_out(session, config.exclude, config.each.database)
-                planner.warnings |= {_LEFT_OUT: nothing} if nothing else {}
+            _, nothing = left_out(session, config.exclude, config.each.database)
+            # A fleet has servers with other tables; a table of an earlier run may be gone since.
+            if config.excludes_surely and not config.fleet and earlier is None:
+                require_left_out(nothing)
+            if nothing:
+                planner.warnings[_LEFT_OUT] = [one.given for one in nothing]
             tables = planner.tables(changes)
         orders = FleetOrders() if table is None or not config.fleet else table.orders(session)
         planned = BatchPlan(

@@ -51,6 +51,7 @@ def batch_config(
         ),
         patterns=options["tables"],
         exclude=options["exclude"],
+        excludes_surely=is_typed("exclude"),
         statements=listed if file is None else read_statements(file),
         file=("the given list" if listed else "") if file is None else str(file),
         parallel=options["parallel"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.cli.changes import settings
 from spirit_py.cli.checksum import target_connection
+from spirit_py.cli.configfile import is_typed
 from spirit_py.cli.display import reporters_of, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.migrate import show_plan, warn_of_unused
@@ -97,6 +98,7 @@ def move_config(options: dict[str, Any]) -> MoveConfig:
             "defer_indexes": "off",
             "patterns": options["tables"],
             "exclude": options["exclude"],
+            "excludes_surely": is_typed("exclude"),
             "on_switch": options["on_switch"] or "",
             "switch_timeout": options["switch_timeout"],
             "shards": shards,

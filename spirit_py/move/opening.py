@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.batch.changes import left_out, matching, nothing_left_out, read_pattern
+from spirit_py.batch.changes import left_out, matching, read_pattern, require_left_out
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
@@ -45,7 +45,7 @@ from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import NOTHING, doubtful, is_one_of, looked_at
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.check import refusal_of
+from spirit_py.preflight.check import refusal_of, warn
 from spirit_py.preflight.preflight import prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, moving
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from spirit_py.move.run import MoveRun
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
-    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.table.names import Name
 
 
@@ -71,12 +71,9 @@ def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) ->
     """
     schema = config.database
     begun = list(_begun(session))
-    excluded, nothing = left_out(session, config.exclude, schema)
+    excluded, _ = left_out(session, config.exclude, schema)
     for pattern in (read_pattern(text, schema) for text in config.exclude):
-        moved = {name for name in begun if pattern.fits(name)}
-        if not (moved or late) and pattern.given in nothing:
-            raise nothing_left_out(pattern.given)
-        excluded |= moved
+        excluded |= {name for name in begun if pattern.fits(name)}
     found: set[Name] = set()
     for pattern in (read_pattern(text, schema) for text in config.patterns):
         names = {*matching(session, pattern), *(name for name in begun if pattern.fits(name))}
@@ -90,6 +87,24 @@ def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) ->
             )
         found |= names
     return sorted(found)
+
+
+def excluded_nothing(sessions: Sequence[SqlSession], config: MoveConfig) -> list[Finding]:
+    """Return what is said of patterns of ``--exclude`` that fit no table of any source.
+
+    Refusal for a name in a new move: it may be misspelt, and the table be taken away.
+    """
+    begun = {name for session in sessions for name in _begun(session)} if config.exclude else set()
+    nothing = [
+        found
+        for found in (read_pattern(text, config.database) for text in config.exclude)
+        if not any(map(found.fits, begun))
+        and all(left_out(one, (found.given,), config.database)[1] for one in sessions)
+    ]
+    chosen = [read_pattern(text, config.database) for text in config.patterns]
+    if config.excludes_surely and not any(one.fits(name) for one in chosen for name in begun):
+        require_left_out(nothing)
+    return [warn(f"--exclude {one.given} matches no table") for one in nothing]
 
 
 def _begun(session: SqlSession) -> Iterator[Name]:
@@ -154,6 +169,7 @@ def open_move(
     on all servers. Raises Refusal with all findings.
     """
     facts, found = read_servers(run, sessions, theirs)
+    run.warn_of(tuple(excluded_nothing(sessions, run.config)))
     home, tables = sessions[0], [(one.schema, one.table) for one in found[0]]
     describe(run, found[0])
     require_rights(run, opened_by(run, sessions, found), theirs)

@@ -17,6 +17,7 @@ from spirit_py.move.decision import rows_copied
 from spirit_py.move.move import between, require_aligned
 from spirit_py.move.opening import (
     decided,
+    excluded_nothing,
     opened_by,
     read_servers,
     require_no_other,
@@ -76,6 +77,7 @@ def plan_move(config: MoveConfig, *, stop: StopSwitch | None = None, sample: boo
         theirs = [stack.enter_context(opening(one, target=True)) for one in config.targets]
         try:
             facts, found = read_servers(run, ours, theirs)
+            noted.add(excluded_nothing(ours, config))
             require_rights(run, opened_by(run, ours, found), theirs)
         except Refusal as refusal:
             return Plan(server=config.connection.address, refusals=(Remarks.of_error(refusal),))

@@ -87,17 +87,32 @@ def test_a_pattern_that_matches_nothing_is_an_error(two):
             planned(config)
 
 
-@pytest.mark.parametrize("fleet", ["", "f" * 32])
-def test_a_misspelt_table_to_leave_out_is_an_error(two, fleet):
-    """It would be changed; in a fleet another server may have it, and this one warns."""
+def test_a_misspelt_table_to_leave_out_is_an_error(two):
+    """It would be changed."""
     wrong = f"{two.schemas[0]}.odrers"
-    config = batch_config(two.db, two.pattern, alter="FORCE", exclude=(wrong,))
-    if fleet:
-        plan = planned(dataclasses.replace(config, fleet=fleet))
-        assert any(f"({wrong}): --exclude matches no table" in line for line in plan.remarks())
-        return
     with pytest.raises(Refusal, match=f"--exclude {wrong} matches no table"):
-        planned(config)
+        planned(batch_config(two.db, two.pattern, alter="FORCE", exclude=(wrong,)))
+
+
+@pytest.mark.parametrize(
+    ("what", "other"),
+    [("odrers", {"fleet": "f" * 32}), ("odrers", {"excludes_surely": False}), ("%_bak", {})],
+    ids=["fleet", "default", "pattern"],
+)
+def test_a_table_to_leave_out_that_may_be_missing_is_a_warning(two, what, other):
+    """Another server of a fleet may have it, or another schema; a pattern may be a precaution."""
+    wrong = f"{two.schemas[0]}.{what}"
+    config = batch_config(two.db, two.pattern, alter="FORCE", exclude=(wrong,))
+    plan = planned(dataclasses.replace(config, **other))
+    assert any(f"({wrong}): --exclude matches no table" in line for line in plan.remarks())
+
+
+def test_a_view_may_be_left_out(two):
+    """It would be anyway."""
+    two.db.execute(f"CREATE VIEW {two.schemas[0]}.orders_view AS SELECT 1")
+    view = f"{two.schemas[0]}.orders_view"
+    plan = planned(batch_config(two.db, two.pattern, alter="FORCE", exclude=(view,)))
+    assert not any("--exclude" in line for line in plan.remarks())
 
 
 def test_the_case_of_names_counts_as_on_the_server(two):

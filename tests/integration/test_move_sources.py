@@ -446,3 +446,14 @@ def test_a_move_that_resumes_by_other_addresses_says_them(sources, listener):
     report, events = sources.end(process)
     assert report["outcome"] == "done", report
     assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
+
+
+def test_a_table_that_the_second_source_alone_has_can_be_left_out(sources):
+    """The pattern fits none of the first one's; a name that fits nowhere is refused."""
+    sources.ours["us"].execute("CREATE TABLE more (id INT PRIMARY KEY)")
+    schema = sources.here.name
+    chosen = ("--tables", f"{schema}.%", "--exclude")
+    assert [one["table"] for one in sources.plan(*chosen, f"{schema}.more")["tables"]] == ["t"]
+    sources.ours["us"].execute("DROP TABLE more")
+    (wrong,) = sources.plan(*chosen, f"{schema}.more", code=2)["refusals"]
+    assert f"--exclude {schema}.more matches no table" in wrong["cause"]
