@@ -26,7 +26,7 @@ from spirit_py.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
 
     from spirit_py.config import ConnectionOptions
 
@@ -299,12 +299,17 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
         stored.pop("socket", None)
     elif url.get("socket"):
         stored.pop("host", None)
-    given = given_server(_without_defaults(options, url))
-    if given["host"] and given["host"] != url.get("host", given["host"]):
-        raise UsageFault(
-            f"two hosts: {given['host']} in --host and {url['host']} in --dsn",
-            hint="leave one of them out",
-        )
+    given = given_server(_without_lower(options, url))
+    if given["host"] and _is_another(given["host"], url):
+        if weight_of("host") == weight_of("dsn"):
+            wrong = "two hosts" if "host" in url else "two servers"
+            of_url = url.get("host") or "the socket"
+            raise UsageFault(
+                f"{wrong}: {given['host']} in {_named('host')} and {of_url} in {_named('dsn')}",
+                hint="leave one of them out",
+            )
+        for name in ("host", "port", "socket"):
+            url.pop(name, None)
     if url.get("host", LOCALHOST) != LOCALHOST:
         _drop_socket(given, "--dsn", weight_of("dsn"))
     # As in MySQL's own programs, where it counts least.
@@ -315,10 +320,29 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     return connection_options(stored | url, given)
 
 
-def _without_defaults(options: dict[str, Any], url: Iterable[str]) -> dict[str, Any]:
-    """Leave out what configuration files say of what the URL of this run names itself."""
-    named = (name.replace("-", "_") for name in url)
-    return options | {name: None for name in named if is_of_file(name)}
+def _is_another(host: str, url: Mapping[str, str]) -> bool:
+    """Return whether a host is not that of a URL; a socket alone is of this machine."""
+    of_url = url.get("host") or (LOCALHOST if url.get("socket") else host)
+    return host.lower() != of_url.lower()
+
+
+def _without_lower(options: dict[str, Any], url: Mapping[str, str]) -> dict[str, Any]:
+    """Leave out what counts less than the URL, of what that names itself.
+
+    Account and TLS of the environment count more than any URL; a URL with a socket on this machine
+    needs no host and no port.
+    """
+    named = {name.replace("-", "_") for name in url}
+    if url.get("socket") and url.get("host", LOCALHOST) == LOCALHOST:
+        named |= {"host", "port"}
+    of_server = named.intersection(("host", "port", "socket"))
+    lower = {name for name in of_server if weight_of(name) < weight_of("dsn")}
+    return options | {name: None for name in named if name in lower or is_of_file(name)}
+
+
+def _named(name: str) -> str:
+    """Return what sets an option: the command line, or a variable of the environment."""
+    return f"--{name}" if is_typed(name) else f"SPIRIT_PY_{name.upper()}"
 
 
 def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -39,7 +39,8 @@ class ConnectionArguments(TypedDict, total=False):
     dsn: Annotated[
         Dsn,
         CONNECTION(default="", metavar="URL"),
-        "All of these as mysql://user@host:port/schema; explicit options take precedence.",
+        "All of these as mysql://user@host:port/schema; explicit options take precedence,"
+        " but another host is refused.",
     ]
     login_path: Annotated[
         str, CONNECTION(default=""), "Group of ~/.mylogin.cnf, as mysql_config_editor writes it."

@@ -179,13 +179,45 @@ def test_the_password_of_mysqls_variable_counts_least(
 
 @pytest.mark.parametrize("typed", [True, False])
 def test_two_hosts_are_refused(configured, monkeypatch, typed):
-    """The password of one would go to the other."""
-    words = ("--host", "db1") if typed else ()
+    """The password of one would go to the other; what sets them is named."""
+    words = ("--dsn", "mysql://a:pw@db2/x", "--host", "db1") if typed else ()
+    named = ("--host", "--dsn") if typed else ("SPIRIT_PY_HOST", "SPIRIT_PY_DSN")
     if not typed:
         monkeypatch.setenv("SPIRIT_PY_HOST", "db1")
-    with pytest.raises(AssertionError, match="two hosts: db1 in --host and db2 in --dsn"):
-        configured("migrate", "--dsn", "mysql://a:pw@db2/x", *words)
-    assert configured("migrate", "--dsn", "mysql://a@db1/x", *words).connection.host == "db1"
+        monkeypatch.setenv("SPIRIT_PY_DSN", "mysql://a:pw@db2/x")
+    said = f"two hosts: db1 in {named[0]} and db2 in {named[1]}"
+    with pytest.raises(AssertionError, match=said):
+        configured("migrate", *words)
+    same = ("--dsn", "mysql://a@DB1/x", "--host", "DB1")
+    assert configured("migrate", *same).connection.host == "DB1"
+
+
+def test_of_two_hosts_the_typed_one_counts(configured, monkeypatch):
+    """With its port: the other's is of the other server."""
+    monkeypatch.setenv("SPIRIT_PY_DSN", "mysql://u:p@db1:3310/x")
+    found = configured("migrate", "--host", "db2").connection
+    assert (found.address, found.user) == ("db2:3306", "u")
+    for other in ("db1", "db2:3307"):
+        monkeypatch.setenv("SPIRIT_PY_HOST", other)
+        typed = configured("migrate", "--dsn", "mysql://a:pw@db2:3306/x").connection
+        assert typed.address == "db2:3306"
+
+
+@pytest.mark.parametrize("host", ["", "localhost"])
+@pytest.mark.parametrize("line", ['host = "prod"', "port = 3307", 'socket = "/t"', ""])
+def test_a_socket_of_a_url_counts_more_than_a_server_of_the_file(
+    places, monkeypatch, configured, host, line
+):
+    """The file's server would get the password of the URL."""
+    places[0].write_text(f"[all]\n{line}\n")
+    if not line:
+        monkeypatch.setenv("SPIRIT_PY_HOST", "prod")
+    url = f"mysql://u:p@{host}/x?socket=/s"
+    assert configured("migrate", "--dsn", url).connection.address == "/s"
+    with pytest.raises(AssertionError, match=r"two (servers|hosts): db2 in --host"):
+        configured("migrate", "--dsn", url, "--host", "db2")
+    monkeypatch.setenv("SPIRIT_PY_DSN", url)
+    assert configured("migrate", "--host", "db2").connection.host == "db2"
 
 
 def test_a_default_of_shard_by_is_for_moves_of_several_servers(monkeypatch):
