@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import click
 
-from spirit_py.cli.values import LIMITS, TABLE, Duration
+from spirit_py.cli.values import LIMITS, NOT_EMPTY, TABLE, Duration
 from spirit_py.errors import UsageFault
 from spirit_py.options import require_needed
 from spirit_py.sql import quote_identifier
@@ -30,13 +30,18 @@ def option_values(
 ) -> dict[str, Any]:
     """Return the values of all options; None is not given. TypeError, UsageFault for wrong ones.
 
+    Nor are an empty text and no limits: a program has no variable of a shell that is unset.
     ``also`` names options that count as given where others need them.
     """
     taken = (option for option in command.params if isinstance(option, click.Option))
     options = {argument_name(option): option for option in taken}
     if unknown := sorted(given.keys() - get_type_hints(arguments)):
         raise TypeError(f"{command.name}() got an unexpected keyword argument {unknown[0]!r}")
-    asked = {name: value for name, value in given.items() if value is not None}
+    asked = {
+        name: value
+        for name, value in given.items()
+        if value is not None and not _is_nothing(options.get(name), value)
+    }
     asked.setdefault("no_defaults", True)
     context = click.Context(command)
     values = {
@@ -46,6 +51,11 @@ def option_values(
     if values["no_defaults"] and "login_path" not in asked:
         values["login_path"] = None
     return values
+
+
+def _is_nothing(option: click.Option | None, value: object) -> bool:
+    empty = isinstance(value, str | Mapping) and not value
+    return empty and option is not None and (option.name in NOT_EMPTY or option.type is LIMITS)
 
 
 def flag_value(name: str, value: object) -> bool:

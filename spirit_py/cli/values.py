@@ -35,7 +35,7 @@ V = TypeVar("V")
 _TLS = ("ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
 _SERVER = ("host", "user", "socket", *_TLS)
 #: An unset variable of a shell would lead elsewhere, or take a protection away.
-_NOT_EMPTY: Final = (
+NOT_EMPTY: Final = (
     *("servers_from", "on_replica", "throttle_http", "throttle_query", *_SERVER),
     *(f"target_{name}" for name in _SERVER),
 )
@@ -215,7 +215,7 @@ WINDOWS: Final = ReadType("windows", _read_once(parse_windows, tuple))
 def complete(options: dict[str, Any]) -> None:
     """Check the texts of options, and enter the URL's schema where none is named."""
     _refuse_undecodable(options)
-    for name in _NOT_EMPTY:
+    for name in NOT_EMPTY:
         if options.get(name) == "" and is_typed(name):
             flag = f"--{name.replace('_', '-')}"
             raise UsageFault(f"{flag} is empty", hint=f"give a value, or leave {flag} out")

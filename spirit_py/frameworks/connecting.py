@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.config import LOCALHOST
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
 _ALIKE: Final = {
     "host": "host",
@@ -62,14 +63,15 @@ _ASSIGNED: Final = re.compile(r"(?i)(?:@@)?(?:session|local)?[ .]*(?P<name>\w+) 
 
 
 def arguments_of(
-    driver: str, given: Mapping[str, Any], told: Collection[str] = ()
+    driver: str, given: Mapping[str, Any], told: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the arguments for the same server, account and TLS.
 
     ``driver`` is a name such as ``mysqldb``, ``given`` its arguments, ``told`` the team's options;
-    with ``ssl_mode`` among these they alone decide about TLS. Raises UsageFault for a setting that
-    cannot be carried over.
+    with ``ssl_mode`` among these they alone decide about TLS; of a host and a socket, theirs is the
+    only one. Raises UsageFault for a setting that cannot be carried over.
     """
+    told = told or {}
     found: dict[str, Any] = {}
     tls: dict[str, Any] = {}
     for name, value in given.items():
@@ -84,7 +86,9 @@ def arguments_of(
             raise _not_carried(name)
     if "ssl_mode" not in told:
         found |= _tls_arguments(tls)
-    if "socket" in found:
+    if "socket" in told or str(told.get("host") or LOCALHOST) != LOCALHOST:
+        found.pop("socket", None)
+    if "socket" in found or told.get("socket"):
         found.pop("host", None)
         found.pop("port", None)
     if "port" in found:

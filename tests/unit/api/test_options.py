@@ -167,6 +167,12 @@ def test_nothing_given_means_the_defaults_of_the_command_line():
     )
 
 
+def test_an_empty_text_or_no_limits_of_a_program_are_not_given():
+    """A program has no variable that is unset: it says that it has none."""
+    nothing: Any = {"max_load": {}, "critical_load": "", "throttle_http": "", "socket": ""}
+    assert commands.migration_config_of(**BASE, **nothing) == commands.migration_config_of(**BASE)
+
+
 @pytest.mark.parametrize(
     ("line", "config_of", "given"),
     [

@@ -102,7 +102,25 @@ def test_what_cannot_be_carried_over_is_refused_by_its_name(driver, given, named
 @pytest.mark.parametrize("given", [{"ssl": ssl.create_default_context()}, {"tls_versions": ["x"]}])
 def test_the_team_s_settings_decide_about_tls_where_they_say_so(given):
     """R26: with ssl_mode among them, what the driver is told of TLS need not be understood."""
-    assert arguments_of("mysqlconnector", {"host": "db1", **given}, {"ssl_mode"}) == {"host": "db1"}
+    told = {"ssl_mode": "REQUIRED"}
+    assert arguments_of("mysqlconnector", {"host": "db1", **given}, told) == {"host": "db1"}
+
+
+@pytest.mark.parametrize(
+    ("told", "arguments"),
+    [
+        ({"host": "db2"}, {"host": "db1", "port": 1}),
+        ({"host": "localhost"}, {"socket": "/s"}),
+        ({"socket": "/t"}, {}),
+        ({"socket": ""}, {"host": "db1", "port": 1}),
+        ({}, {"socket": "/s"}),
+    ],
+)
+def test_of_a_host_and_a_socket_the_team_s_is_the_only_one(told, arguments):
+    """Both would be two servers."""
+    assert arguments_of("mysqldb", {"unix_socket": "/s", "host": "db1", "port": 1}, told) == (
+        arguments
+    )
 
 
 def reached(told: dict[str, Any], url: str = "", **engine: Any) -> dict[str, Any]:
