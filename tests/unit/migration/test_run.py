@@ -15,6 +15,7 @@ from spirit_py.migration import entry
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.run import Run
+from spirit_py.move import move
 from spirit_py.threads import StopSwitch
 from spirit_py.units import Window
 from tests.kits.reporter import RecordingReporter
@@ -111,6 +112,29 @@ def test_who_leaves_at_once_is_told_of_each_table_that_is_swapped(batch):
     of_batch: Any = SimpleNamespace(runs=(run,))
     error = batch_entry._left_at_once(of_batch) if batch else entry._left_at_once(run)
     assert "the change of s.t, s.u" in error.message
+
+
+@pytest.mark.parametrize(
+    ("noted", "cutover", "keeper", "code", "says"),
+    [
+        ([], None, None, 130, "the source's tables are intact"),
+        ([], swap_is(renaming=True), None, 3, "may or may not have happened"),
+        ([], swap_is(renaming=True, swapped=True), None, 130, "the switch to the target is made"),
+        ([RESUMED], None, None, 130, "the switch to the target is made"),
+        ([], swap_is(swapped=True), swap_is(), 130, "the switch to the target is made"),
+        ([], swap_is(swapped=True), swap_is(renaming=True, back=True), 3, "may or may not"),
+        ([RESUMED], None, swap_is(back=True), 130, "the source's tables are in place again"),
+    ],
+)
+def test_who_leaves_a_move_at_once_is_told_what_is_known(noted, cutover, keeper, code, says):
+    """Behind the switch the source's tables are no longer the ones that are used."""
+    run: Any = run_of()
+    for fact in noted:
+        run.note(fact)
+    run.cutover, run.keeper = cutover, keeper
+    error = move._left_at_once(run)
+    assert error.exit_code == code
+    assert says in f"{error.message}; {error.hint}"
 
 
 @pytest.mark.parametrize(
