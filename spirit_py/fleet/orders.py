@@ -164,6 +164,9 @@ def _names(members: Iterable[FleetMember]) -> set[str]:
     return {one.name for one in members}
 
 
+_HOLDING: Final = (Verb.PAUSE, Verb.POSTPONE, Verb.ABORT)
+
+
 @dataclass(kw_only=True, eq=False)
 class _Asking:
     """One request for each migration that is at work; for a pause, also for those that begin.
@@ -228,9 +231,11 @@ class _Asking:
             if absent and not self.last and not (ended and self.verb != Verb.PAUSE):
                 return
             self.say(f"{where}: {error.message}")
-            # One that has ended meanwhile needs no order any more; but of one that was to drop its
-            # copy, the operator should know.
-            if not ended or CLEANUP in self.given:
+            # One that has ended meanwhile needs no order any more, and one that takes no requests,
+            # as in an ALTER in place for hours, has to know of what holds it alone; but of one that
+            # was to drop its copy, the operator should know.
+            deaf = absent and (ended or self.verb not in _HOLDING)
+            if not deaf or CLEANUP in self.given:
                 part.error = error
         self.asked.add((part.member.name, table))
 

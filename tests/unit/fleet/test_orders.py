@@ -295,12 +295,16 @@ def test_one_that_takes_no_requests_yet_is_asked_until_it_does(monkeypatch, verb
     assert not any("takes no requests" in line for line in fleet.said)
 
 
-@pytest.mark.parametrize("verb", ["postpone", "pause"])
-def test_one_that_takes_no_requests_at_all_is_an_error(monkeypatch, verb):
-    """It lives, so that it has not ended, and goes on without the order."""
+@pytest.mark.parametrize("verb", ["postpone", "pause", "abort", "set", "cutover"])
+def test_one_that_takes_no_requests_at_all_is_an_error_where_it_was_to_be_held(monkeypatch, verb):
+    """It lives, so that it has not ended, and goes on without the order; else all others obeyed."""
     monkeypatch.setattr(orders, "_BEGINNING_SECONDS", 0.0)
-    with pytest.raises(Refusal, match="takes no requests"):
-        AtWork(monkeypatch, takes=99).order(verb)
+    fleet = AtWork(monkeypatch, takes=99)
+    held = verb in {"postpone", "pause", "abort"}
+    ends = pytest.raises(Refusal, match="takes no req") if held else contextlib.nullcontext()
+    with ends:
+        fleet.order(verb, **({"max-load": "Threads_running=10"} if verb == "set" else {}))
+    assert any("it takes no requests" in line for line in fleet.said)
 
 
 @pytest.mark.parametrize("cleanup", [False, True])
