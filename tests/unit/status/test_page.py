@@ -236,6 +236,18 @@ def test_a_plot_of_chunks_without_a_chunk_is_left_out(run):
     assert "plot-chunk" not in Seen(run.end()).ids
 
 
+def test_a_step_of_the_machines_clock_makes_the_axis_no_longer(run):
+    """The lanes would be a line at its left end, and the duration hours."""
+    run.look(Phase.COPY)
+    run.at = 300.0
+    run.look(Phase.CHECKSUM)
+    run.end()
+    text = page(run.reporter._history, ended=BEGAN + timedelta(hours=5))
+    assert text == page(run.reporter._history, ended=BEGAN + timedelta(seconds=300)).replace(
+        f"{BEGAN + timedelta(seconds=300):%H:%M:%S}", f"{BEGAN + timedelta(hours=5):%H:%M:%S}"
+    )
+
+
 def test_a_run_that_ended_before_it_began_to_work_has_a_page(run):
     """A refusal has neither snapshots nor phases."""
     text = run.end("refused", error="the table is not there", exit_code=2)
