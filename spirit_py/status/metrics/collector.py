@@ -128,7 +128,8 @@ class _Tries:
     def add(self, number: int, lock_held: float | None) -> None:
         self.count += number - self.last if number > self.last else number
         self.last = number
-        self.lock_held = self.lock_held if lock_held is None else lock_held
+        # After a swap the one back keeps it; in a process that only swaps back, that is the swap.
+        self.lock_held = lock_held if self.lock_held is None else self.lock_held
 
 
 @dataclass

@@ -233,9 +233,7 @@ class MetricsReporter:
         elif isinstance(event, CutoverTryFailed):
             self._collector.tried(event.table, event.number, None)
         elif isinstance(event, SwapDone):
-            # Of the swap back the tries alone are counted.
-            held = None if event.back else event.lock_held_ms / 1000
-            self._collector.tried(event.table, event.tries, held)
+            self._collector.tried(event.table, event.tries, event.lock_held_ms / 1000)
         elif isinstance(event, RunEnded):
             self._collector.run_ended(event.outcome)
             self._write()

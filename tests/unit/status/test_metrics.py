@@ -258,6 +258,18 @@ def test_the_tries_of_a_swap_back_are_added_to_those_of_the_swap(at_once):
     assert named(found, "spirit_py_lock_held_seconds") == {table: 0.02}
 
 
+def test_the_lock_of_a_process_that_only_swaps_back_is_that_of_its_swap():
+    """As of spirit-py revert."""
+    reporter = MetricsReporter(listen=None, file=None, announce=lambda _: None)
+    reporter.progress(everything())
+    done = SwapDone(
+        table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=20.0, steps_ms={}, back=True
+    )
+    reporter.event(done)
+    found = samples(reporter._collector)
+    assert named(found, "spirit_py_lock_held_seconds") == {(("table", "shop.orders"),): 0.02}
+
+
 def test_a_run_without_a_known_table_has_an_outcome_and_no_empty_label(collector):
     """As when a statement or a batch is refused before anything is looked at."""
     collector.run_ended("refused")
