@@ -310,15 +310,17 @@ def refused_before(
 ) -> Iterator[None]:
     """Report that a run of many parts begins, and close the report of one that raises.
 
-    Such as a refusal, an interrupt while it is planned, or a defect.
+    Such as a refusal, an interrupt while it is planned, or a defect; not of one whose end is told
+    already, as in an interrupt behind that.
     """
     reporter.event(begun)
     try:
         yield
     except BaseException as error:
-        report = made()
-        report.note_failure(error)
-        report.close(path, reporter)
+        if not getattr(reporter, "ended", False):
+            report = made()
+            report.note_failure(error)
+            report.close(path, reporter)
         raise
 
 

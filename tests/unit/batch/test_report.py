@@ -13,7 +13,10 @@ from spirit_py.batch.plan import BatchPlan
 from spirit_py.batch.report import BatchReport, exit_code
 from spirit_py.batch.store import TableRecord
 from spirit_py.errors import Interrupted, Refusal
-from spirit_py.status.report import MigrationReport
+from spirit_py.events.run import Warned
+from spirit_py.status.report import MigrationReport, refused_before
+from spirit_py.status.reporters import Reporters
+from tests.kits.reporter import RecordingReporter
 
 
 @pytest.mark.parametrize(
@@ -177,3 +180,21 @@ def test_the_plan_says_of_a_table_that_is_left_out_what_the_batch_says():
     assert begun == "this command goes on with a batch that an earlier run has not finished"
     assert left == line
     assert plan.remarks() == [f"  warning: {line}"]
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_an_interrupt_behind_the_end_of_a_batch_leaves_its_report(tmp_path, behind):
+    """Such as while a hook is told the end; before it, the interrupt is what is reported."""
+    path, told = tmp_path / "report.json", RecordingReporter()
+    reporter = Reporters([told])
+
+    def run():
+        with refused_before(path, reporter, begun=Warned(said="begun"), made=BatchReport):
+            if behind:
+                BatchReport(outcome="done").close(path, reporter)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert (json.loads(path.read_text())["outcome"] == "done") is behind
+    assert [one.name for one in told.events].count("run.ended") == 1
