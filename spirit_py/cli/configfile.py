@@ -26,9 +26,11 @@ PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml"
 _ALL: Final = "all"
 _SPELLING: Final = "correct its name, or remove it; spirit-py COMMAND --help-all lists the options"
 #: They have places where other users of the machine cannot read them.
-_SECRETS: Final = ("password", "target_password", "replica_password", "dsn", "target", "source")
+_SECRETS: Final = ("password", "target_password", "replica_password", "dsn", "target")
+#: They may have one in a URL.
+_URLS: Final = ("throttle_http", "source")
 #: A URL with a password.
-_WITH_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]+@")
+_WITH_PASSWORD: Final = re.compile(r"://[^/@?#]*:[^/@?#]+@")
 
 #: The other types refuse true and false themselves.
 _OF_TEXT: Final = (click.types.StringParamType, click.Path, click.Choice)
@@ -141,12 +143,12 @@ def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.C
     if not holders:
         raise _unknown(where, f"there is no option --{name}", ())
     for command, option in (holders | _holders(name, _ALIKE.get(section, ()), commands)).items():
-        in_url = option.name == "throttle_http" and has_password(str(value))
+        in_url = option.name in _URLS and has_password(str(value))
         if in_url or option.name in _SECRETS:
             raise UsageFault(
                 f"{where}: {name} may hold a password, and is not allowed there",
                 hint="set SPIRIT_PY_THROTTLE_HTTP"
-                if in_url
+                if option.name == "throttle_http"
                 else "write it to ~/.my.cnf, or with mysql_config_editor",
             )
         if not option.envvar:

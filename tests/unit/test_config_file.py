@@ -325,6 +325,20 @@ def test_a_throttlers_url_without_a_password_may_be_a_default(places, configured
     assert configured("migrate").throttle_http == "http://brake/check"
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("move", 'source = ["eu=db1", "us=mysql://mig@db2"]'),
+        ("migrate", 'throttle-http = "http://h:8080?mail=a@b"'),
+    ],
+)
+def test_an_address_without_a_password_is_a_default(places, command, line):
+    """What may hold one need not; a sign behind the host is no password."""
+    file = places[0]
+    file.write_text(f"[{command}]\n{line}\n")
+    assert configfile.read_config([file], main.commands).values[command]
+
+
 def test_one_value_serves_an_option_that_may_be_repeated(places, configured):
     """A replica alone need not be a list."""
     places[0].write_text('[all]\nreplica = "db2"\naggressive = true\n')
