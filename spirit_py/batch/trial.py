@@ -185,10 +185,13 @@ def _trace(
         return Trace.MISSING
     # By the name alone nothing is known (R26); an index that is made anew is the last one.
     made = made_of(trial, name, shape, again)
-    same = sorted(_lines(made.shape)) == sorted(_lines(FOREIGN_KEY.sub("", shape)))
-    return Trace.MADE if same else Trace.MISSING
+    if sorted(_lines(made.shape)) != sorted(_lines(FOREIGN_KEY.sub("", shape))):
+        return Trace.MISSING
+    # Whatever has the new name fits, also one that never had the old one.
+    return Trace.NONE if clause.kind in _RENAMES else Trace.MADE
 
 
+_RENAMES: Final = (ClauseKind.RENAME_COLUMN, ClauseKind.RENAME_INDEX)
 _DEFINED: Final = ((_COLUMN, ClauseKind.ADD_COLUMN), (_NO_COLUMN, ClauseKind.CHANGE_COLUMN))
 
 

@@ -47,8 +47,7 @@ MADE = [
     "DROP INDEX k, ADD INDEX k (a, b)",
     "DROP CHECK c, ADD CONSTRAINT c CHECK (a > 0)",
     "DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
-    "RENAME COLUMN y TO a",
-    "RENAME INDEX y TO k",
+    "ADD COLUMN a INT DEFAULT 5 FIRST, RENAME COLUMN y TO b",
     "CHANGE COLUMN y a INT DEFAULT 5 AFTER b",
 ]
 MISSING = [
@@ -71,6 +70,8 @@ UNKNOWN = [
     "ADD INDEX (b)",
     "ADD CHECK (a > 2)",
     "FORCE",
+    "RENAME COLUMN y TO a",
+    "RENAME INDEX y TO k",
     "ADD COLUMN b VARCHAR(9) UNIQUE",
 ]
 
