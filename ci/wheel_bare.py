@@ -11,6 +11,7 @@ so is the schema on the server.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pwd
 import re
@@ -153,6 +154,7 @@ class System:
             "SPIRIT_PY_PASSWORD": unquote(urlsplit(os.environ[SERVER_VARIABLE]).password or ""),
             "PIP_DEFAULT_TIMEOUT": "180",
             "PIP_CERT": f"/{_AUTHORITIES}",
+            **_configured_index(),
             **{name: os.environ[name] for name in _WAYS_OUT if name in os.environ},
         }
         return subprocess.run(
@@ -206,6 +208,14 @@ def _debootstrap(scratch: Path) -> list[str]:
     subprocess.run(["dpkg", "-x", str(package), str(unpacked)], check=True)
     folder = unpacked / "usr/share/debootstrap"
     return ["env", f"DEBOOTSTRAP_DIR={folder}", str(unpacked / "usr/sbin/debootstrap")]
+
+
+@functools.cache
+def _configured_index() -> dict[str, str]:
+    """Return the index of pip's files as the variable that it has in the system."""
+    asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return {} if done.returncode else {"PIP_INDEX_URL": done.stdout.strip()}
 
 
 def _mirror() -> str:
