@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
 
-    Settle = Callable[[Name, bool], None]
+    Settle = Callable[[Name, bool | None], None]
 
 _ALIVE_SECONDS: Final = 20.0
 _AGAIN: Final = "the source table is intact; run the same command again: it resumes"
@@ -244,14 +244,16 @@ def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -
     """Return what finishes the migration of a table whose process ended after the RENAME.
 
     It settles what is attached, and drops the old tables proven to be ours, unless they are kept.
+    Where nothing says whether they are to be, they are, and it is no warning.
     """
 
-    def settle(table: Name, keep: bool) -> None:
+    def settle(table: Name, keep: bool | None) -> None:
         given = arguments()
         known = CleanupArguments.__annotations__
         schema, name = table
         options = {key: value for key, value in given.items() if key in known}
-        for line in cleanup(**options | {"database": schema, "table": name, "drop_old": not keep}):
+        drops = keep is False
+        for line in cleanup(**options | {"database": schema, "table": name, "drop_old": drops}):
             (log.warning if keep else log.info)("spirit-py: %s", line)
 
     return settle

@@ -346,14 +346,18 @@ def finish_versions(
     steps.drop()
 
 
-def _is_kept(session: SqlSession, table: Name) -> bool:
-    """Return whether a migration was asked for more of its old table than to drop it at once."""
+def _is_kept(session: SqlSession, table: Name) -> bool | None:
+    """Return whether a migration was asked for more of its old table than to drop it at once.
+
+    None for a table whose record is gone, of which nothing is left to drop.
+    """
     try:
         record = find_record(session, table).record
     except UnreadableCheckpoint:
         record = None
-    # Of tables whose record is gone nothing is left to drop.
-    return record is None or bool(record.choices.archive_to or record.choices.drop_old_after)
+    if record is None:
+        return None
+    return bool(record.choices.archive_to or record.choices.drop_old_after)
 
 
 def is_unfinished(

@@ -176,3 +176,25 @@ def test_other_failures_are_the_frameworks_to_show(monkeypatch, capsys):
         "spirit_py.errors.MigrationFailure: the disk is full\n",
         "hint: make room\n",
     ]
+
+
+@pytest.mark.parametrize(
+    ("keep", "drops", "level"),
+    [(True, False, "WARNING"), (False, True, "INFO"), (None, False, "INFO")],
+)
+def test_only_an_old_table_that_is_kept_by_choice_is_warned_of(
+    monkeypatch, caplog, keep, drops, level
+):
+    """Of the second table of a swap nothing is left to drop, once the first one's record is."""
+    asked = {}
+
+    def cleanup(**options):
+        asked.update(options)
+        return ["what is left"]
+
+    monkeypatch.setattr(online, "cleanup", cleanup)
+    log = logging.getLogger("spirit_py.tests")
+    with caplog.at_level(logging.INFO, logger=log.name):
+        online.settle_by(dict, log)(("s", "t"), keep)
+    assert asked == {"database": "s", "table": "t", "drop_old": drops}
+    assert [one.levelname for one in caplog.records] == [level]
