@@ -213,9 +213,10 @@ def _debootstrap(scratch: Path) -> list[str]:
 @functools.cache
 def _configured_index() -> dict[str, str]:
     """Return the index of pip's files as the variable that it has in the system."""
-    asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    asked = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return {} if done.returncode else {"PIP_INDEX_URL": done.stdout.strip()}
+    found = re.search(r"^(?:global|install)\.index-url='(.+)'$", done.stdout, re.MULTILINE)
+    return {} if found is None else {"PIP_INDEX_URL": found[1]}
 
 
 def _mirror() -> str:
