@@ -184,6 +184,7 @@ def begin_control(
 
     def figures(session: SqlSession) -> LiveFigures:
         reach.look(session)
+        orders.write(session)
         run.note(BinlogReaches(reach.left))
         seen, now = run.snapshots.take(), run.settings.current
         label, phase = run.config.connection.label, seen.phase.value

@@ -160,8 +160,7 @@ class Verbs(Carrier):
             for name in ours:
                 drop_sentinel(session, *name)
         except ServerFault:
-            with contextlib.suppress(SpiritError):
-                self._orders.undefer(session, undeferred=before)
+            self._orders.undefer(session, undeferred=before)
             raise
         veto = self._run.veto
         asks = not veto.overrule() and veto.asks
@@ -265,6 +264,7 @@ class Orders:
         self._checkpoint = checkpoint
         self._given = shown(run.settings.current)
         self._standing = StandingOrders()
+        self._unwritten = False
 
     def load(self, session: SqlSession) -> None:
         """Apply an earlier run's settings; those changed on the command line since are newer."""
@@ -306,12 +306,28 @@ class Orders:
         self._run.settings.change(**changes)
 
     def undefer(self, session: SqlSession, *, undeferred: bool) -> None:
-        """Note whether the swap is not to wait for the operator."""
-        if undeferred != self._run.state.undeferred:
+        """Note whether the swap is not to wait for the operator.
+
+        Taken back, it counts in any case: what the session can no longer write is written later.
+        """
+        if undeferred == self._run.state.undeferred:
+            return
+        try:
             self._note(session, undeferred=undeferred)
-            self._run.note(SwapWanted(undeferred))
+        except SpiritError:
+            if undeferred == self._run.config.defer_cutover:
+                raise
+            self._standing = replace(self._standing, undeferred=undeferred)
+            self._unwritten = True
+        self._run.note(SwapWanted(undeferred))
+
+    def write(self, session: SqlSession) -> None:
+        """Write what an earlier session could not."""
+        if self._unwritten:
+            with contextlib.suppress(SpiritError):
+                self._note(session)
 
     def _note(self, session: SqlSession, **changes: Any) -> None:
         standing = replace(self._standing, **changes)
         self._checkpoint.write(session, standing)
-        self._standing = standing
+        self._standing, self._unwritten = standing, False

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from spirit_py.checkpoint.live import Request
+from spirit_py.checkpoint.live import Request, StandingOrders
 from spirit_py.checkpoint.queue import Asked
+from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.migration.control import verbs
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
+from spirit_py.migration.run import Run as MigrationRun
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
+from tests.kits.reporter import RecordingReporter
 
 
 class Run:
@@ -131,3 +134,35 @@ def test_a_cutover_whose_drop_of_the_sentinel_fails_decides_nothing(monkeypatch)
         Verbs(run, run, [("shop", "t")]).carry_out(SimpleNamespace(), asked)  # type: ignore[arg-type]
     assert wanted == [True, False]
     assert not run.veto.overrule()
+
+
+def test_an_order_that_is_taken_back_over_a_lost_session_is_written_later():
+    """The swap would wait for nobody any more, though cutover had failed, and said so."""
+    rows: list[bool] = []
+    session = SimpleNamespace(lost=False)
+
+    def write(_session: object, standing: StandingOrders) -> None:
+        if session.lost:
+            raise ServerFault(2013, "Lost connection to MySQL server", where="ctl")
+        rows.append(standing.undeferred)
+
+    nothing: Any = None
+    config: Any = MigrationConfig(
+        connection=ConnectionOptions(), database="s", table="t", defer_cutover=True
+    )
+    run = MigrationRun(config, RecordingReporter(), engine_factory=nothing, stop=StopSwitch())
+    checkpoint: Any = SimpleNamespace(write=write)
+    orders = verbs.Orders(run, checkpoint)
+    orders.undefer(nothing, undeferred=True)
+    assert run.state.undeferred
+    session.lost = True
+    orders.undefer(nothing, undeferred=False)
+    assert not run.state.undeferred
+    with pytest.raises(ServerFault):
+        orders.undefer(nothing, undeferred=True)
+    orders.write(nothing)
+    session.lost = False
+    orders.write(nothing)
+    orders.write(nothing)
+    assert rows == [True, False]
+    assert not run.state.undeferred
