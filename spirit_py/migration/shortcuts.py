@@ -352,7 +352,8 @@ def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]
         if reason := clauses.why_copied(contexts):
             return reason
         if clause := clauses.certainly_copied(contexts[0].statement):
-            return f"{clause!r} is neither INSTANT nor a change of metadata alone"
+            why = f"{clause!r} is neither INSTANT nor a change of metadata alone"
+            return "; ".join(filter(None, (why, clauses.why_not_native(contexts[0]))))
         if reason := shortcut.why_rebuilt(session, contexts[0]):
             return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel

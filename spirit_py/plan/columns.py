@@ -169,6 +169,8 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         return Method(algorithm="native", certain=True, why=_WHOLE)
     if text := clauses.certainly_copied(context.statement):
         why = f"{text!r} is neither INSTANT nor a change of metadata alone"
+        if zone := clauses.why_not_native(context):
+            why += f"; {zone}"
         return Method(algorithm="copy", certain=True, why=why)
     if not whole and (reason := why_rebuilt(context.session, context)):
         return Method(algorithm="copy", certain=True, why=reason)

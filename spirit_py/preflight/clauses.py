@@ -137,12 +137,26 @@ def native_zone(context: PreflightContext) -> str:
     source, dropped = context.source, context.statement.dropped
     zone = context.facts.time_zone
     kept = (one for one in source.columns if one.name.lower() not in dropped)
-    if not any(map(is_timestamp, kept)) or not repeats_hours(zone):
+    # GMT is also what London has in winter.
+    utc = zone.upper() == "SYSTEM" and context.facts.text("system_time_zone") == "UTC"
+    if not any(map(is_timestamp, kept)) or utc or not repeats_hours(zone):
         return zone
     computed = evaluated_in_zone(source, ()) or any(
         _computes(source, clause) for clause in context.statement.parsed
     )
     return "" if computed else "+00:00"
+
+
+def why_not_native(context: PreflightContext) -> str:
+    """Return why ``--native`` leaves rows to the copy, where the time zone is it; else empty."""
+    most, found = context.config.native, context.found
+    if not most or found is None or sum(likely_sizes(found)) > most or native_zone(context):
+        return ""
+    return (
+        "--native does nothing here: the server's own copy takes each TIMESTAMP through its time"
+        f" zone {context.facts.time_zone}, which may repeat an hour, and something computes with"
+        " times"
+    )
 
 
 def _computes(source: TableSchema, clause: Clause) -> bool:

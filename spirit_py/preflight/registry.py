@@ -30,7 +30,7 @@ from spirit_py.preflight.checks import (
     swap,
     syntax,
 )
-from spirit_py.preflight.clauses import made_by_server, made_natively
+from spirit_py.preflight.clauses import made_by_server, made_natively, why_not_native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -175,6 +175,8 @@ def _with_native(finding: Finding, check: Check, context: PreflightContext) -> F
         return finding
     if context.found is None:
         return finding
+    if why := why_not_native(context):
+        return replace(finding, remedy=f"{finding.remedy}; {why}")
     size = sum(likely_sizes(context.found))
     asked = replace(context.config, native=max(size, _LEAST_NAMED))
     if size > _MOST_NAMED or not made_natively([replace(context, config=asked)]):

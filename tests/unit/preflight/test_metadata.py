@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from spirit_py.preflight.clauses import why_not_metadata_only
+from spirit_py.mysql.facts import ServerFacts
+from spirit_py.preflight.clauses import native_zone, why_not_metadata_only
 from spirit_py.statement import alter_of
 from tests.kits.definitions import column, table
 
@@ -78,3 +82,22 @@ def test_clauses_that_only_touch_metadata_are_known(clauses):
 def test_a_clause_that_may_rebuild_is_named(clauses):
     """These may rebuild the table or an index, and the clause is named."""
     assert "may rebuild" in why_not(clauses)
+
+
+@pytest.mark.parametrize(
+    ("of_server", "of_system", "native"),
+    [
+        ("SYSTEM", "UTC", "SYSTEM"),
+        ("SYSTEM", "GMT", ""),
+        ("SYSTEM", "CET", ""),
+        ("+02:00", "CET", "+02:00"),
+    ],
+)
+def test_a_system_in_utc_repeats_no_hour(of_server, of_system, native):
+    """MySQL's default in a container: --native does what it says there, also beside a CHECK."""
+    source = table(column("id"), column("at", "timestamp"))
+    statement = alter_of("s", "t", "ADD CHECK (at > '2020-01-01')")
+    zones = {"time_zone": of_server, "system_time_zone": of_system}
+    facts = ServerFacts(version="9.7.4", variables=zones)
+    context: Any = SimpleNamespace(source=source, statement=statement, facts=facts)
+    assert native_zone(context) == native
