@@ -307,7 +307,6 @@ class RealStage(Stage):
     _STATES: Final = {
         "Waiting for table metadata lock": "table",
         "User lock": "name",
-        "waiting for handler commit": "commit",
     }
 
     def __init__(self, db: Database) -> None:
@@ -388,6 +387,11 @@ class RealStage(Stage):
                 return "commit"
             if state in self._STATES:
                 return self._STATES[state]
+            if state == "waiting for handler commit":
+                # For a moment in each commit; it lasts behind one that waits for its answer.
+                waits = () if self._stall is None else self._stall.waiting()
+                behind = any(one.state.startswith("Waiting for semi-sync ACK") for one in waits)
+                return "commit" if behind else ""
             if state and (info or "").startswith("SELECT WAIT_FOR_EXECUTED"):
                 return "transactions"
         rows = self._db.query(
