@@ -6,6 +6,7 @@ are read only on request.
 
 from __future__ import annotations
 
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -66,12 +67,9 @@ def run_of(
     config: MigrationConfig, *, handle_signals: bool = False, along: SwappedAlong | None = None
 ) -> Running[MigrationReport, MigrationStatus]:
     """Return the run of a configuration; ``along`` is swapped in the same RENAME."""
+    from spirit_py.migration import entry
 
-    def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
-        from spirit_py.migration import entry
-
-        return entry.migrate(config, reporter=reporter, stop=stop, along=along)
-
+    work = partial(entry.migrate, config, along=along)
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
@@ -107,15 +105,10 @@ def archive_table(**options: Unpack[commands.ArchiveArguments]) -> MigrationRepo
     """
     from spirit_py.cli.archive import archive as command
     from spirit_py.cli.archive import archive_config
+    from spirit_py.migration.archive import archive
 
     config = archive_config(option_values(command, commands.ArchiveArguments, options))
-
-    def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
-        from spirit_py.migration.archive import archive
-
-        return archive(config, reporter=reporter, stop=stop)
-
-    return _done(Running(work, records=config.records))
+    return _done(Running(partial(archive, config), records=config.records))
 
 
 def move_tables(
@@ -134,14 +127,10 @@ def start_move(
     """Return a move that runs while its context is open; arguments as of :func:`move_tables`."""
     from spirit_py.cli.move import move as command
     from spirit_py.cli.move import move_config
+    from spirit_py.move.move import move
 
     config = move_config(option_values(command, commands.MoveArguments, options))
-
-    def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
-        from spirit_py.move.move import move
-
-        return move(config, reporter=reporter, stop=stop)
-
+    work = partial(move, config)
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
@@ -169,15 +158,10 @@ def checksum_tables(**options: Unpack[commands.ChecksumArguments]) -> CompareRep
     """
     from spirit_py.cli.checksum import checksum as command
     from spirit_py.cli.checksum import compare_config
+    from spirit_py.compare.run import compare
 
     config = compare_config(option_values(command, commands.ChecksumArguments, options))
-
-    def work(reporter: Reporter, stop: StopSwitch) -> CompareReport:
-        from spirit_py.compare import run
-
-        return run.compare(config, reporter=reporter, stop=stop)
-
-    return _done(Running(work, records=config.records))
+    return _done(Running(partial(compare, config), records=config.records))
 
 
 def revert(**options: Unpack[commands.RevertArguments]) -> None:
@@ -187,15 +171,10 @@ def revert(**options: Unpack[commands.RevertArguments]) -> None:
     """
     from spirit_py.cli.unfinished import revert as command
     from spirit_py.cli.unfinished import revert_config
+    from spirit_py.migration.reverse.revert import revert as swap_back
 
     config = revert_config(option_values(command, commands.RevertArguments, options))
-
-    def work(reporter: Reporter, stop: StopSwitch) -> None:
-        from spirit_py.migration.reverse.revert import revert as swap_back
-
-        swap_back(config, reporter=reporter, stop=stop)
-
-    _done(Running(work, records=config.records))
+    _done(Running(partial(swap_back, config), records=config.records))
 
 
 def migration_status(

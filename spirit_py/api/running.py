@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import QuietReporter
@@ -23,7 +23,7 @@ from spirit_py.status.wording import ProgressEvents
 from spirit_py.threads import Background, StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import TracebackType
 
     from spirit_py.contracts import Reporter
@@ -60,10 +60,19 @@ if hasattr(os, "register_at_fork"):
 
 R = TypeVar("R")
 S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
 
 #: A run of days has some thousands. Where nobody reads them, the oldest are dropped.
 _KEPT_EVENTS: Final = 10_000
 _NO_RECORDS: Final = RecordOptions()
+
+
+class RunBody(Protocol[R_co]):
+    """What a run does, whose reporter and stop switch it is given."""
+
+    def __call__(self, *, reporter: Reporter, stop: StopSwitch) -> R_co:
+        """Do it; return the report."""
+        ...
 
 
 class Running(Generic[R, S]):
@@ -82,7 +91,7 @@ class Running(Generic[R, S]):
 
     def __init__(
         self,
-        work: Callable[[Reporter, StopSwitch], R],
+        work: RunBody[R],
         *,
         records: RecordOptions = _NO_RECORDS,
         handle_signals: bool = False,
@@ -180,7 +189,7 @@ class Running(Generic[R, S]):
 
     def _run(self, _stopping: threading.Event) -> None:
         try:
-            self._report.append(self._work(self._reporter, self._stop))
+            self._report.append(self._work(reporter=self._reporter, stop=self._stop))
         except BaseException as error:
             # Before the last reader is woken: it may ask for the report at once.
             self._error = error

@@ -81,8 +81,6 @@ if TYPE_CHECKING:
 _HOLD_SECONDS: Final = 5.0
 _TARGET_WAIT: Final = 5
 _RENAME_WAIT: Final = 1
-_LOOK_PAUSE: Final = 0.05
-_LOOK_SECONDS: Final = 60.0
 #: The command's own time, and some for its end.
 _MORE_SECONDS: Final = 30.0
 

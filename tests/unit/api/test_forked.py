@@ -27,7 +27,7 @@ _OVER = threading.Event()
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
-def _work(_reporter: object, _stop: object) -> None:
+def _work(**_: object) -> None:
     _OVER.wait(_CHILD_SECONDS)
 
 
@@ -93,7 +93,7 @@ def test_a_process_forked_beside_a_run_is_refused_with_the_way(running):
 
 def test_a_process_forked_after_the_run_is_as_good_as_any():
     """It gets as far as the server, which is not there."""
-    with Running[None, None](lambda _reporter, _stop: None) as running:
+    with Running[None, None](lambda **_: None) as running:
         running.wait()
     assert _outcome_in_child(lambda: spirit_py.migrate(**_GIVEN)).startswith("cannot-connect")
 

@@ -13,7 +13,7 @@ from spirit_py.api.running import Running
 from spirit_py.errors import MigrationFailure
 
 
-def _fails(_reporter: object, _stop: object) -> None:
+def _fails(**_: object) -> None:
     raise MigrationFailure("no")
 
 
@@ -44,7 +44,7 @@ def test_a_run_begins_once_and_the_signals_are_the_applications_again():
     """Beside the run that goes on, and after it, a second beginning changes nothing."""
     before, over = _handlers(), threading.Event()
 
-    def work(_reporter: object, _stop: object) -> None:
+    def work(**_: object) -> None:
         over.wait(60)
 
     running: Running[None, None] = Running(work, handle_signals=True)

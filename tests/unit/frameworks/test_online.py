@@ -73,7 +73,7 @@ def carried_out(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[Any], Any], *, interrupted: bool
 ) -> None:
     """Run a change whose work is given; its caller gets Ctrl-C while it waits for events."""
-    run: Running[Any, Any] = Running(lambda _reporter, stop: work(stop))
+    run: Running[Any, Any] = Running(lambda *, reporter, stop: work(stop))
 
     def ctrl_c(_seconds: object) -> None:
         raise KeyboardInterrupt
