@@ -54,8 +54,12 @@ def option_values(
 
 
 def _is_nothing(option: click.Option | None, value: object) -> bool:
-    empty = isinstance(value, str | Mapping) and not value
-    return empty and option is not None and (option.name in NOT_EMPTY or option.type is LIMITS)
+    """Return whether a program has no such value: protections are not left out by an empty text."""
+    if option is None or value or not isinstance(value, str | Mapping):
+        return False
+    if option.type is LIMITS:
+        return isinstance(value, Mapping)
+    return option.name in NOT_EMPTY and ("socket" in option.name or "ssl" in option.name)
 
 
 def flag_value(name: str, value: object) -> bool:

@@ -138,9 +138,15 @@ class CheckpointTable(RecordTable):
         self.replace(session, _IDS[type(row)], row)
 
     def amend(self, session: SqlSession, row: Row) -> None:
-        """Change the row of that kind, whose age stays: its place in the binlog is no newer."""
+        """Change the row of that kind, whose age stays: its place in the binlog is no newer.
+
+        Not by an UPDATE, for which an account needs no right otherwise.
+        """
         text, number = string_literal(codec.to_text(row)), _IDS[type(row)]
-        session.execute(f"UPDATE {self.quoted} SET record = {text} WHERE id = {number}")
+        session.execute(
+            f"REPLACE INTO {self.quoted} (id, record, written_at)"
+            f" SELECT id, {text}, written_at FROM {self.quoted} WHERE id = {number}"
+        )
 
     def harden(self, session: SqlSession) -> None:
         """Have the rows reach the disk: DDL writes the redo log, even if commits do not (R25)."""

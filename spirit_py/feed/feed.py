@@ -150,12 +150,18 @@ class ChangeFeed:
             "weigher": self._weigher.run,
             "flusher": lambda stopping: flusher.run(stopping, self._options.flush_interval),
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
-            "look": every(LOOK_EVERY, self._stream.look),
+            "look": every(LOOK_EVERY, self._look),
         }
         for name, body in bodies.items():
             self._start(name, body)
         self._start_appliers()
         points.reach("feed.started")
+
+    def _look(self) -> None:
+        """Look at the server; what never comes is in the position, though nobody waits for it."""
+        self._stream.look()
+        with self._lock:
+            _started(self._ledger).absorb(self._stream.unlogged)
 
     def _start(self, name: str, body: Callable[[threading.Event], None]) -> None:
         thread = Background(f"feed-{name}", body, failed=self._fail, join_seconds=JOIN_TIMEOUT)

@@ -132,7 +132,7 @@ def readers_of_binlog(session: SqlSession) -> int:
 def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:
     """Return :func:`binlog_files`, :func:`kept_seconds`, and now."""
     files, kept = binlog_files(session), int(kept_seconds(session))
-    return files, kept, int(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    return files, kept, int(float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:

@@ -150,6 +150,8 @@ def native_zone(context: PreflightContext) -> str:
 def why_not_native(context: PreflightContext) -> str:
     """Return why ``--native`` leaves rows to the copy, where the time zone is it; else empty."""
     most, found = context.config.native, context.found
+    if context.statement.of_kind(*_CHANGES_VALUES):
+        return ""
     if not most or found is None or sum(likely_sizes(found)) > most or native_zone(context):
         return ""
     return (

@@ -551,11 +551,14 @@ def _write_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> i
     return number
 
 
-@statement(rf"UPDATE {_ID} SET record = {_HEX} WHERE id = (-?\d+)")
+@statement(
+    rf"REPLACE INTO {_ID} \(id, record, written_at\)"
+    rf" SELECT id, {_HEX}, written_at FROM {_ID} WHERE id = (-?\d+)"
+)
 def _amend_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     server, name = session.server, (found[1], found[2])
     server.table(name)
-    key, text = int(found[4]), _text(found[3])
+    key, text = int(found[6]), _text(found[3])
 
     def changing(rows: dict[Any, Row]) -> list[tuple[Any, Row]]:
         return [(key, (key, text, rows[key][2]))] if key in rows else []

@@ -167,10 +167,17 @@ def test_nothing_given_means_the_defaults_of_the_command_line():
     )
 
 
-def test_an_empty_text_or_no_limits_of_a_program_are_not_given():
-    """A program has no variable that is unset: it says that it has none."""
-    nothing: Any = {"max_load": {}, "critical_load": "", "throttle_http": "", "socket": ""}
+def test_no_limits_and_no_socket_of_a_program_are_not_given():
+    """So a driver's settings say that there are none."""
+    nothing: Any = {"max_load": {}, "critical_load": {}, "socket": "", "ssl_ca": ""}
     assert commands.migration_config_of(**BASE, **nothing) == commands.migration_config_of(**BASE)
+
+
+@pytest.mark.parametrize("name", ["host", "user", "throttle_http", "on_replica", "max_load"])
+def test_an_empty_text_of_a_program_is_no_other_server_and_no_missing_protection(name):
+    """A program may have read it from a variable that is not set."""
+    with pytest.raises(UsageFault):
+        commands.migration_config_of(**{**BASE, name: ""})
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from spirit_py.feed.partitions import SPLIT_ROWS
 from tests.kits.chunks import chunk, rest
 from tests.kits.definitions import column
 from tests.kits.feed_scene import DEADLINE, Recorder, Scene, until
-from tests.kits.memory_stream import _Prepared, delete, upsert
+from tests.kits.memory_stream import CountFrontier, _Prepared, delete, upsert
 from tests.kits.row_images import mapping
 
 if TYPE_CHECKING:
@@ -301,6 +301,15 @@ def test_the_position_moves_only_behind_applied_changes(scene: Scene) -> None:
     again.flush()
     assert set(scene.applier.table) == {"5", "50", "60"}
     assert again.position() == "memory;3"
+
+
+def test_what_is_in_no_log_is_in_the_position_though_nobody_waits(scene: Scene) -> None:
+    """R12: a run that copies for days, or keeps a table current, would not be resumed from it."""
+    feed, _ = scene.open(copying=True)
+    scene.stream.unlogged = CountFrontier(7)
+    assert feed.position() == "memory;0"
+    feed._look()
+    assert feed.position() == "memory;7"
 
 
 @pytest.mark.parametrize("position", ["memory;1", "memory;9", "gtid;x"])
