@@ -160,8 +160,8 @@ def leave(
     run.await_readers()
     if (drop or _drop_all)(run, tables, error):
         return
-    if isinstance(run.stop.reason, errors.AbortedForGood):
-        run.stop.reason.hint = "the source table is intact; spirit-py cleanup drops what is left"
+    if isinstance(asked := run.stop.reason, errors.AbortedForGood):
+        asked.hint = "the source table is intact; spirit-py cleanup drops what is left"
     if isinstance(error, errors.Refusal):
         failure = errors.MigrationFailure(
             error.message, hint=error.hint, details=error.details, error_code=error.error_code
