@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.codec.tablemap import Collation
 from spirit_py.binlog.parser import binlog_reset
-from spirit_py.binlog.position import (
-    FileFrontier,
-    FilePlace,
-    GtidFrontier,
-    GtidSet,
-    reach,
-)
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, reach
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, HistoryLost, ServerFault
@@ -248,9 +242,11 @@ class FollowedServer:
         missing = purged.only(lambda tsid: tsid not in self._own)
         later = self.unlogged.copy() if self.unlogged is not None else known.empty()
         missing.subtract(later.gtids)
-        if known.gtids.contains(missing) or file not in dict(binlog_files(session)):
+        # The reader adds to it meanwhile.
+        received = known.gtids.copy()
+        if received.contains(missing) or file not in dict(binlog_files(session)):
             return
-        missing.subtract(known.gtids.copy())
+        missing.subtract(received)
         later.gtids.update(missing)
         self.lapses += 1
         self.unlogged = later

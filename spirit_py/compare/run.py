@@ -184,7 +184,7 @@ class CompareRun:
                 renames=options.renames,
                 ignored=options.ignored,
                 time_zone=source.facts.time_zone,
-                written_in=_zone_of(target.facts) if options.repair else "",
+                written_in=target.facts.zone if options.repair else "",
             )
             self._evaluate_as(source.facts, target.facts)
             checks.require_comparable(source, target, matching, lock=options.lock)
@@ -384,9 +384,3 @@ def compare(
             ),
         )
     return report
-
-
-def _zone_of(facts: ServerFacts) -> str:
-    """Return the server's time zone, in which it computes; a clock that shows UTC repeats none."""
-    of_system = facts.time_zone.upper() == "SYSTEM" and facts.text("system_time_zone") == "UTC"
-    return "+00:00" if of_system else facts.time_zone

@@ -65,6 +65,12 @@ class ServerFacts:
         return self.text("time_zone")
 
     @property
+    def zone(self) -> str:
+        """The same, but an offset where the clock is known to show UTC (GMT may be London's)."""
+        is_utc = self.time_zone.upper() == "SYSTEM" and self.text("system_time_zone") == "UTC"
+        return "+00:00" if is_utc else self.time_zone
+
+    @property
     def null_is_now(self) -> bool:
         """Whether NULL in a TIMESTAMP NOT NULL is no error, but the current time."""
         return not self.is_on("explicit_defaults_for_timestamp")

@@ -137,9 +137,7 @@ def native_zone(context: PreflightContext) -> str:
     source, dropped = context.source, context.statement.dropped
     zone = context.facts.time_zone
     kept = (one for one in source.columns if one.name.lower() not in dropped)
-    # GMT is also what London has in winter.
-    utc = zone.upper() == "SYSTEM" and context.facts.text("system_time_zone") == "UTC"
-    if not any(map(is_timestamp, kept)) or utc or not repeats_hours(zone):
+    if not any(map(is_timestamp, kept)) or not repeats_hours(context.facts.zone):
         return zone
     computed = evaluated_in_zone(source, ()) or any(
         _computes(source, clause) for clause in context.statement.parsed
