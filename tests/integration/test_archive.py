@@ -25,7 +25,7 @@ from spirit_py.migration.archive import archive
 from tests.kits import kills
 from tests.kits.command import run
 from tests.kits.draw import seed_of
-from tests.kits.engine import SharedEngine
+from tests.kits.engine import SharedEngine, ThreadEngine
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.reporter import RecordingReporter
@@ -308,14 +308,21 @@ def test_an_archive_that_fails_leaves_the_old_table(db, spark_engine, tmp_path, 
 def test_a_folder_that_would_be_refused_after_the_swap_is_refused_before(
     db, spark_engine, tmp_path, what
 ):
-    """One that is not empty, such as last month's, and a name that Spark reads as many."""
+    """One that is not empty, such as last month's, and a name that Spark reads as many.
+
+    Nothing of a stranger's is read, written over or deleted, by ``archive`` neither.
+    """
     make_days(db, 50)
     folder = tmp_path / ("a" if what == "a file" else "a{b,c}")
-    (folder / f"{db.name}.t").mkdir(parents=True)
-    (folder / f"{db.name}.t" / "rows.parquet").write_text("of last month")
-    asked = archiving(db, folder, KEEP, alter="ADD COLUMN w INT")
-    with pytest.raises(Refusal, match="is not empty" if what == "a file" else "many folders"):
-        migrate_here(spark_engine, asked)
+    theirs = folder / f"{db.name}.t" / "rows.parquet"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("of last month")
+    why = "is not empty" if what == "a file" else "many folders"
+    with pytest.raises(Refusal, match=why):
+        migrate_here(spark_engine, archiving(db, folder, KEEP, alter="ADD COLUMN w INT"))
+    with pytest.raises(Refusal, match=why):
+        archive_here(archiving(db, folder), spark_engine)
+    assert theirs.read_text() == "of last month"
     assert "w" not in db.query("SHOW CREATE TABLE t")[0][1].split("`")
     assert_nothing_left(db)
 
@@ -563,13 +570,14 @@ def test_strange_names_are_kept(db, spark_engine, tmp_path):
     }
 
 
-def test_a_name_that_the_files_would_not_have_is_refused(db, spark_engine, tmp_path):
-    """Hadoop puts its settings in the place of ``${...}``."""
+def test_a_name_that_the_files_would_not_have_is_refused(db, tmp_path):
+    """Hadoop puts its settings in the place of ``${...}``; no Spark is started for it."""
+    engine = ThreadEngine(at_start=lambda: pytest.fail("Spark was started"))
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, `${spark.app.name}` INT)")
     with pytest.raises(Refusal, match="would have another name"):
-        archive_here(archiving(db, tmp_path), spark_engine)
+        archive_here(archiving(db, tmp_path), engine)
     with pytest.raises(Refusal, match="would have another name"):
-        migrate_here(spark_engine, archiving(db, tmp_path, "id > 1", alter="ADD w INT"))
+        migrate_here(engine, archiving(db, tmp_path, "id > 1", alter="ADD w INT"))
     assert_nothing_left(db)
 
 
@@ -579,16 +587,6 @@ def test_nothing_to_archive_is_proved_too(db, spark_engine, tmp_path):
     report = archive_here(archiving(db, tmp_path, "id > 0"), spark_engine)
     assert (report.archived[0]["rows"], report.archived[0]["kept"]) == (0, 50)
     assert sum(one["rows"] for one in proved(tmp_path, db)["files"]) == 0
-
-
-def test_a_folder_that_holds_something_else_is_refused(db, spark_engine, tmp_path):
-    """Nothing of a stranger's is read, written over or deleted."""
-    make_days(db, 100)
-    (tmp_path / f"{db.name}.t").mkdir()
-    (tmp_path / f"{db.name}.t" / "notes.txt").write_text("mine")
-    with pytest.raises(Refusal, match="it is not empty"):
-        archive_here(archiving(db, tmp_path), spark_engine)
-    assert (tmp_path / f"{db.name}.t" / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.slow
@@ -663,36 +661,11 @@ def test_a_file_that_is_added_before_the_proof_is_no_success(
 
 
 @pytest.mark.slow
-def test_a_stop_ends_an_archive_while_rows_are_hashed(
-    db, spark_engine, tmp_path, small_ranges, monkeypatch
-):
-    """Not only Spark's jobs: the server's statements for each piece, too."""
-    make_days(db)
-    asked: dict[str, Any] = {
-        "modes": SessionModes(keep=KEEP),
-        "alter": "ADD COLUMN w INT",
-        "archive_to": str(tmp_path),
-    }
-    hashed: list[object] = []
-    real = Archive._hashed
-
-    def slow(self: Archive, session: Any, **more: Any) -> Any:
-        hashed.append(session)
-        self.stop.request(Interrupted(signal.SIGINT))
-        return real(self, session, **more)
-
-    monkeypatch.setattr(Archive, "_hashed", slow)
-    with pytest.raises(Interrupted):
-        start(spark_engine, db, **asked).end()
-    assert len(hashed) <= 2
-    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
-
-
-@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["stopped", "failed"])
 def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
-    db, spark_engine, tmp_path, monkeypatch, small_ranges
+    ends, db, spark_engine, tmp_path, monkeypatch, small_ranges
 ):
-    """Hours of reading would be for nothing."""
+    """Hours of reading would be for nothing: a stop, and a fault of the server."""
     make_days(db, 2000)
     asked: list[object] = []
     failed, real = threading.Event(), Archive._hashed
@@ -700,25 +673,45 @@ def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
     def fails(self: Archive, session: Any, *, piece: Any) -> Any:
         asked.append(piece)
         if len(asked) == 1:
+            if ends == "stopped":
+                self.stop.request(Interrupted(signal.SIGINT))
             failed.set()
-            raise ServerFault(1030, "Got error 168", where="test")
+            if ends == "failed":
+                raise ServerFault(1030, "Got error 168", where="test")
         failed.wait()
         return real(self, session, piece=piece)
 
     monkeypatch.setattr(Archive, "_hashed", fails)
-    with pytest.raises(ServerFault, match="Got error 168"):
-        archive_here(archiving(db, tmp_path, threads=2), spark_engine)
+    ended = Interrupted if ends == "stopped" else ArchiveFailure
+    with pytest.raises(ended, match="SIGINT" if ends == "stopped" else "Got error 168"):
+        migrate_here(
+            spark_engine,
+            archiving(db, tmp_path, KEEP, alter="ADD COLUMN w INT", threads=2),
+        )
     pieces = len({file.name[:11] for file in tmp_path.rglob("rows-*.parquet")})
-    assert len(asked) < pieces
+    assert len(asked) <= 2 < pieces
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
 @pytest.mark.slow
 def test_a_proved_archive_is_never_written_over(db, spark_engine, tmp_path, small_ranges):
-    """The rows may be gone from the table by now: the same command again keeps every file."""
+    """The rows may be gone from the table by now: the same command again keeps every file.
+
+    A second proof of the same rows leaves the manifest; one that says something else is replaced.
+    """
     make_days(db, 300)
     config = archiving(db, tmp_path, KEEP)
     archive_here(config, spark_engine)
     before = read_back(tmp_path, db)
+    file = tmp_path / f"{db.name}.t" / "_manifest.json"
+    said, made = file.read_text(), file.stat().st_mtime_ns
+    archive_here(config, spark_engine)
+    assert (file.read_text(), file.stat().st_mtime_ns) == (said, made)
+    changed = said.replace(f'"archived": {len(before)}', f'"archived": {len(before) + 1}')
+    assert changed != said
+    file.write_text(changed)
+    archive_here(config, spark_engine)
+    assert proved(tmp_path, db)["rows"] == json.loads(said)["rows"]
     db.execute("DELETE FROM t WHERE at < '2026-02-01'")
     for _ in range(2):
         with pytest.raises(Refusal, match="it holds a proved archive"):
@@ -729,22 +722,6 @@ def test_a_proved_archive_is_never_written_over(db, spark_engine, tmp_path, smal
     assert before
     assert read_back(tmp_path, db) == before
     assert proved(tmp_path, db)["rows"]["archived"] == len(before)
-
-
-@pytest.mark.slow
-def test_a_manifest_is_written_once(db, spark_engine, tmp_path):
-    """A second proof of the same rows leaves it; one that says something else is replaced."""
-    make_days(db, 100)
-    config = archiving(db, tmp_path, KEEP)
-    archive_here(config, spark_engine)
-    file = tmp_path / f"{db.name}.t" / "_manifest.json"
-    before = file.read_text()
-    made = file.stat().st_mtime_ns
-    archive_here(config, spark_engine)
-    assert (file.read_text(), file.stat().st_mtime_ns) == (before, made)
-    file.write_text(before.replace('"kept": 66', '"kept": 67'))
-    archive_here(config, spark_engine)
-    assert proved(tmp_path, db)["rows"] == json.loads(before)["rows"]
 
 
 def test_an_empty_folder_is_no_folder(db):

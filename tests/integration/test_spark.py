@@ -135,7 +135,7 @@ def run(engine, function, *, size: int = SLOTS, group: str = "test", description
     return [outcome.result for outcome in outcomes]
 
 
-def test_every_slot_that_was_asked_for_is_busy(spark_engine, tmp_path):
+def test_every_slot_is_busy_with_a_job_that_has_a_name(spark_engine, tmp_path):
     """Each task waits until the other one runs beside it: a gang on one slot would hang."""
     assert spark_engine.slots == SLOTS
     folder = str(tmp_path)
@@ -151,7 +151,14 @@ def test_every_slot_that_was_asked_for_is_busy(spark_engine, tmp_path):
             time.sleep(0.005)
         return rank
 
-    assert sorted(run(spark_engine, task)) == list(range(SLOTS))
+    results = run(spark_engine, task, group="spirit-py copy s.t", description="copy of s.t")
+    assert sorted(results) == list(range(SLOTS))
+    # What Spark's UI and history show is the migration's story.
+    context = spark_engine.context()
+    # Spark takes note of its jobs in a thread of its own.
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    (job,) = until(lambda: tracker.getJobIdsForGroup("spirit-py copy s.t"), "the job's group")
+    assert store.job(job).description().get() == "copy of s.t"
 
 
 def test_workers_are_reused_and_run_what_the_driver_runs(spark_engine):
@@ -195,16 +202,6 @@ def test_what_ends_a_task_comes_back_as_an_error_of_ours(spark_engine):
         run(spark_engine, killed)
     assert "\n" not in lost.value.message
     assert run(spark_engine, lambda rank: rank) == list(range(SLOTS))
-
-
-def test_jobs_carry_a_group_and_a_description(spark_engine):
-    """What Spark's UI and history show is the migration's story."""
-    run(spark_engine, str, group="spirit-py copy s.t", description="copy of s.t")
-    context = spark_engine.context()
-    # Spark takes note of its jobs in a thread of its own.
-    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
-    (job,) = until(lambda: tracker.getJobIdsForGroup("spirit-py copy s.t"), "the job's group")
-    assert store.job(job).description().get() == "copy of s.t"
 
 
 @pytest.mark.draws(2)
