@@ -105,7 +105,7 @@ def archive_table(**options: Unpack[commands.ArchiveArguments]) -> MigrationRepo
     """
     from spirit_py.cli.archive import archive as command
     from spirit_py.cli.archive import archive_config
-    from spirit_py.migration.archive import archive
+    from spirit_py.migration.entry import archive
 
     config = archive_config(option_values(command, commands.ArchiveArguments, options))
     return _done(Running(partial(archive, config), records=config.records))

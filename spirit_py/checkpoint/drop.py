@@ -19,14 +19,14 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.faults import WOULD_WAIT, excused, takes_no_writes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.identity import as_noted, drop_if, is_one_of
-from spirit_py.mysql.tables.new_table import drop_building, drop_sentinel
+from spirit_py.mysql.tables.identity import as_noted, drop_if, drop_unreferenced, is_one_of
+from spirit_py.mysql.tables.new_table import drop_sentinel, drop_tables
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.table.names import AuxiliaryNames, is_building_name, is_trial_name, lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from spirit_py.mysql.tables.identity import Identity
     from spirit_py.threads import StopSwitch
 
+_BESIDE = """
+SELECT TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'"""
 #: Below that the whole table is dropped at once, bytes.
 _LARGE: Final = 1 << 30
 _PARTITIONS: Final = """
@@ -205,3 +208,37 @@ def free_partitions(
             f"ALTER TABLE {quote_table(schema, table)} TRUNCATE PARTITION {quote_identifier(name)}"
         )
     return len(emptied)
+
+
+def begun_building(session: SqlSession, schema: str, table: str, building: str) -> list[str]:
+    """Return what a killed run had begun to build or to try: tables of a random name, and no rows.
+
+    None of them ever has rows; whoever can write to the checkpoint may have noted another table's
+    name, which is as random as that of a month (R26).
+    """
+    if not is_building_name(table, building):
+        return []
+    found = [str(name) for (name,) in session.query(_BESIDE, (schema, building, building))]
+    return [
+        name
+        for name in found
+        if (name.lower() == building.lower() or is_trial_name(building, name))
+        and not _has_rows(session, schema, name)
+    ]
+
+
+def _has_rows(session: SqlSession, schema: str, name: str) -> bool:
+    """Return whether a table has a row, committed or not yet."""
+    look = f"SELECT 1 FROM {quote_table(schema, name)} LIMIT 1 FOR SHARE NOWAIT"
+    return bool(excused(lambda: session.query(look), True, {WOULD_WAIT}))
+
+
+def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
+    """Drop what a killed run had begun to build or to try."""
+    # Where there is none, the right to drop it is not needed.
+    found = begun_building(session, schema, table, building)
+    trials = [name for name in found if is_trial_name(building, name)]
+    for name in found:
+        if name not in trials:
+            drop_unreferenced(session, schema, name)
+    drop_tables(session, schema, trials)

@@ -7,9 +7,10 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.cli.archive import require_archive
 from spirit_py.cli.configfile import is_typed
 from spirit_py.cli.display import records_of
-from spirit_py.cli.values import complete, connection_of, named_alike, require_archive
+from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.command_config import BatchConfig
 from spirit_py.config import FeedOptions, MigrationConfig, SessionModes
 from spirit_py.errors import UsageFault

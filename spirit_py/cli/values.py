@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,7 +13,6 @@ import click
 from spirit_py.cli.configfile import is_of_file, is_set_by, is_typed, weight_of
 from spirit_py.config import LOCALHOST, MigrationConfig
 from spirit_py.errors import UsageFault
-from spirit_py.table.names import LOCAL, is_local
 from spirit_py.units import (
     MAX_PORT,
     host_and_port,
@@ -257,26 +254,6 @@ def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
         values["threads"] = _threads(kind, options["threads"], options["spark_master"])
         values["spark_conf"] = tuple(_key_value(text) for text in options["spark_conf"])
     return values
-
-
-def require_archive(options: dict[str, Any]) -> None:
-    """Refuse an empty folder of an archive, and one that depends on where a command is given.
-
-    The same command has to carry on with the same archive, from any directory.
-    """
-    path = options["archive_to"]
-    if path is not None and not path.strip():
-        raise UsageFault(
-            "--archive-to is empty: nothing would be archived",
-            hint="name a folder, or leave it out",
-        )
-    if options["archive_by"] is not None and not options["archive_by"].strip():
-        raise UsageFault("--archive-by is empty", hint="give an expression, or leave it out")
-    if path and is_local(path) and not path.startswith(("/", LOCAL)):
-        raise UsageFault(
-            f"--archive-to {path} is another folder in another directory",
-            hint=f"write {shlex.join(['--archive-to', str(Path(path).absolute())])}",
-        )
 
 
 def connection_of(options: dict[str, Any]) -> ConnectionOptions:

@@ -6,11 +6,12 @@ It is asked, by temporary tables: some clauses mean something else beside others
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SpiritError
-from spirit_py.frameworks.steps import ABSENT, form_of
+from spirit_py.frameworks.steps import digest
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import parse_statement
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
 
+ABSENT: Final = "absent"
+"""The form of a table that is not there."""
+_COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
+#: A copy gives constraints other names.
+_NAME_OF_CONSTRAINT: Final = re.compile(r"CONSTRAINT (?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\") ")
+_FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT FOREIGN KEY [^\n]*?(?=,?\n)")
 _LENIENT: Final = "ALLOW_INVALID_DATES"
 _NO_SUCH_TABLE: Final = 1146
 
@@ -169,3 +176,12 @@ def _parsed(statement: str, around: SessionFacts) -> AlterStatement | None:
     except (SpiritError, ValueError):
         return None
     return one
+
+
+def form_of(create: str, foreign_keys_of: str = "") -> str:
+    """Return a digest without counter and names of constraints; foreign keys may be of another."""
+    plain, other = (
+        _NAME_OF_CONSTRAINT.sub("CONSTRAINT ", _COUNTER.sub("", one))
+        for one in (create, foreign_keys_of or create)
+    )
+    return digest((_FOREIGN_KEY.sub("", plain), sorted(_FOREIGN_KEY.findall(other))))

@@ -11,7 +11,6 @@ version change at one moment.
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from spirit_py import points
@@ -42,12 +41,6 @@ _VERSIONS: Final = -1
 #: A name has 64 at most.
 _LETTERS: Final = 50
 _Row = TypeVar("_Row")
-ABSENT: Final = "absent"
-"""The form of a table that is not there."""
-_COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
-#: A copy gives constraints other names.
-_NAME_OF_CONSTRAINT: Final = re.compile(r"CONSTRAINT (?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\") ")
-_FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT FOREIGN KEY [^\n]*?(?=,?\n)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +67,6 @@ class NotedVersions:
     before: Identity
     after: Identity
     tables: tuple[Name, ...]
-
-
-def form_of(create: str, foreign_keys_of: str = "") -> str:
-    """Return a digest without counter and names of constraints; foreign keys may be of another."""
-    plain, other = (
-        _NAME_OF_CONSTRAINT.sub("CONSTRAINT ", _COUNTER.sub("", one))
-        for one in (create, foreign_keys_of or create)
-    )
-    return digest((_FOREIGN_KEY.sub("", plain), sorted(_FOREIGN_KEY.findall(other))))
 
 
 def digest(value: object) -> str:

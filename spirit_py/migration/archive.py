@@ -8,7 +8,6 @@ it all the same: one that counts as kept would be nowhere.
 from __future__ import annotations
 
 import re
-import signal
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,40 +26,30 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, Refusal, ServerFault, SpiritError
 from spirit_py.events.swap import ArchiveBegun, ArchiveProved
-from spirit_py.migration.facts import Concluded
-from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.migration.swap.old_table_writes import OldTableWrites, unknown
 from spirit_py.migration.swap.old_tables import names_unproven, note_of_old, with_old_table
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.throttling import throttled
-from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
-from spirit_py.mysql.facts import read_facts, require_mysql
-from spirit_py.mysql.faults import access_denied, takes_no_writes
-from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.tables.definition import near_name, read_table, stored_name
+from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.mysql.tables.identity import born_at, emptied_partitions, holds_up
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
-from spirit_py.preflight.checks.archive import require_archivable, require_names
+from spirit_py.preflight.checks.archive import require_names
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
-from spirit_py.spark.engine import SparkEngine
-from spirit_py.spark.settings import local_slots
 from spirit_py.sql import string_literal
-from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import archive_folder, is_local
-from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.config import MigrationConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.migration.run import Run
     from spirit_py.migration.swap.old_tables import LastLook
     from spirit_py.mysql.session import Session
-    from spirit_py.spark.gang import GangEngine
-    from spirit_py.status.report import MigrationReport
     from spirit_py.table.expressions import RowExpression
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
@@ -70,7 +59,7 @@ _LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class TableToArchive:
     """A table to be archived, as it was read."""
 
     what: ReadTable
@@ -142,7 +131,7 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
         place = run.step("archive", partial(_place_of_swap, run=run, tables=ours, record=record))
         writes = _watched(run, [one.what.table for one in found], place)
         made = {
-            name: _archive(run, one, name, _slots(run.config))
+            name: archive_rows(run, one, name, _slots(run.config))
             for name, one in zip(ours, found, strict=True)
         }
         writes.require_none()
@@ -330,14 +319,16 @@ def _left(run: Run, error: SpiritError) -> SpiritError:
     return ArchiveFailure(f"{_LEFT}: {error.message}", hint=error.hint, details=error.details)
 
 
-def _old_table(session: Session, *, run: Run, name: Name, moment: str) -> _Found:
+def _old_table(session: Session, *, run: Run, name: Name, moment: str) -> TableToArchive:
     schema, table = name
-    return _read(run, session, (schema, FORWARD.swapped_out(table)), moment, named=(table.lower(),))
+    return read_to_archive(
+        run, session, (schema, FORWARD.swapped_out(table)), moment, named=(table.lower(),)
+    )
 
 
-def _read(
+def read_to_archive(
     run: Run, session: Session, name: Name, moment: str, *, named: tuple[str, ...] = ()
-) -> _Found:
+) -> TableToArchive:
     """Read a table's definition, and the expressions as the server reads them."""
     config = run.config
     facts = under_modes(session, read_facts(session), config.modes)
@@ -365,7 +356,7 @@ def _read(
         by = Partitioning(name=_column_of(config.archive_by, table.has_column), value=_named(value))
     wanted = "TRUE" if keep is None else f"NOT {keep.condition()}"
     what = ReadTable(table=table, stored=StoredTable.of(table), wanted=wanted)
-    return _Found(what=what, born=born_at(session, *name), by=by, keep=keep)
+    return TableToArchive(what=what, born=born_at(session, *name), by=by, keep=keep)
 
 
 def _column_of(expression: str, taken: Callable[[str], bool]) -> str:
@@ -394,7 +385,10 @@ def _slots(config: MigrationConfig) -> int:
     return config.threads if config.spark_master else min(config.threads, SparkConfig.threads)
 
 
-def _archive(run: Run, found: _Found, name: Name, slots: int) -> tuple[Archive, Archived]:
+def archive_rows(
+    run: Run, found: TableToArchive, name: Name, slots: int
+) -> tuple[Archive, Archived]:
+    """Archive the rows of a table that was read; return the archive, and what it is proved by."""
     table = found.what.table
     path = archive_folder(run.config.archive_to, name)
     run.tell(ArchiveBegun(archived=table.full_name, folder=path))
@@ -438,57 +432,3 @@ def _archive(run: Run, found: _Found, name: Name, slots: int) -> tuple[Archive, 
     )
     run.stop.check()
     return archive, made
-
-
-def archive(
-    config: MigrationConfig,
-    *,
-    reporter: Reporter,
-    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
-    stop: StopSwitch | None = None,
-) -> MigrationReport:
-    """Archive a table's rows, which stay where they are; write the report.
-
-    Raises SpiritError with the exit code of the process (R16).
-    """
-    reporter = Reporters([reporter])
-    run = Run(
-        config,
-        reporter,
-        engine_factory=engine_factory or SparkEngine,
-        stop=stop or StopSwitch(),
-    )
-    return run_to_its_end(
-        run,
-        reporter,
-        "archive",
-        lambda: _archive_table(run),
-        left_at_once=lambda: Interrupted(
-            signal.SIGINT, hint="the table is as it was; the same command carries on"
-        ),
-    )
-
-
-def _archive_table(run: Run) -> None:
-    config = run.config
-    with run.stack:
-        with run.first_session("driver") as session:
-            require_one_server(session, config.connection)
-            name = stored_name(session, config.database, config.table)
-            facts = read_facts(session)
-            require_mysql(facts)
-            require_archivable(config)
-            try:
-                found = _read(run, session, name, "")
-            except ServerFault as fault:
-                if access_denied(fault):
-                    why = "--keep and --archive-by are read with an empty copy of the table"
-                    read_grants(session).require(("CREATE TEMPORARY TABLES",), name[0], why)
-                raise
-            run.label(session, under_modes(session, facts, config.modes), [name])
-            run.lock_tables_from_other_runs([name])
-        run.enter(Phase.ARCHIVE)
-        table = found.what.table
-        _archive(run, found, (table.schema, table.name), local_slots(config))
-        run.go_on_to(Phase.DONE)
-    run.note(Concluded("archived"))

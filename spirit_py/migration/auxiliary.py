@@ -7,7 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import errors
-from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
+from spirit_py.checkpoint.drop import (
+    drop_auxiliary,
+    drop_building,
+    drop_checkpoint,
+    drop_left_behind,
+)
 from spirit_py.checkpoint.proofs import note_made, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import create_checkpoint_tables
@@ -23,7 +28,7 @@ from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
-from spirit_py.mysql.tables.new_table import NewTable, drop_building, drop_sentinel
+from spirit_py.mysql.tables.new_table import NewTable, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
 from spirit_py.table.names import AuxiliaryNames, Swap
 

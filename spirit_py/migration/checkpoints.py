@@ -1,19 +1,24 @@
-"""The record of a run's progress, from which another run can resume (R16, R17)."""
+"""The record of a run's progress, and for how long another run can resume from it (R16, R17)."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
+from spirit_py.classes import dataclass
 from spirit_py.errors import HistoryLost, SpiritError, is_overtaken
-from spirit_py.events.copy import CheckpointWritten
+from spirit_py.events.copy import BinlogExpires, CheckpointWritten
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.facts import PlainFact
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.endpoint import kept_seconds
+from spirit_py.phases import AFTER_SWAP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +26,14 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
     from spirit_py.chunk.chunk import KeyRange
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import ChangeSource
+    from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
 
+_ASK_SECONDS: Final = 30.0
+_KEPT_WITHIN: Final = 10
+#: Part of the time for which the server keeps its binlog that is left when a warning is due.
+_WARN_PART: Final = 0.5
 _log = logging.getLogger(__name__)
 
 #: At the end of a run the operator waits for the last record.
@@ -194,3 +203,79 @@ def _as_literals(part: KeyRange) -> UncopiedRange:
         lower=part.lower.literals if part.lower is not None else (),
         upper=part.upper.literals if part.upper is not None else (),
     )
+
+
+@dataclass
+class _Place:
+    """The place from which a server would be read again: when it last moved, how long it is kept.
+
+    ``run`` faces that server.
+    """
+
+    run: Run
+    moved_at: float
+    position: str = ""
+    asked_at: float = float("-inf")
+    kept: float = 0.0
+    warned: bool = False
+
+
+class PositionReach:
+    """For how long the servers keep what a resumed run would read first (R19).
+
+    The position moves on in a pause, and stands still under backpressure or behind a prepared XA
+    transaction: its age is the time since it last moved. On an idle server this run's figures
+    move it. ``left`` is in seconds, of several sources the least; None for ever, or where it is not
+    known yet. ``fronts``: the run as it faces each source, where there may be several.
+    """
+
+    def __init__(
+        self, run: Run, fronts: Sequence[Run] = (), *, clock: Clock = time.monotonic
+    ) -> None:
+        self._run = run
+        self._clock = clock
+        self._places = [_Place(front, clock()) for front in fronts or [run]]
+        self.left: float | None = None
+
+    def look(self, session: SqlSession) -> None:
+        """Look at the positions; warn once when half of a one's time is over.
+
+        May raise ServerFault of the session, which is of the first source.
+        """
+        known: list[float] = []
+        if self._run.state.phase not in AFTER_SWAP:
+            known = [left for one in self._places if (left := self._left(one, session)) is not None]
+        self.left = min(known, default=None)
+
+    def _left(self, place: _Place, session: SqlSession) -> float | None:
+        now, address = self._clock(), place.run.config.connection.address
+        feed = self._run.figures.feeds.get(address)
+        position = feed.position() if feed is not None else ""
+        if feed is None or not position:
+            return None
+        if position != place.position:
+            place.position, place.moved_at, place.warned = position, now, False
+        if now - place.asked_at >= _ASK_SECONDS:
+            if address == self._run.config.connection.address:
+                place.kept = kept_seconds(session)
+            elif not feed.statistics().trouble:
+                # One that is away must not hold up the answers to operators.
+                with contextlib.suppress(SpiritError):
+                    place.kept = _kept_there(place.run)
+            place.asked_at = now
+        if not place.kept:
+            return None
+        left = max(0.0, place.kept - (now - place.moved_at))
+        if left < _WARN_PART * place.kept and not place.warned:
+            place.warned = True
+            stood = round(now - place.moved_at, 1)
+            prefix = address if len(self._places) > 1 else ""
+            happened = BinlogExpires(seconds_left=round(left, 1), seconds=stood, prefix=prefix)
+            self._run.tell(happened)
+        return left
+
+
+def _kept_there(front: Run) -> float:
+    """Ask another source for how long it keeps its binlog; SpiritError where it does not answer."""
+    with front.session("control", read_timeout=_KEPT_WITHIN) as session:
+        return kept_seconds(session)

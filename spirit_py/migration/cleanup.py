@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.drop import drop_old_table, take_from_others
+from spirit_py.checkpoint.drop import begun_building, drop_old_table, take_from_others
 from spirit_py.checkpoint.earlier_run import ReverseState, cannot_be_read
 from spirit_py.checkpoint.examination import brought_from, find_record, members, runs_seen
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
@@ -28,7 +28,7 @@ from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.definition import existing_tables, require_name, stored_name
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
-from spirit_py.mysql.tables.new_table import begun_building, drop_sentinel, is_own_sentinel
+from spirit_py.mysql.tables.new_table import drop_sentinel, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name
 from spirit_py.threads import StopSwitch

@@ -1,4 +1,4 @@
-"""Run one migration from configuration to report; the versions of what it runs on."""
+"""Run one migration, or archive one table, from configuration to report; what that runs on."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
-from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.migration.facts import PlainFact
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
+from spirit_py.migration.archive import archive_rows, read_to_archive
+from spirit_py.migration.facts import Concluded, PlainFact
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.mysql.connect import client_version
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.evaluation import under_modes
+from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.tables.definition import stored_name
+from spirit_py.phases import Phase
+from spirit_py.preflight.checks.archive import require_archivable
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.java import require_java
+from spirit_py.spark.settings import local_slots
 from spirit_py.status.report import installed
 from spirit_py.status.reporters import Reporters
 from spirit_py.threads import StopSwitch
@@ -103,3 +113,57 @@ def _java() -> str:
         return require_java().banner.splitlines()[0]
     except Refusal as refusal:
         return f"not usable: {refusal.message}"
+
+
+def archive(
+    config: MigrationConfig,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> MigrationReport:
+    """Archive a table's rows, which stay where they are; write the report.
+
+    Raises SpiritError with the exit code of the process (R16).
+    """
+    reporter = Reporters([reporter])
+    run = Run(
+        config,
+        reporter,
+        engine_factory=engine_factory or SparkEngine,
+        stop=stop or StopSwitch(),
+    )
+    return run_to_its_end(
+        run,
+        reporter,
+        "archive",
+        lambda: _archive_table(run),
+        left_at_once=lambda: Interrupted(
+            signal.SIGINT, hint="the table is as it was; the same command carries on"
+        ),
+    )
+
+
+def _archive_table(run: Run) -> None:
+    config = run.config
+    with run.stack:
+        with run.first_session("driver") as session:
+            require_one_server(session, config.connection)
+            name = stored_name(session, config.database, config.table)
+            facts = read_facts(session)
+            require_mysql(facts)
+            require_archivable(config)
+            try:
+                found = read_to_archive(run, session, name, "")
+            except ServerFault as fault:
+                if access_denied(fault):
+                    why = "--keep and --archive-by are read with an empty copy of the table"
+                    read_grants(session).require(("CREATE TEMPORARY TABLES",), name[0], why)
+                raise
+            run.label(session, under_modes(session, facts, config.modes), [name])
+            run.lock_tables_from_other_runs([name])
+        run.enter(Phase.ARCHIVE)
+        table = found.what.table
+        archive_rows(run, found, (table.schema, table.name), local_slots(config))
+        run.go_on_to(Phase.DONE)
+    run.note(Concluded("archived"))

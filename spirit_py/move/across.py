@@ -6,28 +6,43 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.proofs import note_proofs, read_proofs
+from spirit_py.checkpoint.proofs import (
+    Where,
+    find_reverse,
+    note_proofs,
+    noted_proof,
+    read_proofs,
+    where_is,
+)
+from spirit_py.checkpoint.record import MoveNote, ReverseRecord, home_of
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import replace
 from spirit_py.errors import ServerFault
-from spirit_py.migration.facts import Swapped
+from spirit_py.migration.facts import PlainFact, Swapped
 from spirit_py.migration.migration import OneServer
-from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.migration.reverse.phase import carry_on_reverse
+from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
+from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.move.back import KeeperApart, note_way_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
-from spirit_py.move.run import forget_there
+from spirit_py.move.renames import SwitchFailed, note_away, note_switched, run_switch_command
+from spirit_py.move.run import MoveRun, forget_there, is_anothers, put_back
 from spirit_py.move.switch import Switch
+from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.sql import quote_table
+from spirit_py.table.names import moving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.applier.applier import SqlApplier
-    from spirit_py.checkpoint.record import ReverseRecord
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
     from spirit_py.copier.task import JoinCopy
     from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.reverse.keeper import Keeper
-    from spirit_py.move.run import MoveRun
     from spirit_py.mysql.session import Session
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
@@ -142,3 +157,62 @@ def _note_not_begun(run: MoveRun, switch: Switch) -> None:
             for table in switch.tables:
                 if read_proofs(there, *table).swap_begun:
                     note_proofs(there, *table, swap_begun=False)
+
+
+def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
+    """Do what is left to do after the switch of an earlier run."""
+    tables = [table.name for table in record.tables]
+    run.step("move", partial(_put_right, run=run, tables=tables))
+    run.step("move", partial(note_away, tables=tables, away=True))
+    note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
+    sent = bool(note and note.switched) or run.step("move", partial(_is_back, table=tables[0]))
+    if run.config.on_switch and not sent:
+        if why := run_switch_command(run, tables):
+            raise SwitchFailed(
+                f"the command of --on-switch failed: {why}; the tables are on the target already",
+                hint="see why it failed, and run the same command again; or send the application"
+                " to the target by hand, and run it without --on-switch",
+            )
+        run.step("move", partial(note_switched, tables=tables))
+    for front in run.fronts():
+        note_swap(front, tables)
+    run.note(PlainFact.TABLES_CHANGED)
+    with run.session("keep") as session:
+        reverted = carry_on_reverse(
+            run, session, tables[0], lambda _, record: KeeperApart(run, record)
+        )
+    forget_there(run, tables)
+    if not reverted:
+        settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)
+
+
+def _is_back(session: SqlSession, table: Name) -> bool:
+    """Return whether a revert was made: the application is to be sent back, and nowhere else."""
+    reverse = find_reverse(session, *table)
+    return reverse is not None and where_is(session, reverse) is Where.BACK
+
+
+def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
+    """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
+    for way in run.backs():
+        with way.session("move", there=True) as there:
+            own = [name for name in tables if not is_anothers(run.config, there, name)]
+            if _put_right_there(session, there, own):
+                # The place that was noted is before a RENAME which the feed cannot pass.
+                CheckpointTable(*home_of(tables)).forget(session, ReverseRecord)
+
+
+def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Name]) -> bool:
+    """Do it on one target; return whether a switch was being taken back there."""
+    taken_back = False
+    for name in tables:
+        proof, new = noted_proof(there, name, "new"), moving(name).new
+        if is_one_of(there, name[0], new, proof):
+            # Its rows are all there.
+            both = quote_table(name[0], new), quote_table(*name)
+            there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
+            taken_back = True
+        elif is_one_of(there, *name, proof):
+            # A revert was being made.
+            put_back(session, [replace(moving(name), new=moving(name).old)], BACK)
+    return taken_back

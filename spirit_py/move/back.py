@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.record import ReverseRecord, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
-from spirit_py.migration.reverse.feed import open_reverse_feed, plan_reverse, require_definitions
-from spirit_py.migration.reverse.keeper import Keeper, write_first
+from spirit_py.migration.reverse.feed import (
+    open_reverse_feed,
+    plan_reverse,
+    require_definitions,
+    write_first,
+)
+from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.move.carrier import ApartApplier

@@ -8,14 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Resume
-from spirit_py.checkpoint.proofs import (
-    Where,
-    find_reverse,
-    noted_proof,
-    shape_digest,
-    where_is,
-)
-from spirit_py.checkpoint.record import MoveNote, ReverseRecord, home_of
+from spirit_py.checkpoint.proofs import shape_digest
+from spirit_py.checkpoint.record import MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
     create_checkpoint_tables,
@@ -45,38 +39,29 @@ from spirit_py.migration.migration import (
     copy_and_swap,
     evaluated_at,
 )
-from spirit_py.migration.reverse.phase import carry_on_reverse
 from spirit_py.migration.run import run_to_its_end
-from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
-from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.migration.throttling import traffic_now
-from spirit_py.move.across import Across
-from spirit_py.move.back import KeeperApart, plan_back
+from spirit_py.move.across import Across, finish_switch
+from spirit_py.move.back import plan_back
 from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
-from spirit_py.move.renames import SwitchFailed, note_away, note_switched, run_switch_command
+from spirit_py.move.renames import note_away
 from spirit_py.move.run import (
     MoveRun,
     Opened,
     create_there,
     drop_all,
-    forget_there,
-    is_anothers,
     mapped_there,
     note_of_move,
-    put_back,
     take_over,
     try_to_drop_all,
     what_became,
 )
 from spirit_py.move.shards import facing, with_shards
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.sql import quote_table
 from spirit_py.status.reporters import Reporters
-from spirit_py.table.names import moving
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -84,7 +69,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig, MoveConfig
-    from spirit_py.contracts import Reporter, SqlSession
+    from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
     from spirit_py.migration.migration import Contexts
     from spirit_py.mysql.session import Session
@@ -109,7 +94,7 @@ def _run_phases(run: MoveRun) -> None:
         theirs = [stack.enter_context(_first_there(way)) for way in run.backs()]
         opened, decision = open_move(run, sessions, theirs)
         if isinstance(decision, Resume) and decision.cleanup:
-            _finish(run, decision.record)
+            finish_switch(run, decision.record)
             return
         begun = [one.record for one in opened] if isinstance(decision, Resume) else []
         if not begun:
@@ -284,65 +269,6 @@ def require_aligned(mappings: Iterable[TableMapping]) -> None:
                 hint="change its type or collation on the target, after the move",
                 error_code=ErrorCode.NOT_COMPARABLE,
             )
-
-
-def _finish(run: MoveRun, record: CheckpointRecord) -> None:
-    """Do what is left to do after the switch of an earlier run."""
-    tables = [table.name for table in record.tables]
-    run.step("move", partial(_put_right, run=run, tables=tables))
-    run.step("move", partial(note_away, tables=tables, away=True))
-    note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
-    sent = bool(note and note.switched) or run.step("move", partial(_is_back, table=tables[0]))
-    if run.config.on_switch and not sent:
-        if why := run_switch_command(run, tables):
-            raise SwitchFailed(
-                f"the command of --on-switch failed: {why}; the tables are on the target already",
-                hint="see why it failed, and run the same command again; or send the application"
-                " to the target by hand, and run it without --on-switch",
-            )
-        run.step("move", partial(note_switched, tables=tables))
-    for front in run.fronts():
-        note_swap(front, tables)
-    run.note(PlainFact.TABLES_CHANGED)
-    with run.session("keep") as session:
-        reverted = carry_on_reverse(
-            run, session, tables[0], lambda _, record: KeeperApart(run, record)
-        )
-    forget_there(run, tables)
-    if not reverted:
-        settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)
-
-
-def _is_back(session: SqlSession, table: Name) -> bool:
-    """Return whether a revert was made: the application is to be sent back, and nowhere else."""
-    reverse = find_reverse(session, *table)
-    return reverse is not None and where_is(session, reverse) is Where.BACK
-
-
-def _put_right(session: SqlSession, run: MoveRun, tables: Sequence[Name]) -> None:
-    """Complete the names where a run ended between two RENAMEs: nobody was sent anywhere."""
-    for way in run.backs():
-        with way.session("move", there=True) as there:
-            own = [name for name in tables if not is_anothers(run.config, there, name)]
-            if _put_right_there(session, there, own):
-                # The place that was noted is before a RENAME which the feed cannot pass.
-                CheckpointTable(*home_of(tables)).forget(session, ReverseRecord)
-
-
-def _put_right_there(session: SqlSession, there: SqlSession, tables: Sequence[Name]) -> bool:
-    """Do it on one target; return whether a switch was being taken back there."""
-    taken_back = False
-    for name in tables:
-        proof, new = noted_proof(there, name, "new"), moving(name).new
-        if is_one_of(there, name[0], new, proof):
-            # Its rows are all there.
-            both = quote_table(name[0], new), quote_table(*name)
-            there.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
-            taken_back = True
-        elif is_one_of(there, *name, proof):
-            # A revert was being made.
-            put_back(session, [replace(moving(name), new=moving(name).old)], BACK)
-    return taken_back
 
 
 def move(

@@ -39,7 +39,8 @@ from spirit_py.move.decision import (
     rows_copied,
     together,
 )
-from spirit_py.move.run import Opened, bring_home, brought_by_others, forget_there, is_anothers
+from spirit_py.move.run import Opened, brought_by_others, forget_there, is_anothers
+from spirit_py.move.sides import bring_home
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.tables.definition import existing_tables

@@ -31,8 +31,8 @@ from spirit_py.events.swap import MoveSwitching, RenameUnanswered
 from spirit_py.hooks import call
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.swap.same_tables import BACK, MOVED
-from spirit_py.move.run import bring_home, place_there, put_back
-from spirit_py.move.sides import unlock
+from spirit_py.move.run import put_back
+from spirit_py.move.sides import bring_home, place_there, unlock
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.tables.identity import is_one_of

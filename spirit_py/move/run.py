@@ -8,9 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py import errors
-from spirit_py.applier.state import other_keys
-from spirit_py.attached.triggers.catalogue import list_triggers
-from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs, noted_proof
@@ -18,12 +15,11 @@ from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, as_address
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.locks.table import TableLock, open_lock_session
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.move.decision import MoveFound
-from spirit_py.move.shards import owned, zone_of_row
+from spirit_py.move.shards import owned, require_told_apart, zone_of_row
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
@@ -38,7 +34,7 @@ from spirit_py.table.conversions import is_timestamp, null_becomes_now
 from spirit_py.table.names import AuxiliaryNames, moving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.config import MoveConfig
     from spirit_py.contracts import SqlSession
@@ -50,7 +46,6 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name, Swap
     from spirit_py.table.schema import TableSchema
-
 
 _NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
 _NOONS: Final = [
@@ -263,41 +258,6 @@ def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapp
             )
 
 
-def require_told_apart(mapping: TableMapping) -> None:
-    """Refuse a definition under which the rows of several sources could not be told apart.
-
-    What judges a row must be the same on both sides, and each unique key must name its rows by
-    columns that are carried as they are.
-    """
-    alike = {
-        pair.old.name.lower()
-        for pair in mapping.pairs
-        if pair.old.name.lower() == pair.new.name.lower()
-        and pair.old.type_identity == pair.new.type_identity
-        and pair.old.collation == pair.new.collation
-    }
-    judged = mapping.owned.columns if mapping.owned is not None else ()
-    wrong = [column.name for column in judged if column.name.lower() not in alike]
-    if wrong:
-        names = ", ".join(wrong)
-        why = f"--shard-by reads {names}, which is generated, or which the ALTER changes"
-        raise _not_told_apart(mapping, why)
-    for index in other_keys(mapping):
-        if not index.columns or not alike.issuperset(name.lower() for name in index.columns):
-            raise _not_told_apart(
-                mapping, f"the unique key {index.name} has a part that is no column of the source"
-            )
-    if mapping.merging:
-        raise _not_told_apart(mapping, "the ALTER adds a unique key, or makes keys equal")
-
-
-def _not_told_apart(mapping: TableMapping, why: str) -> errors.Refusal:
-    return errors.Refusal(
-        f"the rows of several sources could not be told apart in {mapping.source.full_name}: {why}",
-        hint="make that change on the target, after the move",
-    )
-
-
 def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -> None:
     """Rename incoming tables that have their own names to the auxiliary ones; proven ones (R24).
 
@@ -308,28 +268,6 @@ def put_back(session: SqlSession, swaps: Iterable[Swap], direction: Direction) -
         if proof and is_one_of(session, *swap.name, proof):
             both = quote_table(*swap.name), quote_table(swap.schema, swap.new)
             session.execute(f"RENAME TABLE {both[0]} TO {both[1]}")
-
-
-def require_no_triggers(session: SqlSession, swaps: Iterable[Swap]) -> None:
-    """Raise SchemaChanged where an incoming table has a trigger: nobody follows its DDL there.
-
-    What it did to the rows that were applied since the last comparison is not known.
-    """
-    for swap in swaps:
-        for trigger in list_triggers(session, swap.schema, swap.new):
-            raise errors.SchemaChanged(
-                f"another session has created {trigger.label} on {swap.schema}.{swap.new}, which"
-                " may have changed the rows that were written there",
-                hint="create it on the table after the move; then start the move again: it starts"
-                " from the beginning",
-            )
-
-
-def place_there(run: MoveRun, there: Session) -> str:
-    """Return the place in the target's binlog from which its tables are followed."""
-    source = BinlogSource(run.config.there, run.config.feed, tell=run.tell)
-    with contextlib.closing(source):
-        return source.position_here(there)
 
 
 def what_became(run: MoveRun, tables: Sequence[Name]) -> errors.SchemaChanged | None:
@@ -362,40 +300,6 @@ def _replaced(there: SqlSession, name: Name) -> tuple[str, str] | None:
     now = "" if rows else "; it is empty now"
     done = "has truncated, rebuilt or replaced {}, the new table of the move"
     return done + now, f"see who did, and what it holds; drop or rename {new} there, then "
-
-
-#: Seconds for the lock under which a source gets its tables back, and for the work under it.
-_WAIT: Final = 5
-_HOLD: Final = 30.0
-
-
-def bring_home(
-    run: MoveRun, swaps: Sequence[Swap], direction: Direction, note: Callable[[str], object]
-) -> None:
-    """Rename a source's tables back to their names, where they are out of the way.
-
-    Nobody was sent to the target. ``note`` is called with the place behind the RENAME, from which
-    the feed can go on: clients wait until that has returned.
-    """
-    config, old = run.config, [(swap.schema, swap.old) for swap in swaps]
-    renaming = ", ".join(f"{quote_table(s.schema, s.old)} TO {quote_table(*s.name)}" for s in swaps)
-    source = BinlogSource(config.connection, config.feed, tell=run.tell)
-    with (
-        contextlib.closing(source),
-        open_lock_session(config.connection, role="move", wait=_WAIT, hold=_HOLD) as session,
-    ):
-        proofs = [noted_proof(session, swap.name, direction.outgoing) for swap in swaps]
-        if all(is_one_of(session, *s.name, p) for s, p in zip(swaps, proofs, strict=True)):
-            return
-        if not all(is_one_of(session, *one, p) for one, p in zip(old, proofs, strict=True)):
-            raise errors.SchemaChanged(
-                f"the tables out of the way on {config.connection.address} are not those of the"
-                " move any more",
-                hint="see who renamed or dropped them",
-            )
-        TableLock(session, old).acquire()
-        session.execute(f"RENAME TABLE {renaming}")
-        note(source.position_here(session))
 
 
 def try_to_drop_all(run: MoveRun, tables: Sequence[Name], _error: BaseException | None) -> bool:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import errors
+from spirit_py.applier.state import other_keys
 from spirit_py.classes import replace
 from spirit_py.sql import string_literal
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MoveConfig
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement.lexer import Token
-
+    from spirit_py.table.mapping import TableMapping
 
 #: Functions that return one of their arguments, from so many on.
 _CHOOSES: Final = {"IF": 1, "ELT": 1, "COALESCE": 0, "IFNULL": 0}
@@ -149,4 +151,39 @@ def with_shards(record: CheckpointRecord, names: Sequence[str]) -> CheckpointRec
     first, *others = ([replace(one, shard=name) for one in record.tables] for name in names)
     return replace(
         record, tables=tuple(first), shards=tuple(one for each in others for one in each)
+    )
+
+
+def require_told_apart(mapping: TableMapping) -> None:
+    """Refuse a definition under which the rows of several sources could not be told apart.
+
+    What judges a row must be the same on both sides, and each unique key must name its rows by
+    columns that are carried as they are.
+    """
+    alike = {
+        pair.old.name.lower()
+        for pair in mapping.pairs
+        if pair.old.name.lower() == pair.new.name.lower()
+        and pair.old.type_identity == pair.new.type_identity
+        and pair.old.collation == pair.new.collation
+    }
+    judged = mapping.owned.columns if mapping.owned is not None else ()
+    wrong = [column.name for column in judged if column.name.lower() not in alike]
+    if wrong:
+        names = ", ".join(wrong)
+        why = f"--shard-by reads {names}, which is generated, or which the ALTER changes"
+        raise _not_told_apart(mapping, why)
+    for index in other_keys(mapping):
+        if not index.columns or not alike.issuperset(name.lower() for name in index.columns):
+            raise _not_told_apart(
+                mapping, f"the unique key {index.name} has a part that is no column of the source"
+            )
+    if mapping.merging:
+        raise _not_told_apart(mapping, "the ALTER adds a unique key, or makes keys equal")
+
+
+def _not_told_apart(mapping: TableMapping, why: str) -> errors.Refusal:
+    return errors.Refusal(
+        f"the rows of several sources could not be told apart in {mapping.source.full_name}: {why}",
+        hint="make that change on the target, after the move",
     )

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py import errors
+from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.binlog.source import BinlogSource
+from spirit_py.checkpoint.proofs import noted_proof
 from spirit_py.classes import dataclass
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import ChangesNotFlushed, CutoverFailure, RowsMeet, ServerFault
+from spirit_py.locks.table import TableLock, open_lock_session
+from spirit_py.move.run import MoveRun
+from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from spirit_py.contracts import SqlSession
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.feed.feed import ChangeFeed
-    from spirit_py.locks.table import LockWatch, TableLock
+    from spirit_py.locks.table import LockWatch
     from spirit_py.locks.turns import Front
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.swap.same_tables import SameTables
+    from spirit_py.migration.swap.same_tables import Direction, SameTables
     from spirit_py.move.run import MoveRun
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Swap
+
+#: Seconds for the lock under which a source gets its tables back, and for the work under it.
+_WAIT: Final = 5
+_HOLD: Final = 30.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -196,3 +208,54 @@ def _renaming(names: Iterable[tuple[str, str, str]]) -> str:
     """Render the RENAME of tables, each given by its schema, its name, and the new one."""
     pairs = (f"{quote_table(schema, a)} TO {quote_table(schema, b)}" for schema, a, b in names)
     return f"RENAME TABLE {', '.join(pairs)}"
+
+
+def require_no_triggers(session: SqlSession, swaps: Iterable[Swap]) -> None:
+    """Raise SchemaChanged where an incoming table has a trigger: nobody follows its DDL there.
+
+    What it did to the rows that were applied since the last comparison is not known.
+    """
+    for swap in swaps:
+        for trigger in list_triggers(session, swap.schema, swap.new):
+            raise errors.SchemaChanged(
+                f"another session has created {trigger.label} on {swap.schema}.{swap.new}, which"
+                " may have changed the rows that were written there",
+                hint="create it on the table after the move; then start the move again: it starts"
+                " from the beginning",
+            )
+
+
+def place_there(run: MoveRun, there: Session) -> str:
+    """Return the place in the target's binlog from which its tables are followed."""
+    source = BinlogSource(run.config.there, run.config.feed, tell=run.tell)
+    with contextlib.closing(source):
+        return source.position_here(there)
+
+
+def bring_home(
+    run: MoveRun, swaps: Sequence[Swap], direction: Direction, note: Callable[[str], object]
+) -> None:
+    """Rename a source's tables back to their names, where they are out of the way.
+
+    Nobody was sent to the target. ``note`` is called with the place behind the RENAME, from which
+    the feed can go on: clients wait until that has returned.
+    """
+    config, old = run.config, [(swap.schema, swap.old) for swap in swaps]
+    renaming = ", ".join(f"{quote_table(s.schema, s.old)} TO {quote_table(*s.name)}" for s in swaps)
+    source = BinlogSource(config.connection, config.feed, tell=run.tell)
+    with (
+        contextlib.closing(source),
+        open_lock_session(config.connection, role="move", wait=_WAIT, hold=_HOLD) as session,
+    ):
+        proofs = [noted_proof(session, swap.name, direction.outgoing) for swap in swaps]
+        if all(is_one_of(session, *s.name, p) for s, p in zip(swaps, proofs, strict=True)):
+            return
+        if not all(is_one_of(session, *one, p) for one, p in zip(old, proofs, strict=True)):
+            raise errors.SchemaChanged(
+                f"the tables out of the way on {config.connection.address} are not those of the"
+                " move any more",
+                hint="see who renamed or dropped them",
+            )
+        TableLock(session, old).acquire()
+        session.execute(f"RENAME TABLE {renaming}")
+        note(source.position_here(session))

@@ -50,7 +50,7 @@ from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
 from spirit_py.migration.swap.swap import swaps_of
 from spirit_py.move.renames import Renames
-from spirit_py.move.run import MoveRun, note_switched_there, put_back, require_no_triggers
+from spirit_py.move.run import MoveRun, note_switched_there, put_back
 from spirit_py.move.sides import (
     Incoming,
     LockSide,
@@ -59,6 +59,7 @@ from spirit_py.move.sides import (
     WatchedSide,
     at_once,
     flush_in_turns,
+    require_no_triggers,
     unlock,
 )
 from spirit_py.mysql.connect import connect

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import functools
 import json
-import os
 import signal
-import stat
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.classes import dataclass, field
@@ -17,6 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events.run import SAME_ALREADY, Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
+from spirit_py.records import write_whole
 from spirit_py.system_packages import broken_library
 from spirit_py.units import counted, finite, human_bytes, human_count, human_seconds
 
@@ -327,64 +325,6 @@ def refused_before(
 def run_begun(command: str, server: ConnectionOptions) -> Event:
     """Return the event of the beginning of a run."""
     return RunBegun(command=command, server=server.address, program=installed("spirit-py"))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file as a whole, through links, in UTF-8 with escapes; raises OSError.
-
-    One that may be written in a folder that takes no other file, or that is mounted by itself, is
-    written in place.
-    """
-    _require_own_link(path)
-    target = path.resolve()
-    content = text.encode("utf-8", "backslashreplace")
-    if target.exists() and not target.is_file():
-        target.write_bytes(content)
-        return
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    try:
-        _replace(target, content, mode)
-    except OSError as error:
-        if mode is None or error.errno not in _TAKES_NO_OTHER:
-            raise
-        # The folder's owner may have put a link there by now.
-        handle = os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-
-
-_TAKES_NO_OTHER: Final = (errno.EACCES, errno.EBUSY, errno.EROFS)
-
-
-def _replace(target: Path, content: bytes, mode: int | None) -> None:
-    temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
-    # A new file gets what the umask leaves; a replacement is private until it has the old mode.
-    created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    handle = os.open(temporary, created, 0o666 if mode is None else 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            if mode is not None:
-                os.fchmod(handle, mode)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _require_own_link(path: Path) -> None:
-    """Raise PermissionError for a link of another user where everybody may put one, as ``/tmp``.
-
-    The kernel does so at an open (``fs.protected_symlinks``), but a file is replaced here.
-    """
-    if not path.is_symlink():
-        return
-    folder, owner = path.parent.stat(), path.lstat().st_uid
-    shared = stat.S_ISVTX | stat.S_IWOTH
-    if folder.st_mode & shared == shared and owner not in {os.geteuid(), folder.st_uid}:
-        raise PermissionError(
-            errno.EACCES, "it is another user's link, in a folder where everybody may write"
-        )
 
 
 def versions() -> dict[str, str]:

@@ -21,7 +21,7 @@ from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal, ServerFault
-from spirit_py.migration.archive import archive
+from spirit_py.migration.entry import archive
 from tests.kits import kills
 from tests.kits.command import run
 from tests.kits.draw import seed_of

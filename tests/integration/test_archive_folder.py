@@ -16,7 +16,7 @@ from spirit_py.archiving.folder import ArchiveFailure, _Here
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.migration import archive as archive_module
-from spirit_py.migration.archive import archive
+from spirit_py.migration.entry import archive
 from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import (
     KEEP,

@@ -14,7 +14,7 @@ from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.session import SparkTables
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal, ServerFault
-from spirit_py.migration.archive import archive
+from spirit_py.migration.entry import archive
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.old_tables import note_of_old

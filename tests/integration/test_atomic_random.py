@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from spirit_py.frameworks.steps import form_of
+from spirit_py.frameworks.joining import form_of
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import QUICK, VERSIONS
 from tests.kits.alembic_project import AlembicProject

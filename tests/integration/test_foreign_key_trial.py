@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from spirit_py.checkpoint.drop import drop_building
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
-from spirit_py.mysql.tables.new_table import NewTable, drop_building, drop_tables
+from spirit_py.mysql.tables.new_table import NewTable, drop_tables
 from spirit_py.preflight.preflight import check_keys, mapping_of, prepare
 from spirit_py.table.names import AuxiliaryNames, building_name, trial_name
 from tests.kits.schema_tools import open_schema_tools

@@ -19,11 +19,11 @@ from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, Session
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.locks.named import AdvisoryLock
-from spirit_py.migration.control.listener import ControlListener, listen, live_figures
-from spirit_py.migration.control.subject import Carrier, Effect
+from spirit_py.migration.control.listener import ControlListener, listen
+from spirit_py.migration.control.subject import Carrier, Effect, live_figures
 from spirit_py.migration.job import Job
-from spirit_py.migration.reverse.feed import plan_reverse
-from spirit_py.migration.reverse.keeper import Keeper, begin
+from spirit_py.migration.reverse.feed import begin, plan_reverse
+from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import socket
 import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py import __version__
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import DONE, Answer, LiveFigures
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.classes import InitVar, dataclass, fields, replace
+from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
-from spirit_py.events.copy import BinlogExpires
 from spirit_py.events.run import ControlObeyed, ControlRefused
+from spirit_py.migration.checkpoints import PositionReach
 from spirit_py.migration.control.settings import shown
-from spirit_py.migration.control.subject import refused
+from spirit_py.migration.control.subject import live_figures, refused
 from spirit_py.migration.control.verbs import Orders, Verbs
 from spirit_py.migration.facts import BinlogReaches
-from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import ABSENT_TABLE, connection_lost
 from spirit_py.mysql.kill import end_lost
-from spirit_py.mysql.own_sessions import token_of
 from spirit_py.mysql.retry import RenewedSession
-from spirit_py.phases import AFTER_SWAP
-from spirit_py.progress import MigrationProgress
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -39,122 +32,12 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.migration.control.subject import Carrier, Conversation
     from spirit_py.migration.job import Job
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
-
-_ASK_SECONDS: Final = 30.0
-#: Part of the time for which the server keeps its binlog that is left when a warning is due.
-_WARN_PART: Final = 0.5
-
-
-@dataclass
-class _Place:
-    """The place from which a server would be read again: when it last moved, how long it is kept.
-
-    ``run`` faces that server.
-    """
-
-    run: Run
-    moved_at: float
-    position: str = ""
-    asked_at: float = float("-inf")
-    kept: float = 0.0
-    warned: bool = False
-
-
-class PositionReach:
-    """For how long the servers keep what a resumed run would read first (R19).
-
-    The position moves on in a pause, and stands still under backpressure or behind a prepared XA
-    transaction: its age is the time since it last moved. On an idle server this run's figures
-    move it. ``left`` is in seconds, of several sources the least; None for ever, or where it is not
-    known yet. ``fronts``: the run as it faces each source, where there may be several.
-    """
-
-    def __init__(
-        self, run: Run, fronts: Sequence[Run] = (), *, clock: Clock = time.monotonic
-    ) -> None:
-        self._run = run
-        self._clock = clock
-        self._places = [_Place(front, clock()) for front in fronts or [run]]
-        self.left: float | None = None
-
-    def look(self, session: SqlSession) -> None:
-        """Look at the positions; warn once when half of a one's time is over.
-
-        May raise ServerFault of the session, which is of the first source.
-        """
-        known: list[float] = []
-        if self._run.state.phase not in AFTER_SWAP:
-            known = [left for one in self._places if (left := self._left(one, session)) is not None]
-        self.left = min(known, default=None)
-
-    def _left(self, place: _Place, session: SqlSession) -> float | None:
-        now, address = self._clock(), place.run.config.connection.address
-        feed = self._run.figures.feeds.get(address)
-        position = feed.position() if feed is not None else ""
-        if feed is None or not position:
-            return None
-        if position != place.position:
-            place.position, place.moved_at, place.warned = position, now, False
-        if now - place.asked_at >= _ASK_SECONDS:
-            if address == self._run.config.connection.address:
-                place.kept = kept_seconds(session)
-            elif not feed.statistics().trouble:
-                # One that is away must not hold up the answers to operators.
-                with contextlib.suppress(SpiritError):
-                    place.kept = _kept_there(place.run)
-            place.asked_at = now
-        if not place.kept:
-            return None
-        left = max(0.0, place.kept - (now - place.moved_at))
-        if left < _WARN_PART * place.kept and not place.warned:
-            place.warned = True
-            stood = round(now - place.moved_at, 1)
-            prefix = address if len(self._places) > 1 else ""
-            happened = BinlogExpires(seconds_left=round(left, 1), seconds=stood, prefix=prefix)
-            self._run.tell(happened)
-        return left
-
-
-def _kept_there(front: Run) -> float:
-    """Ask another source for how long it keeps its binlog; SpiritError where it does not answer."""
-    with front.session("control", read_timeout=_ANSWER_WITHIN) as session:
-        return kept_seconds(session)
-
-
-def live_figures(
-    label: str,
-    seen: MigrationProgress,
-    *,
-    phase: str,
-    paused: str,
-    settings: dict[str, str] | None = None,
-) -> LiveFigures:
-    """Return figures as the checkpoint table holds them. No I/O."""
-    progress = {one.name: getattr(seen, one.name) for one in fields(MigrationProgress)}
-    for name, value in progress.items():
-        if isinstance(value, float):
-            progress[name] = round(value, 4 if name == "fraction" else 1)
-    progress["run_eta_parts"] = {
-        phase: None if value is None else round(value, 1)
-        for phase, value in seen.run_eta_parts.items()
-    }
-    return LiveFigures(
-        **progress,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        run=token_of(label),
-        program=__version__,
-        phase=phase,
-        paused=paused,
-        settings=settings or {},
-    )
-
 
 _log = logging.getLogger(__name__)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.live import DONE, WORKING, Answer
-from spirit_py.classes import dataclass, replace
+from spirit_py import __version__
+from spirit_py.checkpoint.live import DONE, WORKING, Answer, LiveFigures
+from spirit_py.classes import dataclass, fields, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.events.event import Event
+from spirit_py.mysql.own_sessions import token_of
+from spirit_py.progress import MigrationProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,3 +121,32 @@ def await_outcome(under_way: Callable[[], bool], stop: StopSwitch) -> None:
     while under_way() and time.monotonic() < until:
         if stop.wait(_LOOK_SECONDS):
             return
+
+
+def live_figures(
+    label: str,
+    seen: MigrationProgress,
+    *,
+    phase: str,
+    paused: str,
+    settings: dict[str, str] | None = None,
+) -> LiveFigures:
+    """Return figures as the checkpoint table holds them. No I/O."""
+    progress = {one.name: getattr(seen, one.name) for one in fields(MigrationProgress)}
+    for name, value in progress.items():
+        if isinstance(value, float):
+            progress[name] = round(value, 4 if name == "fraction" else 1)
+    progress["run_eta_parts"] = {
+        phase: None if value is None else round(value, 1)
+        for phase, value in seen.run_eta_parts.items()
+    }
+    return LiveFigures(
+        **progress,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        run=token_of(label),
+        program=__version__,
+        phase=phase,
+        paused=paused,
+        settings=settings or {},
+    )

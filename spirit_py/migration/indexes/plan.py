@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.checkpoint.drop import drop_building
 from spirit_py.checkpoint.proofs import read_proofs, renew_proofs, shape_here
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.classes import dataclass, replace
@@ -17,7 +18,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.own_sessions import token_of
 from spirit_py.mysql.tables.deferred_indexes import drop_sql, why_not_deferred
 from spirit_py.mysql.tables.definition import read_shape, shape_of
-from spirit_py.mysql.tables.new_table import NewTable, drop_building
+from spirit_py.mysql.tables.new_table import NewTable
 from spirit_py.preflight.index_deferral import deferral
 from spirit_py.statement.index_definitions import index_clauses, without_indexes
 from spirit_py.table.names import building_name, is_building_name, lock_name

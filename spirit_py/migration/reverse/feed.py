@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spirit_py import __version__
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.attached.foreign_keys.model import not_brought_back
 from spirit_py.binlog.resumption import why_unreachable
-from spirit_py.checkpoint.record import ReverseRecord, ReverseTable, digest_of
+from spirit_py.checkpoint.record import LATEST, ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, PositionNotFound, Refusal, SchemaChanged
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
     from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.session import Session
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -159,3 +161,29 @@ def _mapping(
             error_code=ErrorCode.SERVER_SETTINGS,
         )
     return mapping
+
+
+def begin(
+    session: Session, planned: ReverseRecord, *, position: str, seconds: float
+) -> ReverseRecord:
+    """Write the first record, from the position after the RENAME; its table exists.
+
+    For so many ``seconds``; the place is only noted for 0.
+    """
+    tables = tuple(with_shapes(session, table) for table in planned.tables)
+    return write_first(session, replace(planned, tables=tables), position=position, seconds=seconds)
+
+
+def write_first(
+    session: Session, planned: ReverseRecord, *, position: str, seconds: float
+) -> ReverseRecord:
+    """Write it with the definitions that are planned: the tables may be locked."""
+    now = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
+    record = replace(
+        planned,
+        position=position,
+        until=min(now + seconds, LATEST) if seconds else 0.0,
+        program=__version__,
+    )
+    CheckpointTable(*record.home).write(session, record)
+    return record

@@ -11,14 +11,11 @@ import contextlib
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py import __version__, errors
+from spirit_py import errors
 from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
 from spirit_py.checkpoint.live import FAILED
-from spirit_py.checkpoint.record import LATEST
-from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.events.swap import (
     ReverseBegun,
@@ -28,7 +25,7 @@ from spirit_py.events.swap import (
     RevertRequested,
 )
 from spirit_py.migration.control.subject import Conversation
-from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
+from spirit_py.migration.reverse.feed import open_reverse_feed
 from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.migration.swap.old_tables import drop_swapped_out
 from spirit_py.migration.swap.same_tables import BACK
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
-    from spirit_py.mysql.session import Session
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -75,32 +71,6 @@ class ReverseReplicationLost(errors.MigrationFailure):
             " it holds, then drop it, or run spirit-py cleanup --drop-old",
             details=details,
         )
-
-
-def begin(
-    session: Session, planned: ReverseRecord, *, position: str, seconds: float
-) -> ReverseRecord:
-    """Write the first record, from the position after the RENAME; its table exists.
-
-    For so many ``seconds``; the place is only noted for 0.
-    """
-    tables = tuple(with_shapes(session, table) for table in planned.tables)
-    return write_first(session, replace(planned, tables=tables), position=position, seconds=seconds)
-
-
-def write_first(
-    session: Session, planned: ReverseRecord, *, position: str, seconds: float
-) -> ReverseRecord:
-    """Write it with the definitions that are planned: the tables may be locked."""
-    now = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
-    record = replace(
-        planned,
-        position=position,
-        until=min(now + seconds, LATEST) if seconds else 0.0,
-        program=__version__,
-    )
-    CheckpointTable(*record.home).write(session, record)
-    return record
 
 
 class Keeper:

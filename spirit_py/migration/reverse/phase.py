@@ -12,8 +12,8 @@ from spirit_py.checkpoint.proofs import Where, any_old_table, find_reverse, wher
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, ReverseRecord
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
-from spirit_py.migration.reverse.feed import plan_reverse, reverse_table
-from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
+from spirit_py.migration.reverse.feed import begin, plan_reverse, reverse_table
+from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.swap.old_tables import after_change
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase

@@ -45,8 +45,16 @@ from spirit_py.events import swap
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.control import subject
 from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
-from spirit_py.migration.control.listener import ControlListener, listen, live_figures
-from spirit_py.migration.control.subject import CLEANUP, NOT_KNOWN, Carrier, Effect, Verb, refused
+from spirit_py.migration.control.listener import ControlListener, listen
+from spirit_py.migration.control.subject import (
+    CLEANUP,
+    NOT_KNOWN,
+    Carrier,
+    Effect,
+    Verb,
+    live_figures,
+    refused,
+)
 from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
 from spirit_py.migration.listing import HIDDEN

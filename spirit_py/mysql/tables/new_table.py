@@ -1,4 +1,4 @@
-"""Create the new table, raise its AUTO_INCREMENT counter, drop auxiliary tables."""
+"""Create the new table, raise its AUTO_INCREMENT counter, and make a sentinel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from spirit_py.mysql.evaluation import (
     copying_modes,
     server_refusal,
 )
-from spirit_py.mysql.faults import TABLE_EXISTS, WOULD_WAIT, Disposition, disposition, excused
+from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_create
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, rewrite
-from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name, is_trial_name
+from spirit_py.table.names import AuxiliaryNames, building_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,9 +40,6 @@ _FOREIGN_KEYS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'FOREIGN KEY' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"""
 OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
-_BESIDE = """
-SELECT TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'"""
 _COUNTERS = """
 SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
@@ -328,40 +325,6 @@ def drop_tables(session: SqlSession, schema: str, names: Sequence[str]) -> None:
     if names:
         tables = ", ".join(quote_table(schema, name) for name in names)
         session.execute(f"DROP TABLE IF EXISTS {tables}")
-
-
-def begun_building(session: SqlSession, schema: str, table: str, building: str) -> list[str]:
-    """Return what a killed run had begun to build or to try: tables of a random name, and no rows.
-
-    None of them ever has rows; whoever can write to the checkpoint may have noted another table's
-    name, which is as random as that of a month (R26).
-    """
-    if not is_building_name(table, building):
-        return []
-    found = [str(name) for (name,) in session.query(_BESIDE, (schema, building, building))]
-    return [
-        name
-        for name in found
-        if (name.lower() == building.lower() or is_trial_name(building, name))
-        and not _has_rows(session, schema, name)
-    ]
-
-
-def _has_rows(session: SqlSession, schema: str, name: str) -> bool:
-    """Return whether a table has a row, committed or not yet."""
-    look = f"SELECT 1 FROM {quote_table(schema, name)} LIMIT 1 FOR SHARE NOWAIT"
-    return bool(excused(lambda: session.query(look), True, {WOULD_WAIT}))
-
-
-def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
-    """Drop what a killed run had begun to build or to try."""
-    # Where there is none, the right to drop it is not needed.
-    found = begun_building(session, schema, table, building)
-    trials = [name for name in found if is_trial_name(building, name)]
-    for name in found:
-        if name not in trials:
-            drop_unreferenced(session, schema, name)
-    drop_tables(session, schema, trials)
 
 
 def create_sentinel(session: SqlSession, schema: str, name: str) -> None:

@@ -14,9 +14,10 @@ from spirit_py.classes import dataclass
 from spirit_py.contracts import QuietReporter
 from spirit_py.events import run
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
+from spirit_py.records import write_whole
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
-from spirit_py.status.report import REVERTED, write_whole
+from spirit_py.status.report import REVERTED
 from spirit_py.status.timeline import History
 from spirit_py.units import (
     DiffLine,

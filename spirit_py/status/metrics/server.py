@@ -17,8 +17,9 @@ from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
 from spirit_py.events.run import MetricsServed, RunBegun, RunEnded, TableEnded
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
+from spirit_py.records import write_whole
 from spirit_py.status.metrics.collector import StatusCollector
-from spirit_py.status.report import installed, write_whole
+from spirit_py.status.report import installed
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 
 from spirit_py import points
 from spirit_py.frameworks import steps as steps_module
-from spirit_py.frameworks.steps import ABSENT, RevisionStep, VersionSwap, form_of, made_of
+from spirit_py.frameworks.joining import ABSENT, form_of
+from spirit_py.frameworks.steps import RevisionStep, VersionSwap, made_of
 from spirit_py.mysql.tables.identity import NOTHING, Identity
 
 

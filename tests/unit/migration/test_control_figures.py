@@ -11,7 +11,8 @@ import pytest
 
 from spirit_py.checkpoint.codec import from_text, to_text
 from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
-from spirit_py.migration.control.listener import PositionReach, live_figures
+from spirit_py.migration.checkpoints import PositionReach
+from spirit_py.migration.control.subject import live_figures
 from spirit_py.migration.migration_status import MigrationShown, ReverseShown, live_lines
 from spirit_py.phases import Phase
 from tests.kits.reporter import lines_to

@@ -21,13 +21,8 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.events.run import RunBegun, RunEnded
-from spirit_py.status.report import (
-    MigrationReport,
-    OutcomeReport,
-    refused_before,
-    versions,
-    write_whole,
-)
+from spirit_py.records import write_whole
+from spirit_py.status.report import MigrationReport, OutcomeReport, refused_before, versions
 from tests.kits.reporter import RecordingReporter
 
 
