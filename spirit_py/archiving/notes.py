@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from spirit_py import __version__
 from spirit_py.archiving.columns import HASH_DIGITS
 from spirit_py.archiving.folder import ArchiveFailure, File, Folder
+from spirit_py.archiving.ranges import NO_VALUE
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.chunk.chunk import KeyRange, same_bound
 from spirit_py.classes import dataclass
@@ -194,8 +195,6 @@ def piece_of(name: str) -> int:
     return int(found[2]) if found else -1
 
 
-NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The folder of NULL, and of the empty text."""
 _CODED: Final = re.compile(r"%([0-9A-F]{2})")
 
 

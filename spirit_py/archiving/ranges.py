@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import KeyRange, chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import CompositeChunker, forced_source, index_hint
 from spirit_py.classes import dataclass
+from spirit_py.sql import string_literal
 from spirit_py.table.mapping import TableMapping
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.archiving.columns import StoredTable
     from spirit_py.chunk.chunker import BoundaryQuery
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.schema import Index, TableSchema
 
+_LONGEST_NAME: Final = 60
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of NULL, and of the empty text."""
 WHOLE = KeyRange()
 
 
@@ -27,6 +32,11 @@ class Partitioning:
 
     name: str
     value: str
+
+    @classmethod
+    def by(cls, expression: str, value: str, taken: Callable[[str], bool]) -> Partitioning:
+        """Return the folders of an expression, which ``value`` computes, under a name not taken."""
+        return cls(name=_column_of(expression, taken), value=_named(value))
 
     @property
     def text(self) -> str:
@@ -106,3 +116,24 @@ class ReadTable:
         hint = "" if mapping is None else index_hint(mapping)
         table = self.table.quoted if mapping is None else forced_source(mapping)
         return f"SELECT {hint}{', '.join(selected)} FROM {table} WHERE {where}"
+
+
+def _column_of(expression: str, taken: Callable[[str], bool]) -> str:
+    """Name the folders of an expression: ``YEAR(created_at)`` is ``year_created_at=...``."""
+    name = re.sub(r"[^0-9a-z]+", "_", expression.lower()).strip("_")[:_LONGEST_NAME] or "part"
+    while taken(name):
+        name += "_"
+    return name
+
+
+def _named(value: str) -> str:
+    """Return SQL of a value that can be a folder's name; its digest where it is long or no text.
+
+    So is that of the text by which Spark names the folder of NULL.
+    """
+    text = f"CAST({value} AS CHAR)"
+    # Spark would write rows of that text and those of NULL to one file at a time.
+    taken = f"{text} = {string_literal(NO_VALUE)}"
+    odd = f"(LENGTH({text}) > {_LONGEST_NAME} OR {text} REGEXP '[[:cntrl:]]' OR {taken})"
+    digest = f"CONCAT('sha256-', LEFT(SHA2({value}, 256), 16))"
+    return f"IF({value} IS NULL, NULL, IF({text} IS NULL OR {odd}, {digest}, {text}))"

@@ -7,14 +7,13 @@ it all the same: one that counts as kept would be nowhere.
 
 from __future__ import annotations
 
-import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure, Folder
-from spirit_py.archiving.notes import NO_VALUE, Archived, require_noted, require_there
+from spirit_py.archiving.notes import Archived, require_noted, require_there
 from spirit_py.archiving.ranges import Partitioning, ReadTable
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.examination import old_table_of
@@ -24,9 +23,9 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
-from spirit_py.errors import Interrupted, Refusal, ServerFault, SpiritError
+from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.events.swap import ArchiveBegun, ArchiveProved
-from spirit_py.migration.swap.old_table_writes import OldTableWrites, unknown
+from spirit_py.migration.swap.old_table_writes import OldTableWrites, await_writers, unknown
 from spirit_py.migration.swap.old_tables import names_unproven, note_of_old, with_old_table
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.throttling import throttled
@@ -34,17 +33,16 @@ from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.tables.definition import near_name, read_table
-from spirit_py.mysql.tables.identity import born_at, emptied_partitions, holds_up
+from spirit_py.mysql.tables.identity import born_at, emptied_partitions
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_names
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
-from spirit_py.sql import string_literal
 from spirit_py.table.names import archive_folder, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from spirit_py.config import MigrationConfig
     from spirit_py.migration.run import Run
@@ -53,9 +51,6 @@ if TYPE_CHECKING:
     from spirit_py.table.expressions import RowExpression
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
-
-_LEFT: Final = "the change is done, and the old table is kept"
-_LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +108,9 @@ def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecor
         return Archives(tables={}, begun=begun)
     run.go_on_to(Phase.ARCHIVE)
     try:
+        read = partial(read_to_archive, run=run, moment=record.started_at)
         found = [
-            run.step("archive", partial(_old_table, run=run, name=name, moment=record.started_at))
+            run.step("archive", partial(read, name=_old(name), named=(name[1].lower(),)))
             for name in ours
         ]
         with run.session("archive") as session:
@@ -156,13 +152,16 @@ def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[N
     for name in tables:
         noted = old_table_of(session, name)
         proved = noted is not None and bool(noted.kept)
-        emptied = name in there and bool(_emptied(session, name))
+        emptied = 0
+        if name in there:
+            proof = noted_proof(session, table=name, proof=FORWARD.outgoing)
+            emptied, _ = emptied_partitions(session, *_old(name), proof)
         if not proved and (emptied or (noted is not None and name not in there)):
             other = names_unproven(session, [name], there, FORWARD)
             what = "it was rebuilt, or is another table" if other else "it is gone"
             what = "partitions of it were dropped or emptied" if emptied else what
             raise ArchiveFailure(
-                f"{name[0]}.{FORWARD.swapped_out(name[1])} has not all rows of the swap any more:"
+                f"{'.'.join(_old(name))} has not all rows of the swap any more:"
                 f" {what}, by another than this command",
                 hint="where these rows are not needed, spirit-py cleanup --drop-old ends the"
                 " migration, and drops the rest",
@@ -172,12 +171,8 @@ def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[N
     return found, begun
 
 
-def _emptied(session: Session, name: Name) -> int:
-    """Return how many partitions of an old table are no more those of the swap."""
-    proof = noted_proof(session, table=name, proof=FORWARD.outgoing)
-    old = FORWARD.swapped_out(name[1])
-    emptied, _ = emptied_partitions(session, name[0], old, proof)
-    return emptied
+def _old(name: Name) -> Name:
+    return name[0], FORWARD.swapped_out(name[1])
 
 
 def _place_of_swap(
@@ -197,35 +192,17 @@ def _place_of_swap(
         age = CheckpointTable(*record.home).age(session, CheckpointRecord)
         why = why_unreachable(run.config.connection, place, age=age, origin=record.origin)
     if why:
-        old = [f"{schema}.{FORWARD.swapped_out(table)}" for schema, table in tables]
-        raise unknown(", ".join(old), why)
+        raise unknown(", ".join(".".join(_old(name)) for name in tables), why)
     return place
 
 
 def _watched(run: Run, old: Sequence[TableSchema], place: str) -> OldTableWrites:
-    writes = OldTableWrites(
-        run.config.connection,
-        run.config.feed,
-        old,
-        position=place,
-        stop=run.stop,
-    )
+    config = run.config
+    writes = OldTableWrites(config.connection, config.feed, old, position=place, stop=run.stop)
     run.closing("what follows the old tables", writes.close)
     if not place:
-        run.step("archive", partial(_await_writers, tables=old))
+        run.step("archive", partial(await_writers, tables=old))
     return writes
-
-
-def _await_writers(session: Session, *, tables: Sequence[TableSchema]) -> None:
-    """Wait for transactions that wrote before: the rows of a prepared one are not logged again."""
-    try:
-        session.execute(f"LOCK TABLES {', '.join(f'{one.quoted} READ' for one in tables)}")
-    except ServerFault as fault:
-        if not holds_up(fault):
-            raise
-        names = ", ".join(one.full_name for one in tables)
-        raise unknown(names, "a transaction of it does not end (see XA RECOVER)") from fault
-    session.execute("UNLOCK TABLES")
 
 
 def _note_kept(session: Session, *, made: Mapping[Name, tuple[Archive, Archived]]) -> None:
@@ -237,7 +214,7 @@ def _note_kept(session: Session, *, made: Mapping[Name, tuple[Archive, Archived]
         noted = old_table_of(session, name)
         if noted is not None and noted.kept not in {"", kept}:
             raise ArchiveFailure(
-                f"the rows that --keep keeps of {name[0]}.{FORWARD.swapped_out(name[1])} are not"
+                f"the rows that --keep keeps of {'.'.join(_old(name))} are not"
                 f" those of the swap any more: it has {proved.kept}, and had"
                 f" {noted.kept.partition(' ')[0]}",
                 hint="somebody wrote to it: see which rows are missing in the table, and write them"
@@ -289,20 +266,18 @@ def require_archived(run: Run, archives: Archives) -> LastLook | None:
     last_look(None)
     if there:
         # A drop that stops half-way is carried on from here.
-        files = {name: made[name][1].digest for name in there}
-        note = partial(_note_looked_at, files=files, position=watching[0].position)
+        def note(session: Session) -> None:
+            for name in there:
+                files = made[name][1].digest
+                note_of_old(session, name, looked_at=watching[0].position, files=files)
+
         run.step("cleanup", note, passing=takes_no_writes)
     return last_look
 
 
-def _note_looked_at(session: Session, *, files: Mapping[Name, str], position: str) -> None:
-    for name, digest in files.items():
-        note_of_old(session, name, looked_at=position, files=digest)
-
-
 def _watched_since(session: Session, *, run: Run, names: Sequence[Name]) -> OldTableWrites:
     """Read the binlog from where the drop of these tables began."""
-    old = [(schema, FORWARD.swapped_out(table)) for schema, table in names]
+    old = [_old(name) for name in names]
     noted = old_table_of(session, names[0])
     place = "" if noted is None else noted.looked_at
     if not place:
@@ -316,18 +291,12 @@ def _left(run: Run, error: SpiritError) -> SpiritError:
     if isinstance(stopped, Interrupted):
         stopped.hint = "the change is done; the same command carries on with the archive"
         return stopped
-    return ArchiveFailure(f"{_LEFT}: {error.message}", hint=error.hint, details=error.details)
-
-
-def _old_table(session: Session, *, run: Run, name: Name, moment: str) -> TableToArchive:
-    schema, table = name
-    return read_to_archive(
-        run, session, (schema, FORWARD.swapped_out(table)), moment, named=(table.lower(),)
-    )
+    said = f"the change is done, and the old table is kept: {error.message}"
+    return ArchiveFailure(said, hint=error.hint, details=error.details)
 
 
 def read_to_archive(
-    run: Run, session: Session, name: Name, moment: str, *, named: tuple[str, ...] = ()
+    session: Session, run: Run, name: Name, moment: str = "", *, named: tuple[str, ...] = ()
 ) -> TableToArchive:
     """Read a table's definition, and the expressions as the server reads them."""
     config = run.config
@@ -345,39 +314,13 @@ def read_to_archive(
     if config.modes.keep:
         given = Given(option="--keep", text=config.modes.keep, named=named)
         keep = read_row_expression(session, table, given, facts, moment=moment)
-    if config.archive_by:
-        given = Given(
-            option="--archive-by",
-            text=config.archive_by,
-            code=ErrorCode.ARCHIVE_REFUSED,
-            named=named,
-        )
+    if text := config.archive_by:
+        given = Given(option="--archive-by", text=text, code=ErrorCode.ARCHIVE_REFUSED, named=named)
         value = read_row_expression(session, table, given, facts, moment=moment).value()
-        by = Partitioning(name=_column_of(config.archive_by, table.has_column), value=_named(value))
+        by = Partitioning.by(text, value, table.has_column)
     wanted = "TRUE" if keep is None else f"NOT {keep.condition()}"
     what = ReadTable(table=table, stored=StoredTable.of(table), wanted=wanted)
     return TableToArchive(what=what, born=born_at(session, *name), by=by, keep=keep)
-
-
-def _column_of(expression: str, taken: Callable[[str], bool]) -> str:
-    """Name the folders of an expression: ``YEAR(created_at)`` is ``year_created_at=...``."""
-    name = re.sub(r"[^0-9a-z]+", "_", expression.lower()).strip("_")[:_LONGEST_NAME] or "part"
-    while taken(name):
-        name += "_"
-    return name
-
-
-def _named(value: str) -> str:
-    """Return SQL of a value that can be a folder's name; its digest where it is long or no text.
-
-    So is that of the text by which Spark names the folder of NULL.
-    """
-    text = f"CAST({value} AS CHAR)"
-    # Spark would write rows of that text and those of NULL to one file at a time.
-    taken = f"{text} = {string_literal(NO_VALUE)}"
-    odd = f"(LENGTH({text}) > {_LONGEST_NAME} OR {text} REGEXP '[[:cntrl:]]' OR {taken})"
-    digest = f"CONCAT('sha256-', LEFT(SHA2({value}, 256), 16))"
-    return f"IF({value} IS NULL, NULL, IF({text} IS NULL OR {odd}, {digest}, {text}))"
 
 
 def _slots(config: MigrationConfig) -> int:

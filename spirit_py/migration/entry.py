@@ -154,7 +154,7 @@ def _archive_table(run: Run) -> None:
             require_mysql(facts)
             require_archivable(config)
             try:
-                found = read_to_archive(run, session, name, "")
+                found = read_to_archive(session, run, name)
             except ServerFault as fault:
                 if access_denied(fault):
                     why = "--keep and --archive-by are read with an empty copy of the table"

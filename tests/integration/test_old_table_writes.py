@@ -17,9 +17,9 @@ from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted
 from spirit_py.migration import archive as archived
 from spirit_py.migration import migration
-from spirit_py.migration.archive import _await_writers, require_archived
+from spirit_py.migration.archive import require_archived
 from spirit_py.migration.swap import old_tables
-from spirit_py.migration.swap.old_table_writes import OldTableWrites
+from spirit_py.migration.swap.old_table_writes import OldTableWrites, await_writers
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.threads import StopSwitch
@@ -199,9 +199,9 @@ def test_what_was_prepared_before_the_look_is_waited_for(db):
         table = read_table(session, db.name, "_t_old")
         assert table is not None
         with pytest.raises(ArchiveFailure, match="does not end"):
-            _await_writers(session, tables=[table])
+            await_writers(session, tables=[table])
         db.execute("XA COMMIT 'b'")
-        _await_writers(session, tables=[table])
+        await_writers(session, tables=[table])
 
 
 def fail() -> None:

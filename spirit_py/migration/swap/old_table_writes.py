@@ -21,7 +21,8 @@ from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.statements import readings
 from spirit_py.binlog.writes import target_of
 from spirit_py.classes import dataclass, field
-from spirit_py.errors import FeedFailure, SpiritError
+from spirit_py.errors import FeedFailure, ServerFault, SpiritError
+from spirit_py.mysql.tables.identity import holds_up
 from spirit_py.threads import Background
 from spirit_py.units import counted
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.statements import Statement
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
     from spirit_py.threads import StopSwitch
@@ -264,3 +266,15 @@ def unknown(tables: str, why: str) -> ArchiveFailure:
 
 def _said(fault: BaseException) -> str:
     return fault.message if isinstance(fault, SpiritError) else repr(fault)
+
+
+def await_writers(session: Session, *, tables: Sequence[TableSchema]) -> None:
+    """Wait for transactions that wrote before: the rows of a prepared one are not logged again."""
+    try:
+        session.execute(f"LOCK TABLES {', '.join(f'{one.quoted} READ' for one in tables)}")
+    except ServerFault as fault:
+        if not holds_up(fault):
+            raise
+        names = ", ".join(one.full_name for one in tables)
+        raise unknown(names, "a transaction of it does not end (see XA RECOVER)") from fault
+    session.execute("UNLOCK TABLES")

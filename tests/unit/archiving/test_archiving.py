@@ -9,8 +9,8 @@ import pytest
 
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
 from spirit_py.archiving.notes import Tally, folder_of, piece_of
+from spirit_py.archiving.ranges import _column_of
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
-from spirit_py.migration.archive import _column_of
 from spirit_py.table.names import archive_folder
 from tests.kits.definitions import column, table
 

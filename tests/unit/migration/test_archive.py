@@ -35,7 +35,9 @@ def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monk
     nobody: Any = SimpleNamespace(require_none=lambda: None, close=lambda: None)
     monkeypatch.setattr(archive, "_watched", lambda _run, _tables, _place: nobody)
     monkeypatch.setattr(archive, "_slots", lambda _config: 1)
-    monkeypatch.setattr(archive, "archive_rows", lambda _run, one, _name, _slots: archived.append(one))
+    monkeypatch.setattr(
+        archive, "archive_rows", lambda _run, one, _name, _slots: archived.append(one)
+    )
     tables = [("s", "a"), ("s", "b")]
     if settings == "as before":
         archive.archive_old_tables(run, tables, record)
