@@ -13,15 +13,19 @@ from spirit_py.errors import Interrupted
 from spirit_py.events.event import Tell, teller
 from spirit_py.events.run import StopRequested
 from spirit_py.mysql.grants import explain_access
+from spirit_py.status.report import told
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from types import FrameType
 
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
+    from spirit_py.events.event import Event
     from spirit_py.progress import BatchStatus, MigrationStatus
+    from spirit_py.status.report import OutcomeReport
     from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
@@ -57,6 +61,38 @@ def run_command(
         if cause is error:
             raise
         raise cause from error
+
+
+def run_and_tell(
+    work: Callable[[], None],
+    *,
+    stop: StopSwitch,
+    reporter: Reporter,
+    report_json: Path | None,
+    begun: Event,
+    broke: Callable[[BaseException], None],
+    completed: Callable[[], OutcomeReport],
+    status: Callable[[], MigrationStatus | BatchStatus],
+    left_at_once: Callable[[], SpiritError],
+    hurry: Callable[[], None] | None = None,
+) -> None:
+    """Do the work as :func:`run_command`, from the event of its beginning to its report.
+
+    ``begun``, ``broke`` and ``completed`` are those of :func:`~spirit_py.status.report.told`.
+    """
+    # To the end of the report: a hook may be waited for.
+    with (
+        stop_on_signals(stop),
+        told(report_json, reporter, begun=begun, broke=broke, completed=completed),
+    ):
+        run_command(
+            work,
+            stop=stop,
+            reporter=reporter,
+            status=status,
+            left_at_once=left_at_once,
+            hurry=hurry,
+        )
 
 
 def work_goes_on() -> bool:

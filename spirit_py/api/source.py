@@ -25,6 +25,7 @@ from spirit_py.archiving.snapshot import Meeting
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.sql import string_literal
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
@@ -256,7 +257,7 @@ class TableReader(DataSourceReader):
         rows = max(_FEWEST_ROWS, -(-table.estimated_rows // self._partitions))
         with connect_first(self._connection, role="archive") as session:
             ranges = list(self._what.cut(session.query, rows))
-            moment = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
+            moment = server_now(session)
         parts = min(len(ranges), self._partitions)
         ends = [len(ranges) * number // parts for number in range(parts + 1)]
         ranges = [

@@ -24,6 +24,7 @@ from spirit_py.checkpoint.record import (
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.own_sessions import of_run
 from spirit_py.mysql.tables.definition import read_table
@@ -102,7 +103,7 @@ def examine(
         record=None if unreadable else found,
         unreadable=unreadable,
         age=age,
-        server_uuid=str(session.query("SELECT @@GLOBAL.server_uuid")[0][0]),
+        server_uuid=server_uuid(session),
         tables=tuple(_look_at_table(session, table, record, trusting=trusting) for table in tables),
         unreachable=unreachable,
         reverse=reverse_left(session, tables),

@@ -22,6 +22,7 @@ from spirit_py.checkpoint.record import ENDED, REVERTING, Pointer, Proofs, Rever
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import NO_SUCH_COLUMN
 from spirit_py.mysql.tables.definition import existing_tables, read_table, shape_of
 from spirit_py.mysql.tables.identity import NOTHING, Identity, identity, is_one_of, others_than
@@ -305,7 +306,7 @@ def _left(session: SqlSession, record: ReverseRecord) -> ReverseFound | None:
         return ReverseFound(state=ReverseState.NOTED, names=record.names, reason=why)
     if where is Where.FORWARD and record.state != ENDED:
         until = datetime.fromtimestamp(record.until, UTC).isoformat(" ", "seconds")
-        over = record.until <= float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+        over = record.until <= server_now(session)
         return ReverseFound(state=ReverseState.KEPT, names=record.names, until=until, over=over)
     reason = record.reason or "one of the old tables is gone"
     return ReverseFound(state=ReverseState.LOST, names=record.names, reason=reason)

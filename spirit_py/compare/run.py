@@ -30,10 +30,10 @@ from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus, RunTotals
-from spirit_py.signals import run_command, stop_on_signals
+from spirit_py.signals import run_and_tell
 from spirit_py.spark.choice import Engines
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import run_begun, told, versions
+from spirit_py.status.report import run_begun, versions
 from spirit_py.status.reporters import Reporters
 from spirit_py.threads import Background, StopSwitch
 from spirit_py.units import counted
@@ -363,24 +363,17 @@ def compare(
         run.complete()
         return report
 
-    # To the end of the report: a hook may be waited for.
-    with (
-        stop_on_signals(switch),
-        told(
-            options.records.report_json,
-            reporter,
-            begun=run_begun("checksum", options.source),
-            broke=report.note_failure,
-            completed=completed,
+    run_and_tell(
+        run.run,
+        stop=switch,
+        reporter=reporter,
+        report_json=options.records.report_json,
+        begun=run_begun("checksum", options.source),
+        broke=report.note_failure,
+        completed=completed,
+        status=run.status,
+        left_at_once=lambda: Interrupted(
+            signal.SIGINT, hint="nothing needs to be cleaned up by hand"
         ),
-    ):
-        run_command(
-            run.run,
-            stop=switch,
-            reporter=reporter,
-            status=run.status,
-            left_at_once=lambda: Interrupted(
-                signal.SIGINT, hint="nothing needs to be cleaned up by hand"
-            ),
-        )
+    )
     return report

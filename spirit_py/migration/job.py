@@ -16,6 +16,7 @@ from spirit_py.events.run import Warned
 from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
+from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.own_sessions import claim, run_label, shown_run
 from spirit_py.mysql.retry import retrying, waiting_for
@@ -48,10 +49,6 @@ def quietly(what: str, close: Callable[[], object]) -> None:
         close()
     except Exception:
         _log.exception("could not close %s", what)
-
-
-def _uuid(session: Session) -> str:
-    return str(session.value("SELECT @@GLOBAL.server_uuid"))
 
 
 class Job:
@@ -102,7 +99,7 @@ class Job:
         known: dict[str, Any] = {"label": label, "settings": settings}
         connection = replace(config.connection, server_uuid=facts.uuid, **known)
         others = [
-            replace(options, server_uuid=_uuid(there), **known)
+            replace(options, server_uuid=server_uuid(there), **known)
             for there, options in zip(theirs, config.others, strict=True)
         ]
         self.config = config.reached_by(connection, others)
@@ -117,7 +114,7 @@ class Job:
         for session in sessions:
             evaluate_with(session, settings)
         connection, *others = (
-            replace(one, settings=settings, server_uuid=_uuid(session))
+            replace(one, settings=settings, server_uuid=server_uuid(session))
             for one, session in zip((config.connection, *config.others), sessions, strict=True)
         )
         self.config = config.reached_by(connection, others)

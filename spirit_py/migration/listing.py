@@ -28,6 +28,7 @@ from spirit_py.migration.migration_status import HANGING, UNDONE, MigrationShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import kept_seconds
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
@@ -358,7 +359,7 @@ def _reverse(
         return ReverseShown(state=ReverseState.UNREADABLE.value, reason=str(error))
     if record is None:
         return None
-    now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    now = server_now(session)
     age = checkpoint.age(session, ReverseRecord)
     state, reason = record.state, record.reason
     if where_is(session, record) is Where.BACK:

@@ -18,8 +18,8 @@ from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_own_statements
 from spirit_py.phases import Phase, planned_phases
-from spirit_py.signals import run_command, stop_on_signals
-from spirit_py.status.report import MigrationReport, run_begun, told, versions
+from spirit_py.signals import run_and_tell
+from spirit_py.status.report import MigrationReport, run_begun, versions
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 if TYPE_CHECKING:
@@ -251,23 +251,16 @@ def run_to_its_end(
         run.complete()
         return run.report
 
-    # To the end of the report: a hook may be waited for.
-    with (
-        stop_on_signals(run.stop),
-        told(
-            run.config.records.report_json,
-            reporter,
-            begun=run_begun(command, run.config.connection),
-            broke=run.broke,
-            completed=completed,
-        ),
-    ):
-        run_command(
-            work,
-            stop=run.stop,
-            reporter=reporter,
-            status=run.snapshots.take,
-            left_at_once=left_at_once,
-            hurry=run.hurry,
-        )
+    run_and_tell(
+        work,
+        stop=run.stop,
+        reporter=reporter,
+        report_json=run.config.records.report_json,
+        begun=run_begun(command, run.config.connection),
+        broke=run.broke,
+        completed=completed,
+        status=run.snapshots.take,
+        left_at_once=left_at_once,
+        hurry=run.hurry,
+    )
     return run.report

@@ -42,7 +42,7 @@ from spirit_py.move.decision import (
 from spirit_py.move.run import Opened, brought_by_others, forget_there, is_anothers
 from spirit_py.move.sides import bring_home
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.facts import read_facts, require_mysql, server_uuid
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import NOTHING, doubtful, is_one_of, looked_at
 from spirit_py.plan.earlier_run import statement_of
@@ -320,7 +320,7 @@ def statement_of_move(
 
 def told_targets(config: MoveConfig, theirs: Sequence[SqlSession]) -> str:
     """Return which servers the targets are, by their uuids; of several with their names."""
-    return _told(config.shards, theirs) or _uuid(theirs[0])
+    return _told(config.shards, theirs) or server_uuid(theirs[0])
 
 
 def told_sources(config: MoveConfig, sessions: Sequence[SqlSession]) -> str:
@@ -331,11 +331,7 @@ def told_sources(config: MoveConfig, sessions: Sequence[SqlSession]) -> str:
 
 def _told(shards: Sequence[Shard], sessions: Sequence[SqlSession]) -> str:
     named = zip(shards, sessions, strict=bool(shards))
-    return ", ".join(f"{shard.name}={_uuid(session)}" for shard, session in named)
-
-
-def _uuid(session: SqlSession) -> str:
-    return str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
+    return ", ".join(f"{shard.name}={server_uuid(session)}" for shard, session in named)
 
 
 def _tell(run: MoveRun, decision: Decision, rows: int) -> None:
@@ -386,7 +382,7 @@ def look(
         unreadable=unreadable,
         note=note,
         reverse=reverse,
-        source_uuid=_uuid(session),
+        source_uuid=server_uuid(session),
         target_uuid=told_targets(run.config, theirs),
         tables=tuple(_seen(session, theirs, run.config, name, progress) for name in tables),
         age=age,

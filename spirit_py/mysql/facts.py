@@ -81,6 +81,16 @@ class ServerFacts:
         return self.text("sql_mode")
 
 
+def server_now(session: SqlSession) -> float:
+    """Return the time by the server's clock, in seconds since 1970."""
+    return float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+
+
+def server_uuid(session: SqlSession) -> str:
+    """Return by what the server is told from others."""
+    return str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
+
+
 def read_facts(session: SqlSession) -> ServerFacts:
     """Read the facts; needs no privilege."""
     version = str(session.query("SELECT VERSION()")[0][0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import HistoryLost, ServerFault
 from spirit_py.mysql.endpoint import kept_seconds
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, excused
 from spirit_py.mysql.own_sessions import of_any_run, ours
 from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
@@ -132,7 +133,7 @@ def readers_of_binlog(session: SqlSession) -> int:
 def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:
     """Return :func:`binlog_files`, :func:`kept_seconds`, and now."""
     files, kept = binlog_files(session), int(kept_seconds(session))
-    return files, kept, int(float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
+    return files, kept, int(server_now(session))
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:

@@ -243,7 +243,7 @@ def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkey
     monkeypatch.setattr(old_tables, "_SHOW_SECONDS", 0.05)
     moved: list[float] = []
     begun: list[Migrating] = []
-    asked = old_tables._now
+    asked = old_tables.server_now
 
     def now(session: Any) -> float:
         waits = any(in_grace(running) for running in begun)

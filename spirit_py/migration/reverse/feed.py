@@ -17,7 +17,7 @@ from spirit_py.errors import MigrationFailure, PositionNotFound, Refusal, Schema
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.endpoint import how_to_set, service_of
-from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.facts import read_facts, server_now
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import read_shape, read_table
@@ -178,7 +178,7 @@ def write_first(
     session: Session, planned: ReverseRecord, *, position: str, seconds: float
 ) -> ReverseRecord:
     """Write it with the definitions that are planned: the tables may be locked."""
-    now = float(session.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
+    now = server_now(session)
     record = replace(
         planned,
         position=position,

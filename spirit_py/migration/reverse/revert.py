@@ -63,7 +63,7 @@ from spirit_py.migration.state import Wait
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
-from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.facts import read_facts, server_uuid
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
@@ -72,9 +72,9 @@ from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.progress import MigrationStatus
-from spirit_py.signals import run_command, stop_on_signals
+from spirit_py.signals import run_and_tell
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import OutcomeReport, run_begun, told
+from spirit_py.status.report import OutcomeReport, run_begun
 from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
@@ -192,24 +192,17 @@ def revert(
     reporter = Reporters([reporter])
     run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
     report = OutcomeReport(outcome="done")
-    # To the end of the report: a hook may be waited for.
-    with (
-        stop_on_signals(switch),
-        told(
-            config.records.report_json,
-            reporter,
-            begun=run_begun("revert", config.connection),
-            broke=report.note_failure,
-            completed=partial(run.completed, report),
-        ),
-    ):
-        run_command(
-            run.run,
-            stop=switch,
-            reporter=reporter,
-            status=run.status,
-            left_at_once=run.left_at_once,
-        )
+    run_and_tell(
+        run.run,
+        stop=switch,
+        reporter=reporter,
+        report_json=config.records.report_json,
+        begun=run_begun("revert", config.connection),
+        broke=report.note_failure,
+        completed=partial(run.completed, report),
+        status=run.status,
+        left_at_once=run.left_at_once,
+    )
 
 
 class Revert(Job):
@@ -393,7 +386,7 @@ class Revert(Job):
             record = CheckpointTable(*found.home).read_record(session)
             if isinstance(record, CheckpointRecord):
                 note_here(session, record)
-        server = str(session.value("SELECT @@GLOBAL.server_uuid"))
+        server = server_uuid(session)
         if any(old and old.server != server for old in old_tables(session, found).values()):
             raise Refusal(
                 f"{self._name} cannot be swapped back here: another server has made the old table,"

@@ -24,6 +24,7 @@ from spirit_py.migration.doubts import relieved
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.migration.swap.swap import PairSwap, swaps_of
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
@@ -228,8 +229,7 @@ class KeptRecord:
 
     def seconds_left(self) -> float:
         """Ask the server, by whose clock the end is noted; below 0 when it is over."""
-        now = self._session.session().value("SELECT UNIX_TIMESTAMP(NOW(6))")
-        return self.record.until - float(now)
+        return self.record.until - server_now(self._session.session())
 
     def write(self, *, position: str = "", **changes: Any) -> None:
         """Write the record with changes; an empty position keeps the old one; or ServerFault.

@@ -26,6 +26,7 @@ from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels_and_t
 from spirit_py.migration.facts import OldTablesLeft
 from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.tables.identity import identities
 from spirit_py.pace import Work
@@ -87,9 +88,9 @@ def drop_swapped_out(
     return left
 
 
-def await_pace(job: Job, what: str) -> None:
-    """Wait until nothing holds back a drop; raise the reason of a stop."""
-    while reason := job.pace.reason(Work.DROP):
+def await_pace(job: Job, what: str, until: Callable[[], bool] = lambda: False) -> None:
+    """Wait until nothing holds back a drop, or ``until`` is true; raise the reason of a stop."""
+    while not until() and (reason := job.pace.reason(Work.DROP)):
         job.show(f"{reason} ({what})")
         job.stop.wait(_PACE_SECONDS)
         job.stop.check()
@@ -118,7 +119,7 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
     """
 
     def note(session: SqlSession) -> None:
-        now = _now(session)
+        now = server_now(session)
         for table in tables:
             noted = old_table_of(session, table)
             if not CheckpointTable(*table).is_ours(session):
@@ -254,7 +255,7 @@ def _end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = F
 
 def note_of_old(session: SqlSession, table: Name, **changes: Any) -> None:
     """Change what is noted of a table's old one; without a note it is to be dropped at once."""
-    now = _now(session)
+    now = server_now(session)
     noted = old_table_of(session, table) or OldTableRecord(swapped_at=now, until=now)
     CheckpointTable(*table).write(session, replace(noted, **changes))
 
@@ -285,7 +286,8 @@ def _wait(
         if left <= 0:
             if until and back is not None:
                 # As long as the old table stays, it can be swapped back.
-                _await_drop(run, names, back)
+                with after_change(", as cleanup does"), throttled(run, Work.DROP):
+                    await_pace(run, f"drop of {names}", lambda: back.asked)
             if back is None or back.closed():
                 return False
         if not kept and left > 0:
@@ -300,16 +302,6 @@ def _wait(
             if back is not None and back.taken():
                 return True
     return True
-
-
-def _await_drop(run: Run, names: str, back: SwapsBackToo) -> None:
-    """Wait until nothing holds back the drop that is due, or a revert asks."""
-    with after_change(", as cleanup does"), throttled(run, Work.DROP):
-        while not back.asked and (reason := run.pace.reason(Work.DROP)):
-            run.show(f"{reason} (drop of {names})")
-            if run.stop.wait(_PACE_SECONDS):
-                _stopped(run, f"the drop of {names} is due")
-    run.show("")
 
 
 def _stopped(run: Run, when: str) -> None:
@@ -329,7 +321,7 @@ def _seconds_left(
 
     MigrationFailure where one is not proven any more; once the others are due, they go first.
     """
-    ours, now = with_old_table(session, tables), _now(session)
+    ours, now = with_old_table(session, tables), server_now(session)
     replaced = names_unproven(session, tables, ours, direction)
     left, until = _time_left(session, ours, now, grace) if ours else (0.0, 0.0)
     if replaced and (left > 0 or not ours):
@@ -400,7 +392,3 @@ def with_old_table(session: SqlSession, tables: Sequence[Name]) -> list[Name]:
         if old & proven(session, schema, table, proofs):
             found.append((schema, table))
     return found
-
-
-def _now(session: SqlSession) -> float:
-    return float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])

@@ -25,7 +25,7 @@ from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import SchemaChanged
 from spirit_py.events.run import Warned
-from spirit_py.mysql.facts import look_at
+from spirit_py.mysql.facts import look_at, server_uuid
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.processlist import optimizes_now
 from spirit_py.mysql.retry import retrying
@@ -119,7 +119,7 @@ class SameTables:
 
     def _begin(self, session: SqlSession, *, names: Sequence[Name], afresh: bool) -> None:
         proofs = read_proofs(session, *self.source)
-        server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
+        server = server_uuid(session)
         for name in names:
             noted: Identity = getattr(proofs, self._fields[name])
             if name == self.source and (afresh or (noted and noted.server != server)):
