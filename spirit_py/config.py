@@ -143,8 +143,7 @@ class FeedOptions:
     ``apply_threads``: the most partitions that are applied at once. ``under_lock_changes``: pending
     changes above which a flush under the lock is refused. ``own_writes``: the run whose copy is not
     received, because the feed reports its GTIDs as received; empty to skip the copy's rows by table
-    name.
-    ``passable``: tables of ``--pass-statement-writes``.
+    name. ``passable``: tables of ``--pass-statement-writes``.
     """
 
     batch_rows: int = 1000
@@ -317,11 +316,10 @@ class MoveConfig(MigrationConfig):
     """Everything that one ``spirit-py move`` was asked for; ``target`` is another server.
 
     ``patterns`` and ``exclude`` choose the tables; ``excludes_surely``: the latter is of this run,
-    no default. ``on_switch``: the operator's command that sends
-    the application to the target, for at most ``switch_timeout`` seconds; empty for none.
-    ``shard_by``: the expression that gives the name of one of ``shards``, of which ``target`` is
-    the first, or of one of ``sources``, of which ``connection`` is the first. Where there are none,
-    all rows go from ``connection`` to ``target``.
+    no default. ``on_switch``: the operator's command that sends the application to the target, for
+    at most ``switch_timeout`` seconds; empty for none. ``shard_by``: the expression that gives the
+    name of one of ``shards``, of which ``target`` is the first, or of one of ``sources``, of which
+    ``connection`` is the first. Without any, all rows go from ``connection`` to ``target``.
     """
 
     patterns: tuple[str, ...] = ()
@@ -357,8 +355,7 @@ class MoveConfig(MigrationConfig):
         def reached(named: Sequence[Shard], ways: Sequence[ConnectionOptions]) -> tuple[Shard, ...]:
             if self.shard or not named:
                 return tuple(named)
-            pairs = zip(named, ways, strict=True)
-            return tuple(replace(one, connection=way) for one, way in pairs)
+            return tuple(replace(o, connection=w) for o, w in zip(named, ways, strict=True))
 
         return replace(
             super().reached_by(source, targets),

@@ -16,20 +16,30 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__, points
+from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import begin_proofs, shape_digest
-from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress, joined
+from spirit_py.checkpoint.record import (
+    CheckpointRecord,
+    OldTableRecord,
+    Pointer,
+    ReverseRecord,
+    TableProgress,
+    joined,
+)
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE
 from spirit_py.phases import Phase
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from spirit_py.config import ConnectionOptions, MigrationConfig, SwapChoices
     from spirit_py.contracts import Clock, SqlSession
@@ -226,3 +236,20 @@ def create_checkpoint_tables(session: SqlSession, record: CheckpointRecord) -> N
         first = record if table.name == record.home else pointer
         CheckpointTable(*table.name).create(session, first)
         begin_proofs(session, *table.name)
+
+
+def end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = False) -> None:
+    """Forget reverse replication; the place of a later revert stays, unless ``noted`` too."""
+    for table in tables:
+        checkpoint = CheckpointTable(*table)
+        record = checkpoint.read(session, ReverseRecord)
+        if record is not None and (noted or not record.is_noted):
+            note_of_old(session, table, followed=True)
+            checkpoint.forget(session, ReverseRecord)
+
+
+def note_of_old(session: SqlSession, table: Name, **changes: Any) -> None:
+    """Change what is noted of a table's old one; without a note it is to be dropped at once."""
+    now = server_now(session)
+    noted = old_table_of(session, table) or OldTableRecord(swapped_at=now, until=now)
+    CheckpointTable(*table).write(session, replace(noted, **changes))

@@ -20,13 +20,14 @@ from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import find_reverse, noted_proof
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import note_of_old
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.events.swap import ArchiveBegun, ArchiveProved
 from spirit_py.migration.swap.old_table_writes import OldTableWrites, await_writers, unknown
-from spirit_py.migration.swap.old_tables import names_unproven, note_of_old, with_old_table
+from spirit_py.migration.swap.old_tables import names_unproven, with_old_table
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.evaluation import under_modes

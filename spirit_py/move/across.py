@@ -25,7 +25,7 @@ from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.move.back import KeeperApart, note_way_back
 from spirit_py.move.carrier import ApartApplier, JoinAcross, ShardedApplier
-from spirit_py.move.renames import SwitchFailed, note_away, note_switched, run_switch_command
+from spirit_py.move.renames import SwitchFailed, note_move, run_switch_command
 from spirit_py.move.run import MoveRun, forget_there, is_anothers, put_back
 from spirit_py.move.switch import Switch
 from spirit_py.mysql.tables.identity import is_one_of
@@ -163,7 +163,7 @@ def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
     """Do what is left to do after the switch of an earlier run."""
     tables = [table.name for table in record.tables]
     run.step("move", partial(_put_right, run=run, tables=tables))
-    run.step("move", partial(note_away, tables=tables, away=True))
+    run.step("move", partial(note_move, tables=tables, away=True))
     note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
     sent = bool(note and note.switched) or run.step("move", partial(_is_back, table=tables[0]))
     if run.config.on_switch and not sent:
@@ -173,7 +173,7 @@ def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
                 hint="see why it failed, and run the same command again; or send the application"
                 " to the target by hand, and run it without --on-switch",
             )
-        run.step("move", partial(note_switched, tables=tables))
+        run.step("move", partial(note_move, tables=tables, switched=True))
     for front in run.fronts():
         note_swap(front, tables)
     run.note(PlainFact.TABLES_CHANGED)

@@ -44,7 +44,7 @@ from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.across import Across, finish_switch
 from spirit_py.move.back import plan_back
 from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
-from spirit_py.move.renames import note_away
+from spirit_py.move.renames import note_move
 from spirit_py.move.run import (
     MoveRun,
     Opened,
@@ -222,7 +222,7 @@ def _resumed(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]) 
         CheckpointTable(*one.record.home).forget(one.session, ReverseRecord)
     home = opened[0]
     if home.found.note is not None and home.found.note.away:
-        note_away(home.session, [table.name for table in home.record.tables], away=False)
+        note_move(home.session, [table.name for table in home.record.tables], away=False)
     run.note(PlainFact.RECORD_STAYS)
 
 

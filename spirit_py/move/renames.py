@@ -135,33 +135,25 @@ class Renames:
         points.reach("switch.renamed")
         sides.stop_following()
         watcher = sides.here[0].watcher
-        if len(sides.here) > 1:
-            self._note_away(sides, watcher)
-        if self._way_back is not None:
-            self._note_way_back(sides, watcher, self._way_back)
+        self._note_made(sides, watcher)
         with timed(self._steps, "command"):
             self._switch_over(sides, watcher)
         self.made = True
 
-    def _note_away(self, sides: Sides, watcher: Session) -> None:
-        """Note that this switch was made on all sources, and is not one that ended half-way."""
+    def _note_made(self, sides: Sides, watcher: Session) -> None:
+        """Note, for a kill in the command, that all sources have switched, and their way back."""
+        why = "it was not called: "
         try:
-            note_away(watcher, self._tables, away=True)
-            self._noted = True
+            if len(sides.here) > 1:
+                note_move(watcher, self._tables, away=True)
+                self._noted = True
+            if self._way_back is not None:
+                why += "the place of the way back is not noted: "
+                with timed(self._steps, "position"):
+                    self.place = place_there(self._run, sides.theirs[0][1].session)
+                    self._way_back(watcher, self.place)
         except SpiritError as fault:
-            self._undo(sides, watcher, f"it was not called: {fault.message}")
-
-    def _note_way_back(
-        self, sides: Sides, watcher: Session, note: Callable[[Session, str], object]
-    ) -> None:
-        """Note the place of the way back: whoever is killed in the operator's command leaves it."""
-        try:
-            with timed(self._steps, "position"):
-                self.place = place_there(self._run, sides.theirs[0][1].session)
-                note(watcher, self.place)
-        except SpiritError as fault:
-            why = f"it was not called: the place of the way back is not noted: {fault.message}"
-            self._undo(sides, watcher, why)
+            self._undo(sides, watcher, f"{why}{fault.message}")
 
     def _bring_back(
         self,
@@ -271,7 +263,7 @@ class Renames:
         if self._direction is MOVED:
             # A command that has run is not run again, if this can be written.
             with contextlib.suppress(ServerFault):
-                note_switched(watcher, self._tables)
+                note_move(watcher, self._tables, switched=True)
                 self.told = True
 
     def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
@@ -295,7 +287,7 @@ class Renames:
         points.reach("switch.undoing")
         try:
             if self._noted:
-                told = partial(note_away, tables=self._tables, away=False)
+                told = partial(note_move, tables=self._tables, away=False)
                 _by_one_of(watcher, self._run.fronts()[0], told)
             _rename_back(sides.ours, self._note_behind, again=self._bring_home)
             if (note := self._way_back) is not None:
@@ -377,17 +369,11 @@ def run_switch_command(run: MoveRun, tables: Sequence[Name], *, back: bool = Fal
     return ": ".join([result.why, *result.lines[:1]]) if result.trouble else ""
 
 
-def note_away(session: SqlSession, tables: Sequence[Name], *, away: bool) -> None:
-    """Note whether the tables of all sources are out of the way; ServerFault if impossible."""
-    _note(session, tables, away=away)
+def note_move(session: SqlSession, tables: Sequence[Name], **changes: bool) -> None:
+    """Note on a source that its tables are ``away`` on all, or that it has ``switched``.
 
-
-def note_switched(session: SqlSession, tables: Sequence[Name]) -> None:
-    """Note that the operator's command has run."""
-    _note(session, tables, switched=True)
-
-
-def _note(session: SqlSession, tables: Sequence[Name], **changes: bool) -> None:
+    ServerFault where that is impossible; nothing without a note.
+    """
     home = CheckpointTable(*home_of(tables))
     if (note := home.read(session, MoveNote)) is not None:
         home.write(session, replace(note, **changes))

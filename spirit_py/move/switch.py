@@ -36,11 +36,7 @@ from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import CutoverResult, TryFailed, timed
 from spirit_py.cutover.rename import end_session, quick_turns
 from spirit_py.cutover.tries import Tries
-from spirit_py.errors import (
-    HeldBack,
-    ServerFault,
-    SpiritError,
-)
+from spirit_py.errors import HeldBack, ServerFault, SpiritError
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import take_named_lock
@@ -223,7 +219,9 @@ class Switch:
                 with sides.kept_alive(longest):
                     self._renames.make(sides)
             finally:
-                self._release(sides)
+                unlock(sides.all)
+                for side in sides.all:
+                    side.session.close()
                 if locked := [here.locked_at for here in sides.here if here.locked_at]:
                     self._held = (time.monotonic() - min(locked)) * 1000
         points.reach("switch.unlocked")
@@ -357,12 +355,6 @@ class Switch:
                 for pair in target.pairs:
                     if pair.feed is origin.feed:
                         self._align(pair, here.session, side.session)
-
-    def _release(self, sides: Sides) -> None:
-        """Release all locks, after success and failure alike; safe to call again."""
-        unlock(sides.all)
-        for side in sides.all:
-            side.session.close()
 
     def _result(self) -> CutoverResult:
         result = CutoverResult(

@@ -12,12 +12,12 @@ import pytest
 from spirit_py.archiving.columns import HASH_DIGITS
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.session import SparkTables
+from spirit_py.checkpoint.writer import note_of_old
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.migration.entry import archive
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.run import Run
-from spirit_py.migration.swap.old_tables import note_of_old
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.processlist import rows_sent
 from spirit_py.records import RecordOptions

@@ -17,6 +17,7 @@ from spirit_py.checkpoint.drop import drop_checkpoint, drop_old_table, free_part
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import note_of_old
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
@@ -28,6 +29,7 @@ from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.swap import old_tables
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
@@ -243,14 +245,14 @@ def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkey
     monkeypatch.setattr(old_tables, "_SHOW_SECONDS", 0.05)
     moved: list[float] = []
     begun: list[Migrating] = []
-    asked = old_tables.server_now
+    asked = server_now
 
     def now(session: Any) -> float:
         waits = any(in_grace(running) for running in begun)
         moved.append(asked(session) + (2 * HOUR if waits else 0.0))
         return moved[-1]
 
-    monkeypatch.setattr(old_tables, "_now", now)
+    monkeypatch.setattr(old_tables, "server_now", now)
     begun.append(running := change(drop_old_after=HOUR))
     running.wait_until(lambda: in_grace(running), "grace")
     looks = len(moved)
@@ -596,7 +598,7 @@ def test_a_table_that_is_to_be_dropped_at_once_is_not_called_kept(change, db):
     interrupted_in_grace(change)
     db.execute("DELETE FROM _t_chkpnt WHERE id = 9")
     with connect(config_for(db).connection, role="test") as session:
-        old_tables.note_of_old(session, (db.name, "t"), followed=True)
+        note_of_old(session, (db.name, "t"), followed=True)
     assert "to be dropped by the same command" in shown(db)
     change().end()
     assert tables(db) == ["t"]

@@ -1,7 +1,7 @@
 """The tables that a swap put out of place: kept for a while, or for good, and dropped.
 
-The grace of ``--drop-old-after`` counts from the
-swap, by the server's clock, in the checkpoint table, which proves the old table and goes after it.
+The grace of ``--drop-old-after`` counts from the swap, by the server's clock, in the checkpoint
+table, which proves the old table and goes after it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint.drop import drop_old_table
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import noted_proof, proofs_here, proven
-from spirit_py.checkpoint.record import LATEST, OldTableRecord, ReverseRecord
+from spirit_py.checkpoint.record import LATEST, OldTableRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import end_reverse, note_of_old
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.swap import OldTableDropped, OldTableKept, OldTableWaits
@@ -35,7 +36,6 @@ from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
@@ -196,7 +196,7 @@ def settle_old_tables(
         return [run] if fronts is None else [*fronts()][::-1]
 
     if run.config.drop_old_after:
-        _step(run, partial(_end_reverse, tables=tables))
+        _step(run, partial(end_reverse, tables=tables))
     waits = run.config.drop_old_after and not for_good
     if waits and _wait(run, tables, way_back, direction, last_first):
         return
@@ -207,7 +207,7 @@ def settle_old_tables(
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
         # What is half emptied leads nowhere.
-        _step(run, partial(_end_reverse, tables=tables, noted=True))
+        _step(run, partial(end_reverse, tables=tables, noted=True))
     left = _names(tables, direction)
     if not for_good:
         left = list(dict.fromkeys(_drop(run, tables, direction, last_first, last_look)))
@@ -241,23 +241,6 @@ def _drop(
 
 def _names(tables: Sequence[Name], direction: Direction) -> list[str]:
     return [direction.swapped_out(table) for _, table in tables]
-
-
-def _end_reverse(session: SqlSession, tables: Sequence[Name], *, noted: bool = False) -> None:
-    """Forget reverse replication; the place of a later revert stays, unless ``noted`` too."""
-    for table in tables:
-        checkpoint = CheckpointTable(*table)
-        record = checkpoint.read(session, ReverseRecord)
-        if record is not None and (noted or not record.is_noted):
-            note_of_old(session, table, followed=True)
-            checkpoint.forget(session, ReverseRecord)
-
-
-def note_of_old(session: SqlSession, table: Name, **changes: Any) -> None:
-    """Change what is noted of a table's old one; without a note it is to be dropped at once."""
-    now = server_now(session)
-    noted = old_table_of(session, table) or OldTableRecord(swapped_at=now, until=now)
-    CheckpointTable(*table).write(session, replace(noted, **changes))
 
 
 def _wait(
@@ -298,20 +281,15 @@ def _wait(
         while (spent := time.monotonic() - looked) < min(left, _LOOK_SECONDS):
             run.show(f"the drop of {names}, which {kept}, {human_seconds(left - spent)} more")
             if run.stop.wait(min(_SHOW_SECONDS, left - spent)):
-                _stopped(run, f"{names} {kept}")
+                if isinstance(reason := run.stop.reason, Interrupted):
+                    reason.hint = (
+                        f"the change is done; {names} {kept}: the same command drops it then,"
+                        " spirit-py cleanup at any time"
+                    )
+                run.stop.check()
             if back is not None and back.taken():
                 return True
     return True
-
-
-def _stopped(run: Run, when: str) -> None:
-    reason = run.stop.reason
-    if isinstance(reason, Interrupted):
-        reason.hint = (
-            f"the change is done; {when}: the same command drops it then, spirit-py cleanup"
-            " at any time"
-        )
-    run.stop.check()
 
 
 def _seconds_left(
@@ -363,7 +341,7 @@ def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
     ours = with_old_table(session, tables)
     for table in ours:
         note_of_old(session, table, until=0.0, finished=True)
-    _end_reverse(session, ours)
+    end_reverse(session, ours)
     return bool(ours)
 
 
