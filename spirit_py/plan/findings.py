@@ -15,7 +15,11 @@ from spirit_py.plan.model import Note
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.preflight import require_free_relatives
 from spirit_py.preflight.registry import CheckScope, findings_of, names_missing
-from spirit_py.throttle.option_checks import require_throttlers
+from spirit_py.spark.choice import engine_of
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.spark.settings import unprotected
+from spirit_py.table.names import is_local
+from spirit_py.throttle.option_checks import require_throttlers, unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,3 +159,27 @@ def note_checks(
         require_throttlers(config, session)
     with noted.refusing():
         require_free_relatives(session, [one for one in contexts if one.found is not None])
+
+
+def note_surroundings(
+    session: Session, config: MigrationConfig, noted: Remarks, *, copies: bool
+) -> None:
+    """Note what Spark lacks and which replicas nothing watches, if it ``copies``; and of archives.
+
+    Whether files of another file system can be written, only Spark could tell.
+    """
+    if copies:
+        with noted.refusing():
+            spark = engine_of(config, SparkEngine)
+            trouble = spark if isinstance(spark, str) else unprotected(config)
+            if trouble:
+                noted.warnings.append(Note(cause=trouble))
+        with noted.refusing():
+            noted.warnings += [
+                Note(cause=cause, remedy=remedy, check="replicas")
+                for cause, remedy in unwatched(config, session)
+            ]
+    if config.archive_to and not is_local(config.archive_to):
+        cause = f"whether {config.archive_to} can be written was not tried: that needs Spark"
+        remedy = "migrate tries it, and refuses before the copy"
+        noted.warnings.append(Note(cause=cause, remedy=remedy))

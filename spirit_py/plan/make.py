@@ -28,7 +28,7 @@ from spirit_py.plan.columns import (
 )
 from spirit_py.plan.definition import LOCK_WAIT, Tried, refused_keys, tried_definition
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
-from spirit_py.plan.findings import Remarks, note_checks, timed
+from spirit_py.plan.findings import Remarks, note_checks, note_surroundings, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import native_time, take_sample, time_of
 from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
@@ -36,14 +36,9 @@ from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.clauses import as_begun, made_by_server
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
-from spirit_py.spark.choice import engine_of
-from spirit_py.spark.engine import SparkEngine
-from spirit_py.spark.settings import unprotected
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.table.build import NO_REVERT, losses_of, no_way_back, way_back
-from spirit_py.table.names import is_local
 from spirit_py.threads import StopSwitch
-from spirit_py.throttle.option_checks import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,25 +142,8 @@ class PlanMaker:
         else:
             self.noted.refusals += earlier_run.refusals_of(self.decision, earlier)
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
-        if copied and not self.brief:
-            with self.noted.refusing():
-                spark = engine_of(self.config, SparkEngine)
-                trouble = spark if isinstance(spark, str) else unprotected(self.config)
-                if trouble:
-                    self.noted.warnings.append(Note(cause=trouble))
-            with self.noted.refusing():
-                self.noted.warnings += [
-                    Note(cause=cause, remedy=remedy, check="replicas")
-                    for cause, remedy in unwatched(self.config, self.session)
-                ]
-        if self.config.archive_to and not is_local(self.config.archive_to):
-            self.noted.warnings.append(
-                Note(
-                    cause=f"whether {self.config.archive_to} can be written was not tried: that"
-                    " needs Spark",
-                    remedy="migrate tries it, and refuses before the copy",
-                )
-            )
+        copies = copied and not self.brief
+        note_surroundings(self.session, self.config, self.noted, copies=copies)
         deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
         return Plan(
             server=self.config.connection.address,

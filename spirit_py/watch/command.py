@@ -18,8 +18,9 @@ from spirit_py.events.run import Warned, WatchBegun, WatchBroken, WatchEmpty, Wa
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.threads import Background, StopSwitch
-from spirit_py.watch.follower import ONWARD, Follower, ScopeSource
+from spirit_py.watch.follower import ONWARD, Follower
 from spirit_py.watch.records import Progress, as_json, as_text, record
+from spirit_py.watch.source import ScopeSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,9 +16,9 @@ from spirit_py.binlog.codec.tablemap import agrees, described
 from spirit_py.classes import dataclass
 from spirit_py.errors import FeedFailure, Refusal, SchemaChanged
 from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.statement.clauses import is_option
 from spirit_py.statement.cursor import Cursor, split_at
 from spirit_py.statement.lexer import SqlMode, tokenize
-from spirit_py.statement.table_options import is_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

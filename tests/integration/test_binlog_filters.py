@@ -13,7 +13,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import FeedFailure, Refusal
 from spirit_py.migration.swap.swap import PairSwap
 from spirit_py.mysql.connect import connect
-from spirit_py.watch.follower import ScopeSource
+from spirit_py.watch.source import ScopeSource
 from tests.fixtures.feed import Scene, fill
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.connection import options_of

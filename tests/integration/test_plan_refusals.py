@@ -20,7 +20,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.capabilities import Capability
 from spirit_py.preflight.checks import disk_space
 from spirit_py.table.names import lock_name
-from spirit_py.watch.follower import ScopeSource
+from spirit_py.watch.source import ScopeSource
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.capabilities import lack
 from tests.kits.command import codes_told, run_here

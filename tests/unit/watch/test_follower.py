@@ -29,8 +29,9 @@ from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, Unreada
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch import command
 from spirit_py.watch.definitions import Definitions
-from spirit_py.watch.follower import Follower, ScopeSource
+from spirit_py.watch.follower import Follower
 from spirit_py.watch.records import Progress, Scope
+from spirit_py.watch.source import ScopeSource
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 
