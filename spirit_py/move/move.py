@@ -41,9 +41,9 @@ from spirit_py.migration.migration import (
 )
 from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.throttling import traffic_now
-from spirit_py.move.across import Across, finish_switch
-from spirit_py.move.back import plan_back
-from spirit_py.move.opening import open_move, statement_of_move, told_sources, told_targets
+from spirit_py.move.across import Across, finish_switch, plan_back
+from spirit_py.move.opening import open_move
+from spirit_py.move.remains import statement_of_move, told_sources, told_targets
 from spirit_py.move.renames import note_move
 from spirit_py.move.run import (
     MoveRun,

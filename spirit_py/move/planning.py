@@ -21,10 +21,8 @@ from spirit_py.move.opening import (
     opened_by,
     read_servers,
     require_no_other,
-    statement_of_move,
-    told_sources,
-    told_targets,
 )
+from spirit_py.move.remains import statement_of_move, told_sources, told_targets
 from spirit_py.move.run import MoveRun, set_apart
 from spirit_py.move.shards import facing
 from spirit_py.mysql.connect import connect, connect_first
