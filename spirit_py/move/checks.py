@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
-from spirit_py.checkpoint.proofs import read_proofs, shape_digest
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.estimates import likely_sizes
-from spirit_py.move.shards import facing
+from spirit_py.move.shards import facing, of_each_kind, unlike_tables
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
 from spirit_py.mysql.grants import read_grants, scope_of
@@ -33,9 +33,9 @@ from spirit_py.preflight.preflight import check_before_create
 from spirit_py.units import counted, human_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.config import MoveConfig, Shard
+    from spirit_py.config import MoveConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.move.run import MoveRun, Opened
     from spirit_py.mysql.facts import ServerFacts
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.table.schema import TableSchema
 
-
-_Each = TypeVar("_Each")
 _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 _SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 #: What is the same for both servers, or names and values mean something else.
@@ -135,7 +133,8 @@ def found_between(
 ) -> list[Finding]:
     """Return what is found of the servers together, and of the targets; each once."""
     config, home = run.config, opened[0]
-    found_wrong = [*_alike(config, opened), *_between(config, opened, theirs, facts)]
+    sources = [one.contexts for one in opened]
+    found_wrong = [*unlike_tables(config, sources), *_between(config, opened, theirs, facts)]
     for one in opened:
         found_wrong += _findings(one.contexts, one.session, config)
     faced = [facing(one.contexts, one.run.config) for one in opened]
@@ -154,30 +153,6 @@ def found_between(
 def on_source(one: Opened, text: str) -> str:
     """Return a text with the name of the source that it is about, where there are several."""
     return f"on {one.run.config.shard}: {text}" if one.run.config.shard else text
-
-
-def _alike(config: MoveConfig, opened: Sequence[Opened]) -> Iterator[Finding]:
-    """Yield which tables are not the same on all sources."""
-    home = opened[0]
-    for shard, one in zip(config.sources[1:], opened[1:], strict=bool(config.sources)):
-        for first, other in zip(home.contexts, one.contexts, strict=True):
-            if first.found is None or other.found is None:
-                continue
-            if shape_digest(first.found) != shape_digest(other.found):
-                yield refuse(
-                    f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
-                    f" another one on {shard.name}",
-                    "give it the same on all sources; SHOW CREATE TABLE shows both",
-                )
-    for first in home.contexts if config.sources and home.contexts[0].found else ():
-        for index in first.source.indexes:
-            if index.unique and not index.columns:
-                yield refuse(
-                    f"the unique key {index.name} of {first.source.full_name} has a part of a"
-                    " column, or an expression: whether rows of two sources meet there cannot be"
-                    " seen",
-                    "drop it for the move, and add it on the target after it",
-                )
 
 
 def _findings(
@@ -224,27 +199,6 @@ def _about_source(context: PreflightContext, session: SqlSession) -> Iterator[Fi
     yield from _taken(schema, session, (names.moved,), source)
 
 
-def twice(config: MoveConfig, facts: Sequence[ServerFacts]) -> Iterator[Finding]:
-    """Yield which of the sources, or targets, are one server; ``facts`` are of all."""
-    names: dict[str, str] = {}
-    for kind, shard, one in _kinds(config, facts):
-        if (other := names.setdefault(one.uuid, shard.name)) != shard.name:
-            yield refuse(
-                f"the {kind}s {other} and {shard.name} are one server",
-                "name another server for each: the tables have the same names on all of them",
-            )
-
-
-def _kinds(config: MoveConfig, each: Sequence[_Each]) -> Iterator[tuple[str, Shard, _Each]]:
-    """Yield what belongs to each of several sources, or targets; ``each`` has it for all."""
-    for kind, shards, own in (
-        ("source", config.sources, each[: len(config.sources)]),
-        ("target", config.shards, each[len(each) - len(config.shards) :]),
-    ):
-        for shard, one in zip(shards, own, strict=True):
-            yield kind, shard, one
-
-
 def _between(
     config: MoveConfig,
     opened: Sequence[Opened],
@@ -253,8 +207,8 @@ def _between(
 ) -> Iterator[Finding]:
     """Yield which servers of a kind replicate from others: a table would reach them twice."""
     uuids = [*(one.contexts[0].facts.uuid for one in opened), *(one.uuid for one in facts)]
-    names = {uuid: shard.name for _, shard, uuid in _kinds(config, uuids)}
-    for kind, shard, there in _kinds(config, [*(one.session for one in opened), *theirs]):
+    names = {uuid: shard.name for _, shard, uuid in of_each_kind(config, uuids)}
+    for kind, shard, there in of_each_kind(config, [*(one.session for one in opened), *theirs]):
         for channel in channels(there):
             if channel.source_uuid in names:
                 yield refuse(
@@ -280,12 +234,8 @@ def _about_target(
             "RENAME TABLE moves a table between schemas; spirit-py migrate changes it",
         )
         return
-    for name in _READ_ONLY:
-        if facts.is_on(name):
-            yield refuse(
-                f"the target takes no writes ({name}=ON)", "name a server that takes writes"
-            )
-            break
+    if name := next(filter(facts.is_on, _READ_ONLY), ""):
+        yield refuse(f"the target takes no writes ({name}=ON)", "name a server that takes writes")
     for name in _ALIKE:
         if facts.text(name) != own.text(name):
             yield refuse(
@@ -299,7 +249,9 @@ def _about_target(
             "SET GLOBAL binlog_format = ROW on the target",
         )
     yield from _about_packets(contexts[0], facts)
-    yield from _about_load(replace(contexts[0], session=there))
+    # Its load is watched, too.
+    unwatchable = load_limits(replace(contexts[0], session=there))
+    yield from _of_the_target(unwatchable, code=ErrorCode.LIMIT_NOT_WATCHABLE)
     if lost := relaxed(facts.variables):
         yield warn(
             f"a crash of the target may lose commits ({named(lost)}): if it restarts while the move"
@@ -319,7 +271,7 @@ def _about_target(
         )
     if contexts[0].config.keep_old_current:
         target = replace(contexts[0], session=there, facts=facts, grants=read_grants(there))
-        yield from _about_following(target)
+        yield from _of_the_target(server_settings(target))
     for context in contexts:
         if context.found is not None:
             yield from _about_table(context, there)
@@ -366,11 +318,9 @@ def _about_packets(context: PreflightContext, facts: ServerFacts) -> Iterator[Fi
         )
 
 
-def _about_load(target: PreflightContext) -> Iterator[Finding]:
-    """Yield which limits of load name no counter of the target, which is watched, too."""
-    for finding in load_limits(target):
-        cause = f"on the target, {finding.cause}"
-        yield replace(finding, cause=cause, code=ErrorCode.LIMIT_NOT_WATCHABLE)
+def _of_the_target(found: Iterable[Finding], **changes: ErrorCode) -> Iterator[Finding]:
+    for one in found:
+        yield replace(one, cause=f"on the target, {one.cause}", **changes)
 
 
 def _about_replication(
@@ -383,12 +333,6 @@ def _about_replication(
                 " one would reach the other by replication",
                 "name servers that do not replicate from each other",
             )
-
-
-def _about_following(target: PreflightContext) -> Iterator[Finding]:
-    """Yield why the target's tables could not be followed, for --keep-old-current."""
-    for finding in server_settings(target):
-        yield replace(finding, cause=f"on the target, {finding.cause}")
 
 
 def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Finding]:

@@ -20,10 +20,11 @@ from spirit_py.events.run import AlgorithmChosen
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run, tell_afresh, tell_resumed
 from spirit_py.migration.swap.same_tables import MOVED
-from spirit_py.move.checks import check_servers, require_rights, twice
+from spirit_py.move.checks import check_servers, require_rights
 from spirit_py.move.decision import decide, finished, rows_copied, together
 from spirit_py.move.remains import look, statement_of_move, told_sources
 from spirit_py.move.run import Opened, forget_there
+from spirit_py.move.shards import twice
 from spirit_py.move.sides import bring_home
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql

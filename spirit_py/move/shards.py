@@ -1,4 +1,4 @@
-"""Which rows go to which of several targets, or come from which of several sources (pure).
+"""Several targets or sources: which rows go to which of them, and what they must share (pure).
 
 A target keeps the rows for which the expression of ``--shard-by`` is its name, judged by the server
 as ``--keep`` is: the copy and the comparison on the source, the applier among the staged images of
@@ -11,11 +11,13 @@ row of another one is an error. On the target it tells the sources' rows apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py import errors
 from spirit_py.applier.state import other_keys
+from spirit_py.checkpoint.proofs import shape_digest
 from spirit_py.classes import replace
+from spirit_py.preflight.check import refuse
 from spirit_py.sql import string_literal
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
 
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.config import MoveConfig
-    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.config import MoveConfig, Shard
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.statement.lexer import Token
     from spirit_py.table.mapping import TableMapping
 
+_Each = TypeVar("_Each")
 #: Functions that return one of their arguments, from so many on.
 _CHOOSES: Final = {"IF": 1, "ELT": 1, "COALESCE": 0, "IFNULL": 0}
 
@@ -187,3 +191,50 @@ def _not_told_apart(mapping: TableMapping, why: str) -> errors.Refusal:
         f"the rows of several sources could not be told apart in {mapping.source.full_name}: {why}",
         hint="make that change on the target, after the move",
     )
+
+
+def unlike_tables(
+    config: MoveConfig, found: Sequence[Sequence[PreflightContext]]
+) -> Iterator[Finding]:
+    """Yield which tables are not the same on all sources, of which each has been ``found``."""
+    home = found[0]
+    for shard, contexts in zip(config.sources[1:], found[1:], strict=bool(config.sources)):
+        for first, other in zip(home, contexts, strict=True):
+            if first.found is None or other.found is None:
+                continue
+            if shape_digest(first.found) != shape_digest(other.found):
+                yield refuse(
+                    f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
+                    f" another one on {shard.name}",
+                    "give it the same on all sources; SHOW CREATE TABLE shows both",
+                )
+    for first in home if config.sources and home[0].found else ():
+        for index in first.source.indexes:
+            if index.unique and not index.columns:
+                yield refuse(
+                    f"the unique key {index.name} of {first.source.full_name} has a part of a"
+                    " column, or an expression: whether rows of two sources meet there cannot be"
+                    " seen",
+                    "drop it for the move, and add it on the target after it",
+                )
+
+
+def twice(config: MoveConfig, facts: Sequence[ServerFacts]) -> Iterator[Finding]:
+    """Yield which of the sources, or targets, are one server; ``facts`` are of all."""
+    names: dict[str, str] = {}
+    for kind, shard, one in of_each_kind(config, facts):
+        if (other := names.setdefault(one.uuid, shard.name)) != shard.name:
+            yield refuse(
+                f"the {kind}s {other} and {shard.name} are one server",
+                "name another server for each: the tables have the same names on all of them",
+            )
+
+
+def of_each_kind(config: MoveConfig, each: Sequence[_Each]) -> Iterator[tuple[str, Shard, _Each]]:
+    """Yield what belongs to each of several sources, or targets; ``each`` has it for all."""
+    for kind, shards, own in (
+        ("source", config.sources, each[: len(config.sources)]),
+        ("target", config.shards, each[len(each) - len(config.shards) :]),
+    ):
+        for shard, one in zip(shards, own, strict=True):
+            yield kind, shard, one
