@@ -17,11 +17,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration import auxiliary
-from spirit_py.migration.archive import (
-    archive_old_tables,
-    require_archived,
-    require_folders,
-)
+from spirit_py.migration.archive import archive_old_tables, require_archived, require_folders
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
@@ -29,14 +25,14 @@ from spirit_py.migration.doubts import relieved
 from spirit_py.migration.facts import Concluded, IndexBuildPlanned, PlainFact
 from spirit_py.migration.indexes.build import build_indexes, dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
-from spirit_py.migration.opening import open_migration, show_plan
+from spirit_py.migration.opening import Contexts, begin_engines, evaluated_at, open_migration
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.rehearsal import begin_rehearsal, note_rehearsal
+from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.phase import (
     WayBack,
     begin_reverse,
     carry_on_reverse,
-    keeper_here,
     plan_way_back,
     run_reverse,
 )
@@ -51,13 +47,8 @@ from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.checks.kept_rows import (
-    judged_by,
-    require_judged_alike,
-    share_written,
-)
+from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
 from spirit_py.preflight.clauses import copy_is_certain
-from spirit_py.spark import choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,17 +57,14 @@ if TYPE_CHECKING:
     from spirit_py.cutover.plan import CutoverResult, SwapGate
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import IndexPlan
-    from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.migration.throttling import SeenTraffic
     from spirit_py.mysql.session import Session
-    from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
 
-Contexts = tuple["PreflightContext", ...]
 R = TypeVar("R", bound="Run")
 
 
@@ -114,7 +102,7 @@ class OneServer(Generic[R]):
 
     def keeper(self, run: R, record: ReverseRecord) -> Keeper:
         """Return what lets the old tables follow."""
-        return keeper_here(run, record)
+        return Keeper(run, record, stays=run.config.drop_old_after > 0)
 
     def settle(self, run: R, tables: Sequence[Name]) -> None:
         """Do what is left beside the old tables, once nothing follows any more."""
@@ -167,7 +155,6 @@ def _run_phases(run: Run) -> None:
     new: NewTables | None = None
     with run.first_session("driver") as session:
         contexts, decision = open_migration(run, session)
-        show_plan(run, contexts, decision)
         if isinstance(decision, Afresh):
             new = _begin(run, session, contexts, decision.abandoned)
         elif not decision.cleanup:
@@ -230,21 +217,6 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
-def begin_engines(run: Run, contexts: Contexts) -> None:
-    """Start Spark in the background if the tables are large; Refusal without a usable Java."""
-    size = sum(context.source.total_bytes for context in contexts)
-    if size > choice.LOCAL_BYTES:
-        # What --keep leaves out is read, and no more; a sample says how much.
-        shares = (context.source.total_bytes * share_written(context) for context in contexts)
-        size = round(sum(shares))
-    run.engines.begin(size)
-
-
-def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
-    """Have the defaults of new columns evaluated at the time when the migration began (R22)."""
-    return tuple(replace(context, moment=moment) for context in contexts)
-
-
 def copy_and_swap(run: Run, new: NewTables) -> None:
     """Copy, compare and swap; then do what is left to do with the old tables."""
     run.note(IndexBuildPlanned(any(plan.left_out for plan in new.plans)))
@@ -304,16 +276,7 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     new.way.settle(run, names)
     if not reverted:
         before = replace(new.record, position=swapped.position)
-        archived = partial(require_archived, run, archive_old_tables(run, names, before))
-        back = partial(new.way.way_back, run, names[0])
-        settle_old_tables(
-            run,
-            names,
-            back,
-            new.way.direction,
-            fronts=lambda: new.way.fronts(run),
-            before_drop=archived,
-        )
+        _settle(run, names, before, names[0], new.way)
 
 
 def _copy(run: Run, pairs: Sequence[CopiedPair], checkpoints: Checkpoints | None) -> None:
@@ -395,15 +358,22 @@ def _swap(
 
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
-    tables = [table.name for table in record.tables]
+    tables, way = [table.name for table in record.tables], OneServer["Run"]()
     with after_change(" when it is due"):
         note = partial(note_choices, record=record, choices=run.config.swap_choices)
         run.step("cleanup", note, passing=takes_no_writes)
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
-        reverted = carry_on_reverse(run, session, record.home)
+        reverted = carry_on_reverse(run, session, record.home, way.keeper)
     if not reverted:
-        archived = partial(require_archived, run, archive_old_tables(run, tables, record))
-        back = partial(WayBack.of, run, record.home)
-        settle_old_tables(run, tables, back, before_drop=archived)
+        _settle(run, tables, record, record.home, way)
+
+
+def _settle(
+    run: Run, tables: Sequence[Name], record: CheckpointRecord, home: Name, way: OneServer[Any]
+) -> None:
+    """Archive the old tables, and drop them when it is time."""
+    archived = partial(require_archived, run, archive_old_tables(run, tables, record))
+    back, fronts = partial(way.way_back, run, home), partial(way.fronts, run)
+    settle_old_tables(run, tables, back, way.direction, fronts=fronts, before_drop=archived)

@@ -16,6 +16,7 @@ from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
+from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, UnfinishedWork
 from spirit_py.events.run import PlanMade, ResumeDecided, SessionsEnded, StatementRead
 from spirit_py.migration.auxiliary import clear_abandoned
@@ -27,8 +28,10 @@ from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, keys_lost, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
+from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.clauses import as_begun
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
+from spirit_py.spark import choice
 from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds, to_the_second
 
@@ -41,13 +44,14 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
 
+Contexts = tuple["PreflightContext", ...]
 _log = logging.getLogger(__name__)
 
 
 def open_migration(
     run: Run, session: Session
 ) -> tuple[tuple[PreflightContext, ...], Resume | Afresh]:
-    """Return the context of each table, and what is done with the tables of an earlier run.
+    """Return the context of each table, and what is done with an earlier run's; show the plan.
 
     The tables are locked for other runs. The checks are skipped where an earlier run has swapped
     them already. Raises Refusal with the findings of all checks of all tables.
@@ -82,6 +86,7 @@ def open_migration(
         require_throttlers(run.config, session)
         require_free_relatives(session, contexts)
     run.stop.check()
+    _show_plan(run, contexts, decision)
     return contexts, decision
 
 
@@ -121,7 +126,7 @@ def end_earlier_run(
         run.tell(SessionsEnded(sessions=ended))
 
 
-def show_plan(run: Run, contexts: tuple[PreflightContext, ...], decision: Resume | Afresh) -> None:
+def _show_plan(run: Run, contexts: tuple[PreflightContext, ...], decision: Resume | Afresh) -> None:
     """Report what will happen; a plan that cannot be made hinders nothing."""
     try:
         plan = brief_plan(run.config, contexts, decision, run.report.warnings)
@@ -221,3 +226,18 @@ def _tell(run: Run, decision: str, said: str, reason: str) -> None:
             said=said, decision=decision, reason=reason, number=1, rows_copied=0, phase=None
         )
     )
+
+
+def begin_engines(run: Run, contexts: Contexts) -> None:
+    """Start Spark in the background if the tables are large; Refusal without a usable Java."""
+    size = sum(context.source.total_bytes for context in contexts)
+    if size > choice.LOCAL_BYTES:
+        # What --keep leaves out is read, and no more; a sample says how much.
+        shares = (context.source.total_bytes * share_written(context) for context in contexts)
+        size = round(sum(shares))
+    run.engines.begin(size)
+
+
+def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
+    """Have the defaults of new columns evaluated at the time when the migration began (R22)."""
+    return tuple(replace(context, moment=moment) for context in contexts)

@@ -32,13 +32,8 @@ from spirit_py.migration import auxiliary
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.facts import Concluded, PlainFact
 from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
-from spirit_py.migration.migration import (
-    NewTables,
-    ReadServer,
-    begin_engines,
-    copy_and_swap,
-    evaluated_at,
-)
+from spirit_py.migration.migration import NewTables, ReadServer, copy_and_swap
+from spirit_py.migration.opening import begin_engines, evaluated_at
 from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.across import Across, finish_switch, plan_back
@@ -71,7 +66,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig, MoveConfig
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
-    from spirit_py.migration.migration import Contexts
+    from spirit_py.migration.opening import Contexts
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.spark.gang import GangEngine

@@ -1,33 +1,54 @@
-"""Reverse replication as a phase of a migration: planned before the copy, run after the swap."""
+"""Reverse replication as a phase of a migration: planned, run after the swap, or found again."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.examination import old_table_of
-from spirit_py.checkpoint.proofs import Where, any_old_table, find_reverse, where_is
-from spirit_py.checkpoint.record import ENDED, FOLLOWING, ReverseRecord
+from spirit_py.binlog.resumption import why_unreachable
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.earlier_run import cannot_be_read
+from spirit_py.checkpoint.examination import asked_at, old_table_of
+from spirit_py.checkpoint.proofs import (
+    Where,
+    any_old_table,
+    find_reverse,
+    note_here,
+    old_tables,
+    where_is,
+    why_not_back,
+)
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, CheckpointRecord, ReverseRecord
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
+from spirit_py.migration.listing import HIDDEN
 from spirit_py.migration.reverse.feed import begin, plan_reverse, reverse_table
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.swap.old_tables import after_change
+from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.tables.definition import require_name
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.table.build import NO_REVERT, no_way_back
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
 
 
 def plan_way_back(
@@ -80,13 +101,8 @@ def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> R
         return run.step("keep", write_record, passing=takes_no_writes)
 
 
-def keeper_here(run: Run, record: ReverseRecord) -> Keeper:
-    """Return what lets old tables follow on the server of the new ones."""
-    return Keeper(run, record, stays=run.config.drop_old_after > 0)
-
-
 def run_reverse(
-    run: Run, record: ReverseRecord, kept_by: Callable[[Run, ReverseRecord], Keeper] = keeper_here
+    run: Run, record: ReverseRecord, kept_by: Callable[[Run, ReverseRecord], Keeper]
 ) -> bool:
     """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
     keeper = kept_by(run, record)
@@ -101,7 +117,7 @@ def carry_on_reverse(
     run: Run,
     session: SqlSession,
     table: tuple[str, str],
-    kept_by: Callable[[Run, ReverseRecord], Keeper] = keeper_here,
+    kept_by: Callable[[Run, ReverseRecord], Keeper],
 ) -> bool:
     """Resume what an earlier run kept; True when nothing is left to clean up."""
     wanted = run.config.keep_old_current > 0
@@ -178,3 +194,65 @@ class WayBack:
     def closed(self) -> bool:
         """Take no more requests; False as long as one waits."""
         return self._keeper.is_over()
+
+
+def find_to_revert(session: Session, name: Name, connection: ConnectionOptions) -> ReverseRecord:
+    """Return the record by which a table is swapped back; Refusal where it cannot be."""
+    told = ".".join(name)
+    record = find_reverse(session, *name)
+    if record is None:
+        names = astuple(AuxiliaryNames.of(name[1]))
+        read_grants(session).require(("SELECT",), name[0], HIDDEN, names)
+        # What cannot be read is refused after this.
+        if asked := asked_at(session, name):
+            raise Refusal(
+                f"a move brings {told} here: its revert is asked on {asked}",
+                hint=f"give the same spirit-py revert the address {asked}, if that is the"
+                " source of your move",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
+            )
+        checkpoint = CheckpointTable(*name)
+        require_name(session, *name)
+        if checkpoint.exists(session) and (why := checkpoint.unreadable(session)):
+            message, hint = cannot_be_read(*name, why)
+            raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
+        raise Refusal(
+            f"{told} cannot be swapped back: no reverse replication of it runs, and the"
+            " place of a swap is not noted",
+            hint="spirit-py migrate --drop-old-after or --keep-old-current makes a revert"
+            " possible; see spirit-py status",
+            error_code=ErrorCode.NO_REVERSE_REPLICATION,
+        )
+    if record.is_noted and where_is(session, record) is not Where.BACK:
+        age = CheckpointTable(*record.home).age(session, ReverseRecord)
+        position = record.position
+        why = why_not_back(session, record) or why_unreachable(connection, position, age=age)
+        if why:
+            raise Refusal(
+                f"{told} cannot be swapped back: {why}",
+                hint="the table stays as it is; insert what only the old one holds, if missed",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
+            )
+    if record.state == ENDED:
+        raise Refusal(
+            f"reverse replication of {told} has ended: {record.reason}",
+            hint="the table stays as it is; the old one is as it was then, see what only it holds",
+            error_code=ErrorCode.NO_REVERSE_REPLICATION,
+        )
+    return record
+
+
+def prove_here(session: Session, found: ReverseRecord, name: Name) -> None:
+    """Note what this server knows the tables by; Refusal where it was proven on another one."""
+    with contextlib.suppress(UnreadableCheckpoint):
+        record = CheckpointTable(*found.home).read_record(session)
+        if isinstance(record, CheckpointRecord):
+            note_here(session, record)
+    server = server_uuid(session)
+    if any(old and old.server != server for old in old_tables(session, found).values()):
+        raise Refusal(
+            f"{'.'.join(name)} cannot be swapped back here: another server has made the old table,"
+            " and nothing proves that this one has the same",
+            hint="run spirit-py revert on that server; the tables stay as they are",
+            error_code=ErrorCode.NO_REVERSE_REPLICATION,
+        )

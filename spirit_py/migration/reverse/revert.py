@@ -5,33 +5,26 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint import live
-from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.earlier_run import cannot_be_read
-from spirit_py.checkpoint.examination import asked_at, runs_seen
+from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.proofs import (
     Where,
     find_reverse,
-    note_here,
     old_tables,
     where_is,
-    why_not_back,
 )
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.record import (
     ENDED,
     FOLLOWING,
     REVERTING,
-    CheckpointRecord,
     ReverseRecord,
 )
-from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     Aborted,
@@ -57,17 +50,16 @@ from spirit_py.migration.control.subject import (
 )
 from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
-from spirit_py.migration.listing import HIDDEN
 from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.migration.reverse.phase import find_to_revert, prove_here
 from spirit_py.migration.state import Wait
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
-from spirit_py.mysql.facts import read_facts, server_uuid
+from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
-from spirit_py.mysql.tables.definition import require_name, stored_name
+from spirit_py.mysql.tables.definition import stored_name
 from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
@@ -76,7 +68,7 @@ from spirit_py.signals import run_and_tell
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun
 from spirit_py.status.reporters import Reporters
-from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -276,7 +268,9 @@ class Revert(Job):
             with self.first_session("revert", read_timeout=_READ_SECONDS) as session:
                 require_one_server(session, self.config.connection)
                 self._named(stored_name(session, *self._names))
-                found = self._find(session)
+                found = find_to_revert(session, self._names, self.config.connection)
+                if len(found.tables) > 1:
+                    self.tell(swap.RevertTablesFound(tables=found.names))
                 known = old_tables(session, found)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
@@ -294,54 +288,6 @@ class Revert(Job):
             said = swap.RevertStepBegun(step="drain", said=noted)
             self.tell(said if found.is_noted else swap.RevertTakenOver())
             self._take_over(found, known)
-
-    def _find(self, session: Session) -> ReverseRecord:
-        record = find_reverse(session, *self._names)
-        if record is None:
-            names = astuple(AuxiliaryNames.of(self._names[1]))
-            read_grants(session).require(("SELECT",), self._names[0], HIDDEN, names)
-            # What cannot be read is refused after this.
-            if asked := asked_at(session, self._names):
-                raise Refusal(
-                    f"a move brings {self._name} here: its revert is asked on {asked}",
-                    hint=f"give the same spirit-py revert the address {asked}, if that is the"
-                    " source of your move",
-                    error_code=ErrorCode.NO_REVERSE_REPLICATION,
-                )
-            checkpoint = CheckpointTable(*self._names)
-            require_name(session, *self._names)
-            if checkpoint.exists(session) and (why := checkpoint.unreadable(session)):
-                message, hint = cannot_be_read(*self._names, why)
-                raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
-            raise Refusal(
-                f"{self._name} cannot be swapped back: no reverse replication of it runs, and the"
-                " place of a swap is not noted",
-                hint="spirit-py migrate --drop-old-after or --keep-old-current makes a revert"
-                " possible; see spirit-py status",
-                error_code=ErrorCode.NO_REVERSE_REPLICATION,
-            )
-        if record.is_noted and where_is(session, record) is not Where.BACK:
-            age = CheckpointTable(*record.home).age(session, ReverseRecord)
-            position = record.position
-            why = why_not_back(session, record) or why_unreachable(
-                self.config.connection, position, age=age
-            )
-            if why:
-                raise Refusal(
-                    f"{self._name} cannot be swapped back: {why}",
-                    hint="the table stays as it is; insert what only the old one holds, if missed",
-                    error_code=ErrorCode.NO_REVERSE_REPLICATION,
-                )
-        if record.state == ENDED:
-            raise Refusal(
-                f"reverse replication of {self._name} has ended: {record.reason}",
-                hint="the table stays as it is; the old one is as it was then, see what only it"
-                " holds",
-                error_code=ErrorCode.NO_REVERSE_REPLICATION,
-            )
-        if len(record.tables) > 1:
-            self.tell(swap.RevertTablesFound(tables=record.names))
-        return record
 
     def _ask(self, session: Session, queue: RequestQueue) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
@@ -380,21 +326,6 @@ class Revert(Job):
             if disposition(fault) is not Disposition.FATAL:
                 self.warn(f"the request could not be taken back: {fault.message}")
 
-    def _prove_here(self, session: Session, found: ReverseRecord) -> None:
-        """Note what this server knows the tables by; Refusal where it was proven on another one."""
-        with contextlib.suppress(UnreadableCheckpoint):
-            record = CheckpointTable(*found.home).read_record(session)
-            if isinstance(record, CheckpointRecord):
-                note_here(session, record)
-        server = server_uuid(session)
-        if any(old and old.server != server for old in old_tables(session, found).values()):
-            raise Refusal(
-                f"{self._name} cannot be swapped back here: another server has made the old table,"
-                " and nothing proves that this one has the same",
-                hint="run spirit-py revert on that server; the tables stay as they are",
-                error_code=ErrorCode.NO_REVERSE_REPLICATION,
-            )
-
     def _take_over(self, found: ReverseRecord, known: Mapping[Name, Identity]) -> None:
         """Take over from a process that has ended; ``known`` proves the old tables."""
         names = [table.name for table in found.tables]
@@ -406,7 +337,7 @@ class Revert(Job):
             label = self.config.connection.label
             end_earlier_sessions(session, label, tokens=tokens, warn=self.warn)
             settle_left(self, session, names)
-            self._prove_here(session, found)
+            prove_here(session, found, self._names)
             latest = find_reverse(session, *self._names)
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)
