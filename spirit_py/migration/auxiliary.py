@@ -115,7 +115,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
             target = new.create(building=building, note=note)
         except errors.ServerFault:
             # What a session sent before its connection was cut may come after the DROP (R18).
-            lost = [one.id for one in (session, native) if not _answers(one)]
+            lost = [one.id for one in (session, native) if not one.alive()]
             end_sessions(run.config.connection, lost)
             raise
     run.show("")
@@ -125,14 +125,6 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
     run.warn_of(findings)
     try_triggers(run, Swap.of(mapping))
     return mapping
-
-
-def _answers(session: Session) -> bool:
-    try:
-        session.execute("DO 0")
-    except errors.ServerFault:
-        return False
-    return True
 
 
 def leave(
