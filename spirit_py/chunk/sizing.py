@@ -24,8 +24,11 @@ PANIC_FACTOR = 5.0
 PANIC_SHRINK = 10
 WINDOW = 10
 FEWEST_PART_ROWS = 200
+"""Rows of a transaction at least, where their length is not known."""
 MOST_PART_ROWS = 10_000
 _UNKNOWN_PART_ROWS = 1_000
+#: A table of one page: it is small, or was when its statistics were made.
+_PAGE_BYTES = 64 << 10
 #: Transactions in the first chunk, at most: its rows may be wide.
 _FIRST_PARTS = 4
 
@@ -34,7 +37,8 @@ def part_rows(table: TableSchema, part_bytes: int = PART_BYTES) -> int:
     """Return the rows that one transaction should write, by the average length of a row."""
     if table.row_bytes is None:
         return max(FEWEST_PART_ROWS, _UNKNOWN_PART_ROWS * part_bytes // PART_BYTES)
-    return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(part_bytes / table.row_bytes)))
+    fewest = FEWEST_PART_ROWS if table.data_bytes <= _PAGE_BYTES else 1
+    return max(fewest, min(MOST_PART_ROWS, int(part_bytes / table.row_bytes)))
 
 
 def divided(rows: int, part: int | None) -> list[int]:

@@ -80,11 +80,16 @@ def test_the_first_chunk_of_wide_rows_is_small():
     [
         (1_000_000, 200_000_000, 10_000),
         (1_000_000, 1_048_576_000, 2000),
-        (1_000, 1 << 30, FEWEST_PART_ROWS),
+        (1_000, 1 << 30, 1),
+        (100, 50 * 100 << 20, 1),
+        (1, 16_384, FEWEST_PART_ROWS),
         (1_000_000, 16_384, 1_000),
         (0, 16_384, 1_000),
     ],
-    ids=["narrow", "a kilobyte", "a megabyte", "counted, not measured", "no estimate"],
+    ids=[
+        *("narrow", "a kilobyte", "a megabyte", "fifty megabytes", "one in a page"),
+        *("counted, not measured", "no estimate"),
+    ],
 )
 def test_a_transaction_has_a_measure_of_bytes(rows, data_bytes, expected):
     """As many rows as fit into it by their average length, within limits."""
