@@ -16,6 +16,7 @@ from spirit_py.checksum.query import ComparisonPlan, Keys
 from spirit_py.checksum.rows import differences
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import JoinChecksum, SnapshotReader
+from spirit_py.chunk.sizing import part_rows
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.retry import retrying
@@ -242,11 +243,13 @@ def repair(
     _refuse_unknown_values(mapping, differences)
     keys = list(dict.fromkeys(difference.key for difference in differences))
     treated = 0
-    for begin in range(0, len(keys), _BATCH):
+    # One transaction each: long rows are few.
+    batch = min(_BATCH, part_rows(mapping.source))
+    for begin in range(0, len(keys), batch):
         paused = contextlib.nullcontext() if feed is None else feed.applies_paused()
         with paused:
             try:
-                treated += applier.recopy(mapping, keys[begin : begin + _BATCH])
+                treated += applier.recopy(mapping, keys[begin : begin + batch])
             finally:
                 if mapping.merging and feed is not None:
                     feed.write_over(mapping)

@@ -7,6 +7,7 @@ from typing import Any
 
 from spirit_py.checksum.recheck import Recheck, repair
 from spirit_py.checksum.result import ChecksumResult, Counts, RowDifference
+from spirit_py.classes import replace
 from spirit_py.threads import StopSwitch
 from tests.kits.definitions import ID, mapping
 
@@ -49,6 +50,16 @@ def test_a_repair_pauses_the_feed_for_each_batch():
     assert repair(rig, rig, mapping((ID, ID)), found) == 1200
     assert rig.copies == [(True, 500), (True, 500), (True, 200)]
     assert rig.keys == [f"({number})" for number in range(1200)]
+
+
+def test_a_batch_of_a_repair_has_as_few_rows_as_their_length_asks_for():
+    """Each is one transaction: of rows of a megabyte two fit into it."""
+    rig: Any = Paused()
+    table = mapping((ID, ID))
+    long = replace(table, source=replace(table.source, estimated_rows=1000, data_bytes=1000 << 20))
+    found = [RowDifference(key=f"({number})", kind="missing") for number in range(3)]
+    assert repair(rig, rig, long, found) == 3
+    assert rig.copies == [(True, 2), (True, 1)]
 
 
 def test_a_repair_without_a_feed_pauses_nothing():
