@@ -87,6 +87,11 @@ _TRANSIENT: Final = frozenset({
     3101,  # the plugin rolled the transaction back during commit
     WOULD_WAIT,
 })  # fmt: skip
+#: What limits one transaction, whose row of many megabytes may be the only one.
+_TOO_LARGE: Final = {
+    1197: "max_binlog_cache_size",
+    **dict.fromkeys((3100, 3101), "group_replication_transaction_size_limit"),
+}
 #: The account may not do it (manual B.3.1).
 _NOT_ALLOWED: Final = frozenset({
     *(1044, 1142, 1143, 1370),  # to this schema, table, column, routine
@@ -199,6 +204,8 @@ def _hint(code: int) -> str:
         return RAISE_PACKET
     if code in _DISK_FULL:
         return "free disk space on the server, then run the same command again"
+    if code in _TOO_LARGE:
+        return f"where transactions are larger than {_TOO_LARGE[code]}, raise it on the server"
     if code in LOST or code in _CANNOT_CONNECT or code in _TRANSIENT:
         return "when the server answers again, run the same command again"
     return ""
