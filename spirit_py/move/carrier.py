@@ -13,7 +13,7 @@ import contextlib
 import json
 import re
 import time
-from itertools import starmap
+from itertools import chain, islice, starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.applier import stage, state
@@ -156,10 +156,12 @@ def write_over(
         stage.write_stage(own, mapping)
         stage.drop_stage(own, mapping)
         return
-    statements = list(replace_rows(mapping, [row.sql for row in rows], bounds))
-    together = stage.whole(own) if len(statements) > 1 else contextlib.nullcontext()
+    statements = replace_rows(mapping, [row.sql for row in rows], bounds)
+    # Not all of them at a time: together they are as long as the rows once more.
+    first = list(islice(statements, 2))
+    together = stage.whole(own) if len(first) > 1 else contextlib.nullcontext()
     with evaluating(own, mapping), together:
-        for statement in statements:
+        for statement in chain(first, statements):
             own.execute(statement)
             judge_warnings(own, mapping)
 
