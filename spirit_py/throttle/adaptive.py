@@ -59,9 +59,13 @@ _STEP_SECONDS: Final = 0.5
 _IDLE_SECONDS: Final = 10.0
 _WINDOW_SECONDS: Final = 1.5
 _FEWEST_SAMPLES: Final = 8
+#: Of commits of seconds a measure has so few; they are better than no limit.
+_FEWEST_MEASURED: Final = 3
 _LASTING_SAMPLES: Final = 60
 _MEASURE_SAMPLES: Final = 16
 _LONGEST_MEASURE: Final = 2.0
+#: The same where commits take so long that there are too few of them.
+_SLOW_MEASURE: Final = 10.0
 _SETTLE_SECONDS: Final = 0.6
 _MEASURE_EVERY: Final = 600.0
 _NOT_OURS_SECONDS: Final = 60.0
@@ -157,7 +161,8 @@ class Adaptive:
         """Note how long a small commit took."""
         self._samples.append((now, seconds))
         keep = now - (_LONGEST_MEASURE if self.measuring else _WINDOW_SECONDS)
-        while self._samples[0][0] < keep:
+        # Slow commits are few in the window: it is as long as those that can be judged.
+        while len(self._samples) > _FEWEST_SAMPLES and self._samples[0][0] < keep:
             self._samples.popleft()
         self._lasting.append(seconds)
         if not self._on_trial:
@@ -199,13 +204,19 @@ class Adaptive:
 
     def _give_back(self, now: float) -> None:
         """Take sessions from a trial; else from the copy; where it has one task, from appliers."""
-        self._lasting.clear()
+        before = self._sessions
         if self.tasks > 1 and not self._applying:
             self.knee.give_back(now)
-            return
-        for each in self._appliers:
-            if each.trying or self.tasks == 1:
-                each.give_back(each.now)
+        else:
+            for each in self._appliers:
+                if each.trying or self.tasks == 1:
+                    each.give_back(each.now)
+        if self._sessions < before:
+            self._lasting.clear()
+
+    @property
+    def _sessions(self) -> int:
+        return self.tasks + sum(each.tasks for each in self._appliers)
 
     def press(self, name: str, pressure: float) -> None:
         """Note the throttler that is nearest to its limit: 1.0 is at it."""
@@ -234,6 +245,8 @@ class Adaptive:
         if why:
             least = self.part_bytes == LEAST_PART and self.tasks == 1
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
+            if self.part_bytes < part:
+                self._lasting.clear()
             self._give_back(now)
             if urgent and least:
                 self.share = max(LEAST_SHARE, self.share * _SHRINK)
@@ -248,9 +261,9 @@ class Adaptive:
 
     @property
     def _at_limit(self) -> bool:
-        """Whether commits take nearly too long: no reason to shrink, but to grow no more."""
+        """Whether commits take nearly too long, or too few are known: nothing grows."""
         base, now = self.commit_seconds_before, self.commit_seconds
-        return base is not None and now is not None and now > _NEARLY * (FACTOR * base + _SLACK)
+        return base is not None and (now is None or now > _NEARLY * (FACTOR * base + _SLACK))
 
     @property
     def _copying(self) -> bool:
@@ -292,19 +305,21 @@ class Adaptive:
         settled = began + _SETTLE_SECONDS if self.begun or self.settles else began
         while self._samples and self._samples[0][0] < settled:
             self._samples.popleft()
-        enough = len(self._samples) >= _MEASURE_SAMPLES
-        if not enough and now - settled < _LONGEST_MEASURE and self._busy:
+        count, took = len(self._samples), now - settled
+        longest = _LONGEST_MEASURE if count >= _FEWEST_SAMPLES else _SLOW_MEASURE
+        if count < _MEASURE_SAMPLES and took < longest and self._busy:
             return
         self._measuring, self._measured_at = None, now
         self._least_since = None
         self._lasting.clear()
-        found = self.commit_seconds
+        found = _p80([seconds for _, seconds in self._samples], _FEWEST_MEASURED)
         if found is not None:
             self.commit_seconds_before, self._base_running = found, self._running
+        self._samples.clear()
 
 
-def _p80(seconds: Collection[float]) -> float | None:
-    if len(seconds) < _FEWEST_SAMPLES:
+def _p80(seconds: Collection[float], fewest: int = _FEWEST_SAMPLES) -> float | None:
+    if len(seconds) < fewest:
         return None
     return sorted(seconds)[int(len(seconds) * 0.8)]
 

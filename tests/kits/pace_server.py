@@ -198,7 +198,7 @@ def share(
     chance, at_work, seen = random.Random(seed), AtWork(), []
     running: list[tuple[float, int, int, float, float]] = []
     resting: dict[int, float] = {}
-    now, whole, probes = 0.0, 0.0, 0
+    now, whole, probes, look = 0.0, 0.0, 0, _LOOK
     while now < seconds:
         tasks = 0 if pace.measuring or not pace.begun else min(most, pace.tasks)
         busy = {chunk[1] for chunk in running}
@@ -210,15 +210,17 @@ def share(
             took = server.server.chunk * max(0.3, chance.gauss(1.0, server.server.noise))
             rows = max(1, int(speed * server.server.chunk))
             heapq.heappush(running, (now + took, task, rows, took, now))
-        if running and running[0][0] < (probes + 1) * _LOOK:
+        if running and running[0][0] < look:
             now, task, copied, took, began = heapq.heappop(running)
             whole += copied
             pace.knee.done(now, Work.COPY, at_work.done(copied, took, began), most)
             resting[task] = now + pace.rest * took
             continue
         probes += 1
-        now = probes * _LOOK
+        now = look
         took = server.commit(chance, len(running), pace.part, now=now)
+        # The next one begins when this one has ended.
+        look += _LOOK + took
         pace.probed(now, took)
         if probes % 5 == 1:
             pace.saw(now, Others(writes=500.0, running=server.running(len(running))))

@@ -380,3 +380,26 @@ def test_a_commit_that_is_slow_by_chance_is_no_reason_to_shrink():
         server.pace.probed(server.now, 0.004 if probe % 7 == 0 else 0.001)
         server.pace.step(server.now)
         assert not server.pace.slowed_by
+
+
+def test_commits_that_are_few_because_they_are_slow_count():
+    """Of 120 ms seven fit into a second and a half: the p80 is of those before, too."""
+    server = Server().measured()
+    for _ in range(20):
+        server.now += 0.22
+        server.pace.probed(server.now, 0.12)
+        server.pace.step(server.now)
+    assert "120.0 ms instead of 1.0" in server.pace.slowed_by
+    assert server.pace.part == LEAST_PART
+
+
+@pytest.mark.parametrize("seconds", [0.4, 3.0])
+def test_the_measure_goes_on_until_there_are_enough_slow_commits(seconds):
+    """Of 0.4 s eight take more than two seconds; after ten the few that there are must do."""
+    server = Server()
+    server.pace.saw(server.now, BUSY)
+    while server.pace.measuring:
+        server.now += seconds + 0.05
+        server.pace.probed(server.now, seconds)
+        server.pace.step(server.now)
+    assert server.pace.commit_seconds_before == pytest.approx(seconds)

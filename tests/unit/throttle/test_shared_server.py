@@ -62,6 +62,7 @@ WORLDS: Final = [
     beside("8 cores, a log of 100 MB/s", 8, 2.0, log_rate=1e8),
     beside("2 cores, a log of 100 MB/s", 2, 0.5, log_rate=1e8),
     beside("4 cores, a log of 50 MB/s, flushes of 5 ms", 4, 1.0, log_rate=5e7, flush=0.005),
+    beside("4 cores, a log of 1 MB/s, flushes of 4 ms", 4, 1.0, log_rate=1e6, flush=0.004),
     beside("16 cores, a lock of 1 ms", 16, 4.0, serial=0.001),
     beside("16 cores, a lock of 3 ms", 16, 4.0, serial=0.003),
     beside("8 cores, little contention", 8, 2.0, contention=0.05),
