@@ -109,6 +109,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             seen=seen,
             beat=checkpoint.beat,
             working=throttles.working,
+            held=throttles.held,
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: ("replica lag", 0.0 if lag is None else lag.pressure()),
         ),

@@ -95,6 +95,8 @@ class Adaptive:
         self.begun = False
         #: Other migrations' work may go on when a measure begins.
         self.settles = False
+        #: Nothing of copy and checksum may begin: what commits take then allows no growth.
+        self.held = False
         self.share = 1.0
         self.part_bytes = FIRST_PART
         self.slowed_by = ""
@@ -250,6 +252,8 @@ class Adaptive:
             self._give_back(now)
             if urgent and least:
                 self.share = max(LEAST_SHARE, self.share * _SHRINK)
+        elif self.held:
+            return
         elif self.share < 1.0:
             self.share = min(1.0, self.share + _MORE_SHARE)
         elif not self._on_trial and not self._at_limit:

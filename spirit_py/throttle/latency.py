@@ -77,9 +77,10 @@ _FIRST_TRAFFIC_SECONDS: Final = 0.1
 class CommitLatency:
     """Probes the server and steps the adaptive pace; the swap does not wait for it.
 
-    ``working``: whether there is work; ``unknown_reads``: our queries a second that this process
-    does not count; ``pressure``: the throttler nearest to its limit, 1.0 being at it; ``seen``: the
-    others' traffic at an earlier ``clock``, for a measure at once.
+    ``working``: whether there is work; ``held``: whether none may begin; ``unknown_reads``: our
+    queries a second that this process does not count; ``pressure``: the throttler nearest to its
+    limit, 1.0 being at it; ``seen``: the others' traffic at an earlier ``clock``, for a measure at
+    once.
     """
 
     name = "latency"
@@ -91,6 +92,7 @@ class CommitLatency:
     _: KW_ONLY
     beat: Callable[[Session], None]
     working: Callable[[], bool] = lambda: True
+    held: Callable[[], bool] = lambda: False
     unknown_reads: Callable[[], float] = lambda: 0.0
     pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0)
     seen: tuple[float, Traffic] | None = None
@@ -116,6 +118,7 @@ class CommitLatency:
         if aggressive or held:
             return held
         self.adaptive.press(*self.pressure())
+        self.adaptive.held = self.held()
         self.adaptive.step(self.clock())
         if self.adaptive.measuring:
             return "the measurement of the commit latency without the copy"

@@ -118,6 +118,8 @@ _FIRST_SECONDS: Final = 1.0
 #: Where a replica is slower than the copy.
 _SLOW_CHUNK_SECONDS: Final = 0.1
 _KEPT_SHARES: Final = 100_000
+#: What the pace grows by: it asks all the time, and its transactions have the pace's size.
+_PACED: Final = frozenset({Work.COPY, Work.CHECKSUM})
 
 
 @dataclass
@@ -156,6 +158,7 @@ class Throttles:
         self._waits: dict[str, _Wait] = {}
         self._shares: deque[float] = deque(maxlen=_KEPT_SHARES)
         self._counted_at = self.clock()
+        self._allowed_at = float("-inf")
         self._closed = False
         self._thread = Background("throttle", every(_LOOK_SECONDS, self.count))
 
@@ -191,6 +194,8 @@ class Throttles:
         """Return what new work of this kind has to wait for; empty when it may begin."""
         self._asked[work] = self.clock()
         reason = "; ".join(text for _, text in self._reasons({work}))
+        if not reason and work in _PACED:
+            self._allowed_at = self._asked[work]
         if not reason and self.adaptive is not None:
             self.adaptive.begun = True
         return reason
@@ -314,6 +319,10 @@ class Throttles:
     def working(self) -> bool:
         """Return whether there is work that goes on or waits."""
         return bool(self._working())
+
+    def held(self) -> bool:
+        """Return whether no chunk of copy or checksum has been allowed for a while."""
+        return self.clock() - self._allowed_at > _ASKED_SECONDS
 
     def _working(self) -> set[Work]:
         after = self.clock() - _ASKED_SECONDS

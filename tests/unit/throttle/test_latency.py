@@ -25,6 +25,7 @@ class Scene:
         self.writes = 0.0
         self.reads = 0.0
         self.works = True
+        self.held = False
         self.settings = LiveSettings(PaceSettings(threads=2))
         self.pace = Adaptive()
         self._monkeypatch = monkeypatch
@@ -38,6 +39,7 @@ class Scene:
             self.pace,
             beat=self._beat,
             working=lambda: self.works,
+            held=lambda: self.held,
             clock=lambda: self.now,
             **more,
         )
@@ -123,6 +125,18 @@ def test_a_run_that_does_not_work_beats_seldom(scene):
     often = scene.probe.every
     scene.pace.begun, scene.works = True, False
     assert scene.probe.every >= 10 * often
+
+
+def test_nothing_grows_while_the_work_is_held_back(scene):
+    """Quick commits without the work allow none: after a pause it goes on as it was."""
+    scene.run(3, writes=500)
+    assert scene.pace.commit_seconds_before is not None
+    scene.held, part = True, scene.pace.part
+    scene.run(30, writes=500)
+    assert scene.pace.part == part
+    scene.held = False
+    scene.run(30, writes=500)
+    assert scene.pace.part > part
 
 
 def test_the_measure_holds_all_work_but_the_swap(scene):

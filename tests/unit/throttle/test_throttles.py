@@ -240,6 +240,23 @@ def test_every_throttler_is_closed_once(started):
     assert [one.closed for one in some] == [1, 1]
 
 
+def test_a_copy_that_asks_in_vain_is_held():
+    """As is one that does not ask; other work says nothing of its transactions."""
+    clock = Clock()
+    load = Fake()
+    pace = throttles(load, clock=clock)
+    assert pace.held()
+    pace.reason(Work.SWAP)
+    assert pace.held()
+    pace.reason(Work.COPY)
+    clock.now += 0.5
+    assert not pace.held()
+    load.why = "load"
+    pace.reason(Work.COPY)
+    clock.now += 1.0
+    assert pace.held()
+
+
 def test_settings_take_effect_at_once():
     """Threads, chunk time and nice are read when work asks."""
     settings = LiveSettings(PaceSettings(threads=4))
