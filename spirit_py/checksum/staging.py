@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checksum import staging_sql
-from spirit_py.errors import ServerFault
+from spirit_py.errors import PacketTooSmall, ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
+from spirit_py.mysql.faults import PACKET_TOO_SMALL, RAISE_PACKET
 from spirit_py.mysql.lost_values import MOST_WARNINGS, VALUE_ERRORS, read_complaint
 from spirit_py.table.keys import INTEGERS
 
@@ -53,6 +54,18 @@ def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> Compa
     return plan
 
 
+def _refuse_cut(session: SqlSession, plan: ComparisonPlan) -> None:
+    """Raise PacketTooSmall if a value, put together of pieces, became NULL: it is too large."""
+    told = session.warnings() if session.warning_count else []
+    for _, code, text in told:
+        if code in PACKET_TOO_SMALL:
+            raise PacketTooSmall(
+                f"a row of {plan.mapping.source.full_name} has a value that is too large:"
+                f" {text} (error {code})",
+                hint=RAISE_PACKET,
+            )
+
+
 def _make(session: SqlSession, plan: ComparisonPlan) -> None:
     with as_stored(session):
         for side in ("old", "new"):
@@ -64,6 +77,7 @@ def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any
     with as_stored(session):
         for statement in staging_sql.fill_stage(plan, rows):
             session.execute(statement)
+            _refuse_cut(session, plan)
 
 
 def _about_a_value(fault: ServerFault) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checksum.query import SOURCE, UNFIT, forced_table, stage_column, stage_table
-from spirit_py.sql import quote_identifier
+from spirit_py.sql import PiecedRow, quote_identifier
 from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 from spirit_py.table.schema import type_sql
 from spirit_py.table.temporal import UTC_OFFSET
@@ -43,7 +43,10 @@ def create_stage(plan: ComparisonPlan, side: str) -> str:
     elif plan.unfit:
         carried.append(f"`{UNFIT}` TEXT CHARACTER SET ascii NULL")
     columns = ", ".join([*keys, *carried, f"PRIMARY KEY ({primary})"])
-    return f"CREATE TEMPORARY TABLE {stage_table(plan.mapping, side)} ({columns}) ENGINE=InnoDB"
+    return (
+        f"CREATE TEMPORARY TABLE {stage_table(plan.mapping, side)} ({columns})"
+        " ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
+    )
 
 
 def drop_stage(plan: ComparisonPlan, side: str) -> str:
@@ -60,20 +63,20 @@ def select_staged(plan: ComparisonPlan, rows: Selection) -> str:
     """Select key and staged columns of some rows in the form that :func:`fill_stage` takes."""
     columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
     selected = ", ".join(
-        _selected(column, f"`r`.{quote_identifier(column.name)}") for column in columns
+        _exactly(column, f"`r`.{quote_identifier(column.name)}") for column in columns
     )
     return f"SELECT {selected} FROM {forced_table(plan, SOURCE)} WHERE {plan.where(SOURCE, rows)}"
 
 
 def select_lossless(columns: Sequence[Column]) -> list[str]:
     """Render the columns of a table so that :func:`row_literals` can write their values."""
-    return [_selected(column, quote_identifier(column.name)) for column in columns]
+    return [_exactly(column, quote_identifier(column.name)) for column in columns]
 
 
 def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
     """Render a row of :func:`select_lossless` for columns of the very same types."""
     return [
-        f"{row_introducer(column.charset)}X'{_text(value)}'"
+        f"{row_introducer(column.charset)}X'{value.hex()}'"
         if column.charset is not None and column.data_type in TEXT_TYPES and value is not None
         else _literal(column, value)
         for column, value in zip(columns, row, strict=True)
@@ -116,21 +119,38 @@ def _selected(column: Column, name: str) -> str:
     return name if kind in _QUOTED or kind == "decimal" else f"HEX({name})"
 
 
+def _exactly(column: Column, name: str) -> str:
+    """Select a value; of text, bytes and documents the bytes, which are half of what HEX() is."""
+    selected = _selected(column, name)
+    return f"CAST({name} AS BINARY)" if selected.startswith("HEX(") else selected
+
+
 def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Render the INSERTs of rows of :func:`select_staged` into the old-typed table."""
+    """Render the statements that put rows of :func:`select_staged` into the old-typed table.
+
+    A row that is too long for a statement goes in pieces. Each row has a key of its own, or a
+    number: REPLACE replaces none, and is not among the writes of others
+    (:mod:`spirit_py.throttle.latency`).
+    """
     columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
-    head = f"INSERT INTO {stage_table(plan.mapping, 'old')} VALUES "
+    head = f"REPLACE INTO {stage_table(plan.mapping, 'old')} VALUES "
     batch: list[str] = []
     size = 0
     for number, row in enumerate(rows, 1):
         values = ", ".join(_literal(c, v) for c, v in zip(columns, row, strict=True))
         if plan.unfit:
             values += f", {number}"
-        batch.append(f"({values})")
-        size += len(values)
-        if size > _STATEMENT_CHARACTERS:
+        if batch and size + len(values) > _STATEMENT_CHARACTERS:
             yield head + ", ".join(batch)
             batch, size = [], 0
+        if len(values) > _STATEMENT_CHARACTERS:
+            pieced = PiecedRow(f"({values})")
+            yield from pieced.fill(_STATEMENT_CHARACTERS)
+            yield head + pieced.text
+            yield pieced.forget()
+            continue
+        batch.append(f"({values})")
+        size += len(values)
     if batch:
         yield head + ", ".join(batch)
 
@@ -138,23 +158,23 @@ def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[
 def _literal(column: Column, value: Any) -> str:
     if value is None:
         return "NULL"
-    text = _text(value)
     kind = column.data_type
     if kind in {"float", "double"}:
+        text = _text(value)
         return text if "e" in text else f"{text}e0"
     if kind in _QUOTED:
-        return f"'{text}'"
+        return f"'{_text(value)}'"
     if kind == "json":
-        return f"_utf8mb4 X'{text}'"
+        return f"_utf8mb4 X'{value.hex()}'"
     if column.charset is not None and kind not in {"enum", "set"}:
-        return f"{row_introducer(column.charset)}X'{text}'"
+        return f"{row_introducer(column.charset)}X'{value.hex()}'"
     if kind in INTEGERS or kind in {"enum", "set", "bit", "year", "decimal"}:
-        return text
-    return f"X'{text}'"
+        return _text(value)
+    return f"X'{value.hex()}'"
 
 
 def convert_stage(
-    plan: ComparisonPlan, places: Collection[int] | None = None, verb: str = "INSERT"
+    plan: ComparisonPlan, places: Collection[int] | None = None, verb: str = "REPLACE"
 ) -> str:
     """Render the statement in which the server converts ``places``, or all; others stay NULL."""
     mapping = plan.mapping

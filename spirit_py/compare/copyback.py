@@ -20,7 +20,6 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.sql import identifier_list, node_types, quote_identifier, string_literal
-from spirit_py.table.keys import BYTE_TYPES, TEXT_TYPES
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
 
@@ -171,27 +170,16 @@ def read_rows(
     documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
     types = [node_types(quote_identifier(columns[place].name)) for place in documents]
     key = mapping.key_columns
-    selected = select_lossless(columns)
-    # HEX() of a value that is longer than half of max_allowed_packet would be NULL.
-    as_bytes = [
-        place for place, each in enumerate(columns) if each.data_type in TEXT_TYPES | BYTE_TYPES
-    ]
-    for place in as_bytes:
-        selected[place] = f"CAST({quote_identifier(columns[place].name)} AS BINARY)"
-    listed = ", ".join([*key_select_expressions(key), *selected, *types])
+    listed = ", ".join([*key_select_expressions(key), *select_lossless(columns), *types])
     rows = []
     width, end = len(key), len(key) + len(columns)
     for row in session.query(f"SELECT {hint}{listed} FROM {what}"):
-        values = list(row[width:end])
-        for place in as_bytes:
-            values[place] = None if values[place] is None else values[place].hex()
-        literals = row_literals(columns, values)
+        literals = row_literals(columns, row[width:end])
         for place, kinds in zip(documents, row[end:], strict=True):
             if kinds is None:
                 continue
             try:
-                text = bytes.fromhex(str(row[width + place])).decode()
-                literals[place] = document_sql(text, json.loads(kinds))
+                literals[place] = document_sql(row[width + place].decode(), json.loads(kinds))
             except (ValueError, UnreadableChange) as error:
                 raise MigrationFailure(
                     f"row {row_key_sql(key, row[:width])} of {mapping.source.full_name}, column"

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from spirit_py.errors import PacketTooSmall
 from spirit_py.mysql.connect import connect
-from tests.kits.checksum import Pair
+from tests.kits.checksum import Pair, found
 from tests.kits.connection import connection_options
 
 DOCUMENT = """'{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}'"""
@@ -330,6 +331,31 @@ def test_a_row_too_large_to_be_hashed_is_not_passed_over(db):
     assert pair.check().differences == 0
     db.execute("UPDATE _t_new SET w = CONCAT(w, 'x') WHERE id = 2")
     assert [each.columns for each in pair.check().examples] == [("w",)]
+
+
+@pytest.mark.parametrize("kind", ["LONGBLOB", "JSON"])
+def test_a_long_converted_value_is_compared(db, kind):
+    """Its literal is longer than max_allowed_packet: the server would end the session."""
+    db.set_global("max_allowed_packet", 4 << 20)
+    with connect(connection_options(db), database=db.name, role="fill") as session:
+        session.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind})")
+        large = f"CONCAT('\"', REPEAT('a', {5 << 19}), '\"')"
+        session.execute(f"INSERT INTO t VALUES (1, {large}), (2, '1'), (3, NULL)")
+    pair = Pair(db, "MODIFY v LONGTEXT").copy()
+    assert pair.check().differences == 0
+    db.execute("UPDATE _t_new SET v = REPLACE(v, 'aa', 'ab')")
+    assert set(found(pair.check())) == {"(1)"}
+
+
+def test_a_converted_value_above_the_largest_packet_is_no_difference(db):
+    """Put together of pieces it is NULL, with a warning."""
+    with connect(connection_options(db), database=db.name, role="fill") as session:
+        session.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
+        session.execute(f"INSERT INTO t VALUES (1, REPEAT('a', {5 << 20}))")
+    pair = Pair(db, "MODIFY v LONGTEXT").copy()
+    db.set_global("max_allowed_packet", 4 << 20)
+    with pytest.raises(PacketTooSmall, match="a value that is too large"):
+        pair.check()
 
 
 def _wide_pair(db) -> Pair:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.applier.batch import Bounds, PiecedRow, delete_keys, insert_rows, replace_rows
+from spirit_py.applier.batch import Bounds, delete_keys, insert_rows, replace_rows
 from spirit_py.errors import PacketTooSmall
+from spirit_py.sql import PiecedRow
 from spirit_py.table.mapping import Fill
 from tests.kits.definitions import column
 from tests.kits.row_images import mapping

@@ -100,21 +100,21 @@ def test_a_converted_column_goes_through_the_stage():
     assert staging_sql.create_stage(compared, "old") == (
         "CREATE TEMPORARY TABLE `s`.`_spirit_py_checksum_old` (`_spirit_py_k0` int NOT NULL,"
         " `_spirit_py_c0` varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NULL,"
-        " PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
+        " PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
     )
     assert staging_sql.create_stage(compared, "new") == (
         "CREATE TEMPORARY TABLE `s`.`_spirit_py_checksum_new` (`_spirit_py_k0` int NOT NULL,"
-        " `_spirit_py_c0` int NULL, PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
+        " `_spirit_py_c0` int NULL, PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
     )
     assert staging_sql.select_staged(compared, MIDDLE) == (
-        "SELECT CAST(`r`.`id` AS SIGNED), HEX(`r`.`n`) FROM `s`.`t` AS `r`"
+        "SELECT CAST(`r`.`id` AS SIGNED), CAST(`r`.`n` AS BINARY) FROM `s`.`t` AS `r`"
         " FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
     )
-    assert list(staging_sql.fill_stage(compared, [(6, "3132"), (7, None)])) == [
-        "INSERT INTO `s`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
+    assert list(staging_sql.fill_stage(compared, [(6, b"12"), (7, None)])) == [
+        "REPLACE INTO `s`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
     ]
     assert staging_sql.convert_stage(compared) == (
-        "INSERT INTO `s`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
+        "REPLACE INTO `s`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
         " SELECT `_spirit_py_k0`, `_spirit_py_c0` FROM `s`.`_spirit_py_checksum_old`"
     )
     assert query.aggregate(compared, "source", WHOLE) == (
@@ -123,6 +123,22 @@ def test_a_converted_column_goes_through_the_stage():
         " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
         " `s`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
     )
+
+
+def test_a_staged_row_that_is_too_long_for_a_statement_goes_in_pieces():
+    """It is neither with others in a statement, nor in one that is longer than the rest."""
+    compared = plan((column("n", "json"), column("n", "longtext")))
+    large = b"a" * 600_000
+    said = list(staging_sql.fill_stage(compared, [(1, b"1"), (2, large), (3, b"3")]))
+    head = "REPLACE INTO `s`.`_spirit_py_checksum_old` VALUES "
+    *pieces, row, forget, last = said[1:]
+    assert said[0] == f"{head}(1, _utf8mb4 X'31')"
+    assert (row, last) == (
+        f"{head}(2, CONVERT(@spirit_py_1 USING utf8mb4))",
+        f"{head}(3, _utf8mb4 X'33')",
+    )
+    assert (len(pieces), forget) == (3, "SET @spirit_py_1 = NULL")
+    assert max(map(len, said)) <= 512 * 1024
 
 
 def test_a_staged_value_that_does_not_fit_is_equal_to_nothing():
@@ -134,10 +150,11 @@ def test_a_staged_value_that_does_not_fit_is_equal_to_nothing():
         " IFNULL(`s`.`_spirit_py_c0`, 'N'))"
     )
     assert staging_sql.create_stage(compared, "old").endswith(
-        "`_spirit_py_row` INT NOT NULL, PRIMARY KEY (`_spirit_py_row`)) ENGINE=InnoDB"
+        "`_spirit_py_row` INT NOT NULL, PRIMARY KEY (`_spirit_py_row`))"
+        " ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
     )
-    assert list(staging_sql.fill_stage(compared, [(6, "3132"), (7, None)])) == [
-        "INSERT INTO `s`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132', 1), (7, NULL, 2)"
+    assert list(staging_sql.fill_stage(compared, [(6, b"12"), (7, None)])) == [
+        "REPLACE INTO `s`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132', 1), (7, NULL, 2)"
     ]
     assert staging_sql.convert_stage(compared).endswith("_old` ORDER BY `_spirit_py_row`")
     old, new = "`s`.`_spirit_py_checksum_old`", "`s`.`_spirit_py_checksum_new`"
