@@ -23,6 +23,7 @@ from spirit_py.checksum.recheck import Suspects
 from spirit_py.checksum.result import Counts, PassCoverage, RowDifference, count
 from spirit_py.checksum.snapshot import LockFigures, SnapshotLock
 from spirit_py.chunk.chunker import boundary_sql, make_chunker
+from spirit_py.chunk.sizing import FLOOR_ROWS
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
@@ -57,6 +58,9 @@ _LETTER_SECONDS: Final = 20
 #: All rows of a chunk are listed where some differ, with some 300 bytes each in a task's memory:
 #: rows of a chunk while chunks differ, and while none does.
 _LISTED_ROWS: Final = (20_000, 100_000)
+#: What the rows of a chunk may have by the table's average, where their values are converted.
+_STAGED_BYTES: Final = 16 << 20
+_UNKNOWN_ROW_BYTES: Final = 2_000
 _FLUSH_SECONDS: Final = 2.0
 #: Rows that differ at which a segment ends, so that they are settled.
 _MOST_SUSPECTS: Final = 20_000
@@ -66,6 +70,13 @@ _MOST_REAL: Final = 1000
 
 class _OneSnapshot(Exception):
     """Too many rows of a chunk differ for a rolling pass."""
+
+
+def most_staged(plan: ComparisonPlan) -> float:
+    """Return how many rows a chunk may have whose values a task holds, to have them converted."""
+    if not plan.staged:
+        return math.inf
+    return max(FLOOR_ROWS, _STAGED_BYTES // (plan.mapping.source.row_bytes or _UNKNOWN_ROW_BYTES))
 
 
 @dataclass(eq=False)
@@ -227,7 +238,8 @@ class TablePass:
             return [difference for part in gang.finish() for difference in part]
 
     def _most_rows(self) -> float:
-        return _LISTED_ROWS[not self._written] if self._rolling else math.inf
+        listed = _LISTED_ROWS[not self._written] if self._rolling else math.inf
+        return min(listed, most_staged(self._plan))
 
     def _answered(self, chunk: Chunk, told: Sequence[str], counts: Counts) -> bool:
         if not self._rolling:

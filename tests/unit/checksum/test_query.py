@@ -9,6 +9,7 @@ import pytest
 from spirit_py.checksum import query, staging_sql
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.render import alike, field, unless_lost, whole
+from spirit_py.checksum.table_pass import most_staged
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.table.keys import KeyBound
 from tests.kits.definitions import ID, column, mapping
@@ -123,6 +124,22 @@ def test_a_converted_column_goes_through_the_stage():
         " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
         " `s`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
     )
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "rows"), [(100_000, 167), (None, 8388), (10 << 20, 10), (100, 167_772)]
+)
+def test_a_chunk_whose_values_are_converted_is_bounded_in_bytes(row_bytes, rows):
+    """A task holds them; those of other chunks stay on the server."""
+    compared = plan((column("n", "longtext"), column("n", "json")))
+    source = replace(
+        compared.mapping.source,
+        estimated_rows=1000 if row_bytes else 0,
+        data_bytes=1000 * (row_bytes or 0),
+    )
+    compared = replace(compared, mapping=replace(compared.mapping, source=source))
+    assert most_staged(compared) == rows
+    assert most_staged(plan((NAME, NAME))) == float("inf")
 
 
 def test_a_staged_row_that_is_too_long_for_a_statement_goes_in_pieces():
