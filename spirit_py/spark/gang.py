@@ -19,12 +19,13 @@ import contextlib
 import logging
 import time
 from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from spirit_py.classes import KW_ONLY, dataclass, field, replace
-from spirit_py.errors import ServerFault, SpiritError, WorkersLost
+from spirit_py.errors import AnotherServer, Refusal, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import Disposition, disposition, login_refused
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.processlist import any_idle
 from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask
@@ -125,6 +126,8 @@ class Gang(Generic[_R]):
 
     def __post_init__(self) -> None:
         self._group = self.mailbox.name
+        #: An engine may be given up meanwhile.
+        self._elsewhere = not self.engine.in_process
         self._seats = [_Seat() for _ in range(self.size)]
         # In a thread: Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
@@ -316,10 +319,13 @@ class Gang(Generic[_R]):
         raise WorkersLost("a task ended before its work was done")
 
     def _raise_failures(self) -> None:
-        errors = [outcome.error for outcome in self._outcomes if outcome.error is not None]
-        lasting = [error for error in errors if not is_transient(error)]
-        for error in [*lasting, *errors]:
-            if is_transient(error):
+        errors = [
+            (self._may_pass(outcome.rank, outcome.error), outcome.error)
+            for outcome in self._outcomes
+            if outcome.error is not None
+        ]
+        for passing, error in sorted(errors, key=itemgetter(0)):
+            if passing:
                 raise WorkersLost(f"a task was lost: {error.message}") from error
             raise error
         failure = self._failure
@@ -327,6 +333,12 @@ class Gang(Generic[_R]):
             raise WorkersLost(f"the job of the tasks failed: {failure.message}") from failure
         if failure is not None:
             raise failure
+
+    def _may_pass(self, rank: int, error: SpiritError) -> bool:
+        """Return whether a new gang may succeed, also as the driver's threads reach the server."""
+        unreached = isinstance(error, (Refusal, AnotherServer)) or login_refused(error)
+        never_came = self._elsewhere and not self._seats[rank].sender
+        return is_transient(error) or (never_came and unreached)
 
     def _disband(self) -> None:
         """End the job: by an order, then by a kill on the server, then by Spark's cancel."""

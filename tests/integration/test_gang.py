@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,15 @@ from typing import Any
 import MySQLdb
 import pytest
 
-from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
+from spirit_py.errors import (
+    AnotherServer,
+    Interrupted,
+    MigrationFailure,
+    Refusal,
+    ServerFault,
+    ValueLost,
+    WorkersLost,
+)
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.spark import gang as gang_module
@@ -64,6 +73,27 @@ def join(options, rank) -> Echo:
 def fail_to_join(rank) -> Echo:
     """Be a member that cannot come."""
     raise MigrationFailure(f"member {rank} found no server")
+
+
+class RemoteEngine(ThreadEngine):
+    """Threads as if they were executors, which reach what they reach."""
+
+    in_process = False
+
+
+#: An executor without the driver, another product or server at the address there, an account that
+#: may not come from there.
+FAR_FROM_HERE = [
+    Refusal("the MySQL driver mysqlclient is not installed"),
+    AnotherServer("another server answers at 127.0.0.1:3306"),
+    ServerFault(1130, "this host may not log in", where="echo"),
+    ServerFault(1045, "access denied", where="echo"),
+]
+
+
+def raises(error, _rank) -> Echo:
+    """Be a member that cannot come, for a reason of its machine."""
+    raise error
 
 
 def mailbox_of(kind, db, control, options):
@@ -194,6 +224,15 @@ def test_a_member_that_cannot_join_ends_the_gang_at_once(db, kind):
     """When a task fails before it reports, the driver does not wait for its timeout."""
     with pytest.raises(MigrationFailure, match="found no server"):
         run(db, kind, print, member=fail_to_join)
+
+
+@pytest.mark.parametrize("error", FAR_FROM_HERE, ids=lambda one: one.error_code.value)
+def test_what_keeps_an_executor_from_the_server_loses_the_gang_alone(db, error):
+    """R17: threads of the driver reach it, so such an error ends no run, and drops no copy."""
+    with pytest.raises(WorkersLost, match=re.escape(error.message)):
+        run(db, "variables", print, RemoteEngine(), member=partial(raises, error))
+    with pytest.raises(type(error), match=re.escape(error.message)):
+        run(db, "variables", print, member=partial(raises, error))
 
 
 def test_a_lost_session_loses_the_gang(db, kind):
