@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.ranges import ReadTable
 from spirit_py.archiving.rows import batches_of
-from spirit_py.archiving.session import schema_of
+from spirit_py.archiving.session import kinds_of, schema_of
 from spirit_py.archiving.snapshot import Meeting
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
@@ -92,9 +92,11 @@ class SpiritSource(DataSource):
         what, _ = self._read()
         return schema_of(self._shown(what), self._more(what))
 
-    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface's
-        """Return what cuts and reads the table."""
+    def reader(self, schema: Any) -> DataSourceReader:
+        """Return what cuts and reads the table, by the schema that it had when it was loaded."""
         what, connection = self._read()
+        if schema is not None:
+            what = self._as_loaded(what, schema)
         patience = self._number("patience", _PATIENCE) if self._is_on("snapshot") else None
         return TableReader(
             what,
@@ -104,6 +106,17 @@ class SpiritSource(DataSource):
             patience=patience,
             more=self._more(what),
         )
+
+    def _as_loaded(self, what: ReadTable, schema: Any) -> ReadTable:
+        """Return what reads the columns of a schema; SchemaChanged where one is another by now."""
+        loaded = [(one.name, one.dataType.simpleString()) for one in schema.fields]
+        names = [name for name, _ in loaded if what.table.has_column(name)]
+        again = replace(what, stored=StoredTable.of(what.table, names))
+        if not what.stored.beside:
+            again = replace(again, stored=replace(again.stored, beside=""))
+        if kinds_of(self._shown(again), self._more(again)) != loaded:
+            raise _altered(what.table)
+        return again
 
     def _more(self, what: ReadTable) -> tuple[str, ...]:
         """Return the name of the column with the place; with underscores where it is taken."""
@@ -227,6 +240,14 @@ def _password_given() -> UsageFault:
     )
 
 
+def _altered(table: TableSchema) -> SchemaChanged:
+    return SchemaChanged(
+        f"{table.full_name} was altered, dropped or renamed since it was loaded: its columns are"
+        " others now",
+        hint="load it again",
+    )
+
+
 class TableReader(DataSourceReader):
     """Cuts a table into partitions, and reads them.
 
@@ -328,11 +349,7 @@ class TableReader(DataSourceReader):
         table = self._what.table
         now = read_table(session, table.schema, table.name)
         if now is None or self._depended_on(now) != self._depended_on(table):
-            raise SchemaChanged(
-                f"{table.full_name} was altered, dropped or renamed since it was loaded: its"
-                " columns are others now",
-                hint="load it again",
-            )
+            raise _altered(table)
 
     def _depended_on(self, table: TableSchema) -> set[tuple[object, ...]]:
         """Return what a read depends on: types and collations of what is read, and of the key."""

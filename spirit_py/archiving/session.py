@@ -147,13 +147,18 @@ class SparkTables:
         SparkSession._instantiatedSession = None  # noqa: SLF001 - as its own stop() does
 
 
+def kinds_of(table: StoredTable, more: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return the names of a table's columns, and their types in Spark."""
+    kinds = [(one.name, one.spark) for one in table.columns]
+    kinds += [(table.beside, "map<string,string>")] if table.beside else []
+    return [*kinds, *((name, "string") for name in more)]
+
+
 def schema_of(table: StoredTable, more: Sequence[str] = ()) -> str:
     """Return the schema of a table's rows as Spark writes it."""
     from spirit_py.sql import quote_identifier
 
-    kinds = [(one.name, one.spark) for one in table.columns]
-    kinds += [(table.beside, "map<string,string>")] if table.beside else []
-    kinds += [(name, "string") for name in more]
+    kinds = kinds_of(table, more)
     return ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in kinds)
 
 

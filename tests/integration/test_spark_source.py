@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spirit_py import register_source
 from spirit_py.api.source import SpiritSource
@@ -21,7 +22,7 @@ from spirit_py.archiving.snapshot import Meeting
 from spirit_py.binlog.position import read_position
 from spirit_py.classes import replace
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import MigrationFailure, SchemaChanged
 from spirit_py.mysql.connect import connect
 from tests.kits.connection import account
 from tests.kits.tables import open_session
@@ -375,6 +376,27 @@ def test_a_table_that_is_altered_after_it_was_loaded_is_not_misread(snapshot, db
     with pytest.raises(PySparkException, match="was altered, dropped or renamed since"):
         frame.collect()
     assert read(snapshot=snapshot, columns="id, v").count() == 1
+
+
+def test_a_new_query_of_an_old_data_frame_reads_the_columns_that_it_has(db, monkeypatch):
+    """Spark plans each query anew, with the schema of the load: columns go by their names."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 2, 3)")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    given = {"host": db.server.host, "port": str(db.server.port), "user": db.server.user}
+    source = SpiritSource({**given, "table": f"{db.name}.t", "beside": "false"})
+    loaded = StructType([StructField(name, IntegerType()) for name in ("id", "a", "b")])
+
+    def row() -> list[dict[str, Any]]:
+        reader = source.reader(loaded)
+        batches: Any = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    db.execute("ALTER TABLE t MODIFY b INT AFTER id, ADD COLUMN at DATE FIRST")
+    assert [list(one.items()) for one in row()] == [[("id", 1), ("a", 2), ("b", 3)]]
+    for altered in ("MODIFY b BIGINT", "DROP COLUMN b"):
+        db.execute(f"ALTER TABLE t {altered}")
+        with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
+            row()
 
 
 def test_odd_names_are_read(db, read):
