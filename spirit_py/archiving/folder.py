@@ -20,6 +20,7 @@ from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.java import said_by_java
+from spirit_py.table.names import LOCAL, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,13 +44,19 @@ class File:
     changed: int = 0
 
 
+def whole_path(path: str) -> str:
+    """Return a path for Hadoop, whose own file system (``fs.defaultFS``) may be another machine."""
+    ours = is_local(path) and not path.startswith(LOCAL)
+    return f"{LOCAL}{Path(path).absolute()}" if ours else path
+
+
 class Folder:
     """A folder; every method raises `ArchiveFailure`. ``context`` is Spark's."""
 
     def __init__(self, context: Any, path: str) -> None:
         self.path = path
         with self._said("be opened"):
-            jvm = _Jvm(context, path)
+            jvm = _Jvm(context, whole_path(path))
             self.path = jvm.path
             self._of: _Jvm | _Here = _Here(jvm.here) if jvm.here else jvm
 

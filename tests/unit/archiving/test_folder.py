@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from spirit_py.archiving.folder import _LONGEST, ArchiveFailure, _Here
+from spirit_py.archiving.folder import _LONGEST, ArchiveFailure, _Here, whole_path
 
 
 @pytest.fixture
@@ -20,6 +21,14 @@ def folder(tmp_path):
 def names(folder: _Here, below: str = "") -> list[str]:
     """Return what is listed, in order."""
     return sorted(one.name for one in folder.files(below))
+
+
+def test_a_folder_of_this_machine_is_so_whatever_hadoop_has_for_its_own():
+    """Where HADOOP_CONF_DIR names a cluster, a path without a scheme would be one of its."""
+    assert whole_path("/data/a:b c") == "file:/data/a:b c"
+    assert whole_path("a/b") == f"file:{Path.cwd()}/a/b"
+    for path in ("file:/data/a", "file:///data/a", "s3a://bucket/a", "hdfs://host/a"):
+        assert whole_path(path) == path
 
 
 def test_a_text_is_written_once_and_read_back(folder):
