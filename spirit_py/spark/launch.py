@@ -37,7 +37,9 @@ _UNWANTED: Final = frozenset(
         *("SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_TESTING"),
     }
 )
-_SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
+_SPARK_PLACES: Final = frozenset(
+    {"SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_EXECUTOR_DIRS"}
+)
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 #: The first that is set decides in which encoding the JVM writes names of files.
 _LOCALES: Final = ("LC_ALL", "LC_CTYPE", "LANG")
