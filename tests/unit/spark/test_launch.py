@@ -104,6 +104,8 @@ def test_secrets_stay_out_of_the_jvms_environment():
         "SPIRIT_PY_TARGET_PASSWORD": "x",
         "SPIRIT_PY_THROTTLE_HTTP": "x",
         "SPIRIT_PY_ON_EVENT": "x",
+        # With it, PySpark writes the variables of a task that fails into Spark's log.
+        "SPARK_TRACEBACK_WITH_LOCALS": "x",
         "HOME": "/h",
     }
     kept = environment(SparkConfig(), given)
