@@ -157,9 +157,15 @@ class FeedOptions:
     passable: tuple[tuple[str, str], ...] = ()
 
 
+SECRETS_OF_SPARK = (
+    r"(?i)secret|password|token|access[.]?key|account[.]?key|private[.]?key|[.]sas[.]"
+)
+"""Spark's own ``spark.redaction.regex``, with the keys of file systems that it does not name."""
+
+
 def is_secret_of_spark(setting: str) -> bool:
-    """Return whether Spark itself shows a setting to nobody (``spark.redaction.regex``)."""
-    return re.search(r"(?i)secret|password|token|access[.]?key", setting) is not None
+    """Return whether a setting is shown to nobody, by Spark neither."""
+    return re.search(SECRETS_OF_SPARK, setting) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import spirit_py
+from spirit_py.config import SECRETS_OF_SPARK
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": _FOR_FILES if config.writes_files else _FOR_MESSAGES,
         "spark.ui.killEnabled": "false",
+        "spark.redaction.regex": SECRETS_OF_SPARK,
         _AUTHENTICATE: "true",
     }
     if not config.spark_ui:
