@@ -27,6 +27,10 @@ _MASTER: Final = re.compile(
 _MAKES_SECRETS: Final = re.compile(r"local|local\[.*|yarn|k8s:.*")
 _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - its name
+_STAY_OFF: Final = {
+    "spark.speculation": "two attempts at one chunk would run at a time",
+    "spark.dynamicAllocation.enabled": "Spark refuses tasks that begin together with it",
+}
 VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
 #: Heap of the driver's JVM: each task builds a group of rows of a file in memory.
@@ -73,7 +77,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.app.name": "spirit-py",
         "spark.ui.enabled": "true" if config.spark_ui else "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.speculation": "false",
+        **dict.fromkeys(_STAY_OFF, "false"),
         "spark.python.worker.reuse": "true",
         "spark.task.maxFailures": str(_TASK_TRIES),
         "spark.python.task.killTimeout": "500ms",
@@ -103,11 +107,9 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
     if not embedded(config):
         ours["spark.cores.max"] = str(config.threads)
     merged = {**ours, **dict(config.spark_conf)}
-    if merged["spark.speculation"].lower() != "false":
-        raise UsageFault(
-            "spark.speculation must stay off: two attempts at one chunk would run at a time",
-            hint="leave --spark-conf spark.speculation out",
-        )
+    for name, why in _STAY_OFF.items():
+        if merged[name].lower() != "false":
+            raise UsageFault(f"{name} must stay off: {why}", hint=f"leave --spark-conf {name} out")
     _require_authentication(config, merged)
     if shows_ui(config) and not single_machine(config) and "spark.driver.host" not in merged:
         raise UsageFault(

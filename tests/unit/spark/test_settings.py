@@ -46,10 +46,15 @@ def test_the_operators_settings_win():
     assert (conf["spark.driver.memory"], conf["spark.x"]) == ("2g", "y")
 
 
-def test_speculation_cannot_be_switched_on():
-    """Two attempts at one chunk at a time would break the fence's promise (R18)."""
-    with pytest.raises(UsageFault, match="speculation must stay off"):
-        settings(SparkConfig(spark_conf=(("spark.speculation", "TRUE"),)), SCRATCH)
+@pytest.mark.parametrize("name", ["spark.speculation", "spark.dynamicAllocation.enabled"])
+def test_what_a_gang_cannot_have_stays_off(name):
+    """Two attempts at one chunk would break the fence's promise (R18); a gang comes at once.
+
+    Also where spark-defaults.conf of a cluster switches it on.
+    """
+    assert settings(SparkConfig(spark_master="yarn"), SCRATCH)[name] == "false"
+    with pytest.raises(UsageFault, match="must stay off"):
+        settings(SparkConfig(spark_conf=((name, "TRUE"),)), SCRATCH)
 
 
 @pytest.mark.parametrize(
