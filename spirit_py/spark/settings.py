@@ -101,7 +101,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
             "spark.local.dir": str(scratch),
         }
     else:
-        ours["spark.network.crypto.enabled"] = "true"
+        ours |= {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true"}
     if single_machine(config) and not embedded(config):
         ours[_SECRET] = secrets.token_hex(32)
     if not embedded(config):

@@ -150,9 +150,9 @@ def test_every_port_of_spark_asks_for_a_secret(master):
     made = conf.get(SECRET[0], "")
     assert bool(made) is master.startswith("local-cluster")
     assert not made or (len(made) == 64 and made != other[SECRET[0]])
-    assert conf.get("spark.network.crypto.enabled", "") == (
-        "" if "local" in (master or "local") else "true"
-    )
+    # A large task, with the password, is a file on each executor's disk.
+    for encrypted in ("spark.network.crypto.enabled", "spark.io.encryption.enabled"):
+        assert conf.get(encrypted, "") == ("" if "local" in (master or "local") else "true")
 
 
 @pytest.mark.parametrize("master", ["", "local[2]", "local-cluster[2,1,1024]"])
