@@ -7,6 +7,7 @@ JVM, and 0.5 s as two workers compile PySpark.
 from __future__ import annotations
 
 import contextlib
+import locale
 import os
 import signal
 import struct
@@ -135,7 +136,8 @@ def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, st
     drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
     kept = {name: value for name, value in without_secrets(environ).items() if name not in drop}
     named = next(filter(None, (kept.get(name) for name in _LOCALES)), "")
-    if named in {"", "C", "POSIX"}:
+    # That of this process is C, too, where the machine lacks the one that is named.
+    if {named, locale.setlocale(locale.LC_CTYPE)} & {"", "C", "POSIX"}:
         kept["LC_ALL"] = _UNICODE
     return kept
 

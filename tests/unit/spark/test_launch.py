@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyspark
@@ -151,6 +154,21 @@ def test_a_local_run_takes_no_configuration_of_the_machine():
         ({"LANG": "de_DE.UTF-8"}, None),
     ],
 )
-def test_names_of_files_are_in_unicode(given, wanted):
+def test_names_of_files_are_in_unicode(given, wanted, monkeypatch):
     """In the locale C no folder of an archive could have a name with other letters (measured)."""
+    monkeypatch.setattr(locale, "setlocale", lambda _: "de_DE.UTF-8")
     assert environment(SparkConfig(), given).get("LC_ALL") == wanted
+
+
+def test_a_locale_that_this_machine_lacks_is_the_locale_c():
+    """The variable alone says UTF-8, where the JVM writes names in ASCII."""
+    asked = (
+        "import os; from spirit_py.config import SparkConfig as Config;"
+        " from spirit_py.spark.launch import environment as of;"
+        " print(of(Config(), os.environ)['LC_ALL'])"
+    )
+    environ = os.environ | {"LC_ALL": "xx_XX.UTF-8"}
+    answer = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=environ
+    )
+    assert answer.stdout.strip() == "C.UTF-8"
