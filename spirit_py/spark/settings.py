@@ -165,7 +165,12 @@ def _require_known(config: SparkConfig) -> None:
             f"--spark-master {config.spark_master!r} is not a Spark master",
             hint="write local[4], spark://host:7077, yarn or k8s://..., or leave it out",
         )
-    for key, _ in config.spark_conf:
+    for key, value in config.spark_conf:
+        if key == "spark.master":
+            raise UsageFault(
+                "--spark-conf spark.master would override --spark-master",
+                hint=f"give --spark-master {value}",
+            )
         if not key.startswith("spark."):
             raise UsageFault(
                 f"--spark-conf {key} is not a Spark setting: their names begin with spark.",

@@ -94,6 +94,13 @@ def test_what_is_no_spark_setting_is_refused():
         settings(SparkConfig(spark_conf=(("executor.memory", "1g"),)), SCRATCH)
 
 
+def test_the_master_has_an_option_of_its_own():
+    """All that is asked of a master looks at that one: a cluster would be taken for local."""
+    with pytest.raises(UsageFault, match=r"spark\.master") as refused:
+        settings(SparkConfig(spark_conf=(("spark.master", "yarn"),)), SCRATCH)
+    assert "--spark-master yarn" in refused.value.hint
+
+
 def test_wrong_settings_are_refused_before_spark_is_started():
     """The engine's constructor, which runs before anything is written, looks at the settings."""
     with pytest.raises(UsageFault, match="speculation"):
