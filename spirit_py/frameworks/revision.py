@@ -116,6 +116,7 @@ class Revision:
 
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
+        self._begin_anew()
         with self._hinting():
             # Before each command, also one that changes nothing: no more is asked.
             ((schema,),) = self.session().query("SELECT DATABASE()")
@@ -178,9 +179,14 @@ class Revision:
             self._carrying_out = False
 
     def give_up(self) -> None:
-        """Forget what waits: the migration has failed before it."""
+        """Forget what waits: the migration has failed before it; another try reads what is made."""
         self._waiting = []
         self._whole = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._key, self._steps, self._done = "", [], 0
+        self._just_noted = set()
 
     def _flush_whole(self, whole: _Whole, before: str) -> None:
         if not whole.versions and before.lstrip(" (\t\r\n").upper().startswith(_READS):
@@ -218,11 +224,13 @@ class Revision:
         # Only a copy can wait for the others.
         config = replace(config, no_shortcut=True)
         change(session, config, self.log, handle_signals=first.handle_signals, along=along)
-        self._just_noted = {one.parameters[:2] for one in whole.versions}
+        self._begin_anew()
+        # What was deleted may be noted again, by this very process.
+        inserts = [one for one in whole.versions if one.sql.startswith("INSERT")]
+        self._just_noted = {one.parameters[:2] for one in inserts}
         points.reach("revision.swapped")
         self._table.read(around.schema)
         steps.finish_versions(session, versions, self._table, lambda *_: None)
-        self._key, self._steps, self._done = "", [], 0
 
     def _version_table(self) -> tuple[str, str]:
         schema, name = self.versions

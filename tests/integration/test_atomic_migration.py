@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from spirit_py.points import VARIABLE
@@ -72,6 +75,19 @@ def test_tables_and_note_change_at_one_moment_up_and_down(db, shop):
     assert code == 0, output
     assert noted(db) == before
     assert "ADD COLUMN" in shop.run("sqlmigrate", "shop", "0002")[1]
+
+
+@pytest.mark.slow
+def test_what_a_process_has_undone_it_can_note_again(db, shop):
+    """Its own note of it went with the swap; that it is there again is Django's to write."""
+    run = "import sys; sys.argv[1:] = ['check']; exec(open('manage.py').read())\n"
+    run += "from django.core.management import call_command\n"
+    for more in ("'0002'", "'0001'", "'0002', fake=True"):
+        run += f"call_command('migrate', 'shop', {more})\n"
+    (shop.folder / "all.py").write_text(run)
+    done = subprocess.run([sys.executable, "all.py"], cwd=shop.folder, check=False, timeout=240)
+    assert done.returncode == 0
+    assert noted(db)[0] == ["0001", "0002"]
 
 
 @pytest.mark.draws(2)

@@ -101,6 +101,19 @@ def test_what_is_made_is_passed_over(db, caplog, stop_after):
     assert "`c` int" in made["small"]
 
 
+def test_a_second_try_of_the_same_connection_passes_over_what_is_made(db):
+    """A column that the first one has dropped and added is not dropped again, with its values."""
+    prepared(db)
+    with connected(db) as connection:
+        with pytest.raises(Stopped), migration(connection, min_rows=1000) as op:
+            revision(op, 5)
+        db.execute("INSERT INTO orders (a, b) VALUES (0, 'kept')")
+        with migration(connection, min_rows=1000) as op:
+            revision(op)
+    assert db.query("SELECT b FROM orders WHERE a = 0") == [("kept",)]
+    assert STEPS not in tables(db)
+
+
 def test_the_next_migration_passes_over_nothing(db, caplog):
     """Its statements are its own, though they are the same as those of the one before."""
     caplog.set_level(logging.INFO, logger=LOG)
