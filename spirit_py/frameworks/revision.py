@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks import joining, steps
 from spirit_py.frameworks.online import Left, change, look_around, prepared
@@ -121,10 +122,19 @@ class Revision:
             # Before each command, also one that changes nothing: no more is asked.
             ((schema,),) = self.session().query("SELECT DATABASE()")
             self._table.read(str(schema or ""))
-            if self._table.exists:
+            if not self._table.exists or self._table.versions() is None:
+                return
+            try:
+                if not self._table.hold():
+                    raise self._held_by_another()
                 steps.finish_versions(
                     self.session(), self._version_table(), self._table, self.settle
                 )
+            except SpiritError as error:
+                # Such as one that waits for the time of an old table, perhaps for days.
+                if error.error_code is not ErrorCode.ALREADY_RUNNING:
+                    raise
+                self.log.info("spirit-py: left to the process that works on it: %s", error)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Execute, or return None if an earlier run has; Refusal where others changed it since."""
@@ -183,6 +193,7 @@ class Revision:
         self._waiting = []
         self._whole = None
         self._begin_anew()
+        self._table.release()
 
     def _begin_anew(self) -> None:
         self._key, self._steps, self._done = "", [], 0
@@ -221,6 +232,7 @@ class Revision:
         tables = tuple(dict.fromkeys(one.table for one in whole.changes))
         along = steps.VersionSwap(versions, whole.versions, whole.rows, tables, home=around.schema)
         self.log.info("spirit-py: %d tables and %s change at one moment", len(tables), versions[1])
+        self._have_alone()
         # Only a copy can wait for the others.
         config = replace(config, no_shortcut=True)
         change(session, config, self.log, handle_signals=first.handle_signals, along=along)
@@ -245,23 +257,42 @@ class Revision:
 
     def noted(self) -> None:
         """Forget the steps where the framework has noted their migration by now."""
-        if self._table.exists and not self._carrying_out:
+        if self._table.exists and not self._carrying_out and self._table.hold():
             self._look()
 
     def _look(self) -> None:
         key = steps.digest(self.history())
         if key == self._key:
             return
-        if self._key:
-            self._table.drop()
-            self._steps = []
-        else:
+        if not self._key:
             self.finish_earlier()
-            noted = self._table.read(look_around(self.session()).schema)
-            self._steps = [one for one in noted if one.history == key]
-            if not self._steps and self._table.versions() is None:
-                self._table.drop()
-        self._key, self._done = key, 0
+        self._key, self._steps, self._done = key, [], 0
+        if not self._table.exists:
+            self._table.release()
+            return
+        self._steps = [one for one in self._have_alone() if one.history == key]
+        if not self._steps and self._table.versions() is None:
+            self._table.drop()
+
+    def _have_alone(self) -> list[steps.RevisionStep]:
+        """Return the steps, which nobody else writes from now on; Refusal where another has."""
+        there, session = self._table.exists, self.session()
+        if self._table.hold():
+            # What it has read so far may be older than what another has noted.
+            session.commit()
+            noted = self._table.read(look_around(session).schema)
+            if self._table.exists == there and steps.digest(self.history()) == self._key:
+                return noted
+            self._table.release()
+        raise self._held_by_another()
+
+    def _held_by_another(self) -> Refusal:
+        return _refusal(
+            f"another process works on a migration that {self.versions[1]} is to note, or has"
+            " ended it just now",
+            hint="run the same command again when it has ended",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
 
     def _passes(self, table: tuple[str, str], statement: str) -> bool:
         """Return whether an earlier run made the statement; Refusal if its table changed since."""
@@ -375,13 +406,16 @@ class Revision:
         with self._hinting():
             # What the framework has open would hold back the swap, and is committed by any ALTER.
             config = prepared(session, one.arguments, around, one.statement)
+            self._have_alone()
             self._begin(one.table, one.statement, joining.form_expected(session, one, around))
             self._table.write(self._steps)
             points.reach("revision.begun")
             try:
                 change(session, config, self.log, handle_signals=one.handle_signals)
-            except (Refusal, AnotherServer):
-                self._end_unmade()
+            except (Refusal, AnotherServer) as error:
+                # A process that works on the table may have noted the very same.
+                if error.error_code is not ErrorCode.ALREADY_RUNNING:
+                    self._end_unmade()
                 raise
             except Left as left:
                 # Where that fails, the form shows it, or the next run refuses.
@@ -430,8 +464,8 @@ def _is_an_answer(error: BaseException) -> bool:
     return code >= 1000 and code not in range(2000, 3000)
 
 
-def _refusal(message: str, *, hint: str) -> Refusal:
-    error = Refusal(message, hint=hint)
+def _refusal(message: str, *, hint: str, error_code: ErrorCode | None = None) -> Refusal:
+    error = Refusal(message, hint=hint, error_code=error_code)
     _add_notes(error)
     return error
 

@@ -10,6 +10,7 @@ version change at one moment.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -25,7 +26,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement import parse_statement
-from spirit_py.table.names import AuxiliaryNames, Name, Swap
+from spirit_py.table.names import AuxiliaryNames, Name, Swap, lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +98,28 @@ class StepTable:
         self._session = session
         self.name = f"_{versions[:_LETTERS]}_steps"
         self._schema = ""
+        self._held = False
         self.exists = False
+
+    @property
+    def _lock(self) -> str:
+        return lock_name("steps", self._schema.lower(), self.name.lower())
+
+    def hold(self) -> bool:
+        """Keep others from the steps until they are dropped or released; False where one does."""
+        ((held,),) = self._session().query(
+            "SELECT COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, 0)",
+            (self._lock, self._lock),
+        )
+        self._held = bool(held)
+        return self._held
+
+    def release(self) -> None:
+        """Let others have the steps; a session that is lost has no lock any more."""
+        if self._held:
+            self._held = False
+            with contextlib.suppress(Exception):
+                self._session().query("DO RELEASE_LOCK(%s)", (self._lock,))
 
     def read(self, schema: str) -> list[RevisionStep]:
         """Return the steps that a run has left, none of a foreign table; Refusal if unreadable."""
@@ -151,10 +173,11 @@ class StepTable:
         session.query("COMMIT")
 
     def drop(self) -> None:
-        """Drop the table, if there is one."""
+        """Drop the table, if there is one, and let others have the next."""
         if self.exists:
             self._session().query(f"DROP TABLE IF EXISTS {self._quoted}")
             self.exists = False
+        self.release()
 
     @property
     def _quoted(self) -> str:

@@ -20,8 +20,9 @@ from spirit_py.frameworks import revision as revision_module
 from spirit_py.frameworks.steps import NotedVersions, StepTable
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.points import VARIABLE
-from tests.integration.test_alembic import VERSIONS, connected, migration
+from tests.integration.test_alembic import QUICK, VERSIONS, connected, migration
 from tests.kits import example_projects
+from tests.kits.alembic_project import AlembicProject
 from tests.kits.kills import OF_A_REVISION, chosen
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.point_listener import PointListener
@@ -379,6 +380,62 @@ def _filled_example(db, framework):
     fill_rows(db, insert, 12_000)
     db.execute(f"ANALYZE TABLE {shop.table}")
     return shop, command
+
+
+@contextlib.contextmanager
+def held(project, tmp_path, point):
+    """Have an upgrade to a branch that waits at a point; it comes to a good end after that."""
+    with PointListener(tmp_path / "points") as listener:
+        hold = listener.hold(point)
+        process = project.start("upgrade", "one", **{VARIABLE: str(listener.path)})
+        _wait(hold, process)
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            yield
+        finally:
+            hold.release()
+            output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+
+
+@pytest.fixture
+def branches(db, tmp_path):
+    """Two branches of one project: of a table with rows, and of another table."""
+    db.execute("CREATE TABLE orders (id INT PRIMARY KEY, a INT); INSERT INTO orders VALUES (1, 1)")
+    db.execute(f"CREATE TABLE {VERSIONS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    project = AlembicProject(db, tmp_path / "project", **QUICK)
+    changes = ("DROP COLUMN a", "ADD COLUMN a INT", "ADD COLUMN c INT")
+    project.add("one", None, [f"spirit_alter(op, 'orders', {one!r})" for one in changes])
+    project.add("two", None, ("op.create_table('more', sa.Column('id', sa.Integer))",))
+    return project
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["one", "two"])
+def test_what_a_living_process_has_noted_is_kept_from_all_others(db, branches, tmp_path, target):
+    """The same command, and one of another branch: it is refused before it does anything."""
+    with held(branches, tmp_path, "revision.begun"):
+        noted = db.query(f"SELECT * FROM {STEPS}")
+        code, output = branches.run("upgrade", target)
+        assert code
+        assert "another process works on a migration" in output
+        assert db.query(f"SELECT * FROM {STEPS}") == noted
+    assert db.query(f"SELECT * FROM {VERSIONS}") == [("one",)]
+    code, output = branches.run("upgrade", target)
+    assert code == 0, output
+    assert STEPS not in tables(db)
+
+
+@pytest.mark.slow
+def test_while_an_old_table_waits_for_its_time_other_commands_go_on(db, branches, tmp_path):
+    """What a swap has left is finished by the process that made it, however long that takes."""
+    change = "    op.spirit_alter('orders', 'ADD COLUMN n INT', drop_old_after='3s')"
+    branches.add("one", None, ("with atomic_revision(op):", change))
+    with held(branches, tmp_path, "cutover.renamed"):
+        for command in (("current",), ("upgrade", "one")):
+            code, output = branches.run(*command)
+            assert code == 0, output
+    assert tables(db) == [VERSIONS, "orders"]
 
 
 @pytest.mark.slow
