@@ -73,6 +73,18 @@ def test_what_the_migration_has_read_does_not_hold_back_the_swap(db, orders, dri
     assert db.query("SELECT COUNT(*) FROM orders") == [(ROWS + 2,)]
 
 
+@pytest.mark.parametrize("driver", ["mysqldb", "pymysql"])
+def test_a_revision_that_reads_row_by_row_after_an_online_step_gets_all_its_rows(
+    db, orders, driver
+):
+    """What is asked of the session in between would take the rest of the rows from it."""
+    with connected(db, driver) as connection, migration(connection) as op:
+        op.spirit_alter("orders", WIDER)
+        streaming = connection.execution_options(yield_per=100)
+        assert len(streaming.execute(sa.text("SELECT id FROM orders")).all()) == ROWS
+    assert tables(db) == [VERSIONS, "orders"]
+
+
 def test_a_transaction_of_env_py_does_not_hold_it_back_either(db, orders):
     """Where the caller has begun the transaction around all migrations, the same holds."""
     with connected(db) as connection, connection.begin(), migration(connection) as op:

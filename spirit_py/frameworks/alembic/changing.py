@@ -116,8 +116,14 @@ def revision_of(impl: DefaultImpl) -> Revision:
         event.listen(connection, "before_cursor_execute", lambda *sent: found.flush(sent[2]))
         event.listen(connection, "commit", lambda *_: found.flush())
         event.listen(connection, "rollback", lambda *_: _rolled_back(found))
-        event.listen(connection, "after_cursor_execute", lambda *_: found.noted())
+        event.listen(connection, "after_cursor_execute", partial(_executed, found))
     return found
+
+
+def _executed(revision: Revision, _: Connection, cursor: Any, *__: Any) -> None:
+    """Look for what the framework has noted; not where rows may wait to be read, one by one."""
+    if cursor.description is None:
+        revision.noted()
 
 
 def _rolled_back(revision: Revision) -> None:
