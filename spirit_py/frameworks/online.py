@@ -7,6 +7,7 @@ alive, because it writes down that the migration is done.
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import sys
 import time
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SwappedAlong
     from spirit_py.frameworks.policy import Policy
     from spirit_py.progress import MigrationStatus
-    from spirit_py.statement import Clause
+    from spirit_py.statement import AlterStatement, Clause
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
 
@@ -59,6 +60,18 @@ _NAMING_CHECKS: Final = (
     *(ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT),
     *(ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT),
 )
+
+_TIMESTAMPS: Final = (
+    "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
+    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND DATA_TYPE = 'timestamp'"
+)
+_DEFINING: Final = (
+    *(ClauseKind.ADD_COLUMN, ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN),
+    *(ClauseKind.ALTER_COLUMN, ClauseKind.ADD_CHECK, ClauseKind.ADD_PARTITION),
+    *(ClauseKind.PARTITION_BY, ClauseKind.REORGANIZE_PARTITION),
+)
+#: What means something by the session's time zone, beside the columns that are TIMESTAMPs already.
+_ZONED: Final = r"timestamp|\bnow\b|localtime|\bcur(?:date|time)|\bcurrent_|unixtime"
 
 PLAIN_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 """What is printed before a statement that is only shown."""
@@ -105,13 +118,16 @@ class SessionFacts:
     """What the framework's session knows about itself.
 
     ``chosen_mode`` is the ``sql_mode`` where it is not the server's: the table is changed under it.
-    ``server_uuid`` is the server that the change must reach, too.
+    ``server_uuid`` is the server that the change must reach, too; ``unlike`` are settings that give
+    a TIMESTAMP another meaning than the server's own do, ``logged`` is ``sql_log_bin``.
     """
 
     schema: str
     sql_mode: str
     chosen_mode: str | None
     server_uuid: str
+    unlike: tuple[str, ...] = ()
+    logged: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +151,32 @@ class OnlineChange:
 
 def look_around(session: FrameworkSession) -> SessionFacts:
     """Return the facts of a session."""
-    ((schema, own, general, uuid),) = session.query(
-        "SELECT DATABASE(), @@SESSION.sql_mode, @@GLOBAL.sql_mode, @@server_uuid"
+    ((schema, own, general, uuid, zone, of_all, system, explicit, explicits, logged),) = (
+        session.query(
+            "SELECT DATABASE(), @@SESSION.sql_mode, @@GLOBAL.sql_mode, @@server_uuid,"
+            " @@SESSION.time_zone, @@GLOBAL.time_zone, @@system_time_zone,"
+            " @@SESSION.explicit_defaults_for_timestamp, @@GLOBAL.explicit_defaults_for_timestamp,"
+            " @@SESSION.sql_log_bin"
+        )
     )
+    unlike = {
+        "time_zone": _zone(str(zone), str(system)) != _zone(str(of_all), str(system)),
+        "explicit_defaults_for_timestamp": explicit != explicits,
+    }
     return SessionFacts(
         schema=str(schema or ""),
         sql_mode=str(own),
         chosen_mode=None if own == general else str(own),
         server_uuid=str(uuid),
+        unlike=tuple(name for name, differs in unlike.items() if differs),
+        logged=bool(logged),
     )
+
+
+def _zone(zone: str, system: str) -> str:
+    """Return a time zone by one name for UTC."""
+    meant = (system if zone.upper() == "SYSTEM" and system == "UTC" else zone).upper()
+    return "+00:00" if meant == "UTC" else meant
 
 
 def rows_of(
@@ -226,10 +259,30 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
             hint="run it by spirit-py migrate, outside of the revision",
             error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
         )
+    _require_alike(session, around, alter)
     if not alter.of_kind(*_NAMING_CHECKS):
         return statement
     present = {str(name).lower() for (name,) in session.query(_CHECKS, (alter.schema, alter.table))}
     return replace(alter, clauses=", ".join(_named(one, present) for one in alter.parsed)).sql
+
+
+def _require_alike(session: FrameworkSession, around: SessionFacts, alter: AlterStatement) -> None:
+    """Refuse what would be something else in a session of the program's own (R26)."""
+    apart = "" if around.logged else "sql_log_bin"
+    if around.unlike and alter.of_kind(*_DEFINING):
+        found = session.query(_TIMESTAMPS, (alter.schema, alter.table))
+        zoned = re.compile(
+            "|".join((_ZONED, *(rf"\b{re.escape(str(c))}\b" for (c,) in found))), re.IGNORECASE
+        )
+        if any(zoned.search(f"{one.name} {one.text}") for one in alter.of_kind(*_DEFINING)):
+            apart = around.unlike[0]
+    if apart:
+        raise Refusal(
+            f"the session of the framework has another {apart} than the server, and"
+            f" {alter.clauses!r} would mean something else online",
+            hint=f"have the connection that migrates not set {apart} (by an event on connecting,"
+            " env.py, or init_connect), or change the table by the plain statement",
+        )
 
 
 def _named(clause: Clause, present: Collection[str]) -> str:

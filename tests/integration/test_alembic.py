@@ -228,6 +228,41 @@ def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders, caplo
     assert "--sql-mode" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("setting", "differs"),
+    [
+        ("time_zone = '+05:00'", "time_zone"),
+        ("sql_log_bin = 0", "sql_log_bin"),
+        ("explicit_defaults_for_timestamp = 0", "explicit_defaults_for_timestamp"),
+    ],
+)
+def test_what_would_be_something_else_in_a_session_of_its_own_is_refused(
+    db, orders, setting, differs
+):
+    """Whoever has set it, such as an event on connecting, which no argument of the driver shows."""
+    db.execute("ALTER TABLE orders ADD t TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00'")
+    with connected(db) as connection:
+        connection.exec_driver_sql(f"SET SESSION {setting}")
+        for clauses in ("MODIFY t DATETIME", "ADD COLUMN n TIMESTAMP", "MODIFY t VARCHAR(30)"):
+            with pytest.raises(Refusal, match=differs), migration(connection) as op:
+                spirit_alter(op, "orders", clauses)
+    assert db.query("SELECT DISTINCT CAST(t AS CHAR) FROM orders") == [("2020-01-01 00:00:00",)]
+
+
+def test_a_zone_that_says_the_same_or_is_not_asked_for_refuses_nothing(db, orders):
+    """An application may set its session to UTC, and a change need not have to do with times."""
+    db.set_global("time_zone", "+00:00")
+    db.execute("ALTER TABLE orders ADD t TIMESTAMP NULL")
+    with connected(db) as connection:
+        connection.exec_driver_sql("SET SESSION time_zone = 'SYSTEM'")
+        with migration(connection) as op:
+            spirit_alter(op, "orders", "MODIFY t DATETIME")
+        connection.exec_driver_sql("SET SESSION time_zone = '-07:00'")
+        with migration(connection) as op:
+            spirit_alter(op, "orders", f"{WIDER}, ADD INDEX (t)")
+    assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
+
+
 def test_zero_dates_are_allowed_under_the_session_s_own_sql_mode(db, orders):
     """The setting takes two modes from those of the session, and leaves the others as they are."""
     db.set_global("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_BACKSLASH_ESCAPES")
