@@ -48,12 +48,13 @@ def run_command(
 ) -> None:
     """Do the work of a command to its end, showing its status, until a signal stops it.
 
-    ``reporter`` must not raise. ``left_at_once`` returns the error for a second SIGINT; ``hurry``
-    is called repeatedly when the work does not end soon after a stop request. Raises SpiritError:
-    what ended the work, or the reason of a stop request where that came first.
+    Within :func:`stop_on_signals`. ``reporter`` must not raise. ``left_at_once`` returns the error
+    for a second SIGINT; ``hurry`` is called repeatedly when the work does not end soon after a stop
+    request. Raises SpiritError: what ended the work, or the reason of a stop request where that
+    came first.
     """
     try:
-        with stop_on_signals(stop), _shown(status, reporter):
+        with _shown(status, reporter):
             run_aside(work, stop, teller(reporter.event), hurry)
     except BaseException as error:
         cause = left_at_once() if isinstance(error, KeyboardInterrupt) else stop.cause_of(error)
@@ -126,16 +127,29 @@ def stop_on_signals(
 ) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into a stop request while the context is open; main thread only.
 
-    SIGHUP is ignored: a closed terminal does not end a migration. A second SIGINT raises
-    KeyboardInterrupt where the main thread is, so that cleaning up starts at once.
+    SIGHUP is ignored: a closed terminal does not end a migration. A SIGINT that is the second
+    signal raises KeyboardInterrupt where the main thread is, so that cleaning up starts at once;
+    the first signal does not, whatever has asked for the stop before.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    received: list[int] = []
+    requesting: list[int] = []
+
     def handle(number: int, _frame: FrameType | None) -> None:
-        first = stop.request(Interrupted(number, hint=hint))
-        if not first and number == signal.SIGINT:
+        known = len(received)
+        received.append(number)
+        if requesting:
+            # The request of the signal before it, which it has interrupted, goes on first.
+            return
+        requesting.append(number)
+        try:
+            stop.request(Interrupted(number, hint=hint))
+        finally:
+            requesting.clear()
+        if signal.SIGINT in received[known:] and len(received) > 1:
             raise KeyboardInterrupt
 
     earlier = {

@@ -130,37 +130,42 @@ def side_by_side(name: str, work: Iterable[Callable[[], None]], threads: int) ->
 
 
 class StopSwitch:
-    """A one-way switch that remembers the first reason."""
+    """A one-way switch that remembers the first reason.
+
+    A signal's handler may use it while the thread that it interrupts is in one of its methods.
+    """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
-        self._lock = threading.Lock()
+        #: Its lock is one that a thread may take again.
+        self._asked = threading.Condition()
+        self._requested = False
         self.reason: SpiritError | None = None
         #: Weak: a run of days links a switch for each comparison.
         self._linked: WeakSet[StopSwitch] = WeakSet()
 
     def request(self, reason: SpiritError) -> bool:
         """Ask everything to stop because of ``reason``; True when this was the first reason."""
-        with self._lock:
+        with self._asked:
             first = self.reason is None
             if first:
                 self.reason = reason
             linked = tuple(self._linked) if first else ()
-        self._event.set()
+            self._requested = True
+            self._asked.notify_all()
         for other in linked:
             other.request(reason)
         return first
 
     def explain(self, cause: SpiritError) -> None:
         """Let ``cause`` be the reason where a failure that followed from it is; no interrupt is."""
-        with self._lock:
+        with self._asked:
             if self.reason is not None and not isinstance(self.reason, Interrupted):
                 self.reason = cause
 
     def linked(self) -> StopSwitch:
         """Return a switch that a request to this one reaches too; not the other way round."""
         other = StopSwitch()
-        with self._lock:
+        with self._asked:
             self._linked.add(other)
         if self.reason is not None:
             other.request(self.reason)
@@ -169,11 +174,14 @@ class StopSwitch:
     @property
     def requested(self) -> bool:
         """Whether a stop was asked for."""
-        return self._event.is_set()
+        return self._requested
 
     def wait(self, seconds: float) -> bool:
         """Sleep until a stop is asked for, at most ``seconds``; True when it was."""
-        return self._event.wait(seconds)
+        with self._asked:
+            if not self._requested:
+                self._asked.wait(seconds)
+            return self._requested
 
     def pause(self, seconds: float) -> None:
         """Sleep for so long; raise the reason at once when a stop is asked for."""
@@ -182,7 +190,7 @@ class StopSwitch:
 
     def check(self) -> None:
         """Raise the first reason, if there is one."""
-        if self._event.is_set() and self.reason is not None:
+        if self._requested and self.reason is not None:
             raise self.reason
 
     def cause_of(self, error: BaseException) -> BaseException:

@@ -32,7 +32,7 @@ from spirit_py.migration.entry import migrate
 from spirit_py.migration.reverse.revert import revert
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
-from spirit_py.signals import run_command, work_goes_on
+from spirit_py.signals import run_command, stop_on_signals, work_goes_on
 from spirit_py.status.report import OutcomeReport, told
 from spirit_py.threads import StopSwitch
 from tests.kits.waiting import until
@@ -63,14 +63,16 @@ class Said:
 def run(work, stop=None, said=None, **more):
     """Run a command whose work gets the stop switch; return what it said."""
     stop, said = stop or StopSwitch(), said or Said()
-    run_command(
-        lambda: work(stop),
-        stop=stop,
-        reporter=said,
-        status=lambda: MigrationStatus(table="t", phase=Phase.COPY, elapsed=0.0, phase_elapsed=0.0),
-        left_at_once=lambda: Interrupted(signal.SIGINT, hint="left"),
-        **more,
-    )
+    now = MigrationStatus(table="t", phase=Phase.COPY, elapsed=0.0, phase_elapsed=0.0)
+    with stop_on_signals(stop):
+        run_command(
+            lambda: work(stop),
+            stop=stop,
+            reporter=said,
+            status=lambda: now,
+            left_at_once=lambda: Interrupted(signal.SIGINT, hint="left"),
+            **more,
+        )
     return said.lines
 
 
@@ -153,6 +155,72 @@ def test_a_second_interrupt_leaves_the_work_behind():
     assert work_goes_on()
     going_on.set()
     assert done.wait(10)
+
+
+def test_the_first_interrupt_after_a_fault_lets_the_work_end():
+    """A fault that has asked for the stop before it is no signal: the second one leaves at once."""
+
+    def work(stop):
+        stop.request(SchemaChanged("somebody changed t"))
+        os.kill(os.getpid(), signal.SIGINT)
+        raise CopyFailure("a chunk was cancelled")
+
+    with pytest.raises(SchemaChanged):
+        run(work)
+
+
+SIGNALLED = """
+import signal, sys, threading
+from spirit_py.signals import stop_on_signals
+from spirit_py.threads import StopSwitch
+again = getattr(signal, sys.argv[1])
+def interrupt(frame, what, _):
+    if what == "line":
+        seen.append(frame.f_lineno)
+        if len(seen) == at:
+            signal.raise_signal(again)
+    return interrupt
+def entered(frame, what, _):
+    return interrupt if frame.f_code in inside else None
+inside = {getattr(StopSwitch, name).__code__ for name in ("request", "linked", "wait")}
+ended = set()
+for doing in (
+    lambda stop: signal.raise_signal(signal.SIGTERM),
+    lambda stop: stop.linked(),
+    lambda stop: stop.wait(0.01),
+):
+    at, seen = 0, [0]
+    while at <= len(seen):
+        at, seen, stop = at + 1, [], StopSwitch()
+        linked = stop.linked()
+        try:
+            with stop_on_signals(stop):
+                sys.settrace(entered)
+                try:
+                    doing(stop)
+                finally:
+                    sys.settrace(None)
+        except KeyboardInterrupt:
+            ended.add("at once")
+        if stop.reason is not None:
+            assert stop.requested and linked.requested, (at, seen)
+        # The lock is free for every other thread.
+        thread = threading.Thread(target=stop.wait, args=(0,))
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive(), (at, seen)
+print("goes on", *ended)
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "said"), [("SIGTERM", "goes on\n"), ("SIGINT", "goes on at once\n")]
+)
+def test_a_signal_within_the_request_of_another_one_does_not_hang(second, said):
+    """Its handler interrupts, at any line, the thread that is at the stop switch."""
+    command = [sys.executable, "-c", SIGNALLED, second]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == said, done.stderr
 
 
 EMBEDDED = """

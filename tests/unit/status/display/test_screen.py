@@ -14,7 +14,7 @@ BEGIN = """
 import logging, os, sys, threading, time
 from spirit_py.phases import Phase
 from spirit_py.events.run import LogWritten, Summary
-from spirit_py.signals import run_command
+from spirit_py.signals import run_command, stop_on_signals
 from spirit_py.status.display.screen import LiveDisplay
 from spirit_py.status.plain import to_terminal
 from spirit_py.threads import StopSwitch
@@ -34,8 +34,9 @@ def work():
 try:
     display.start()
     try:
-        run_command(work, stop=stop, reporter=display, status=now,
-                    left_at_once=lambda: Interrupted(2))
+        with stop_on_signals(stop):
+            run_command(work, stop=stop, reporter=display, status=now,
+                        left_at_once=lambda: Interrupted(2))
     finally:
         display.stop()
 except BaseException as error:
