@@ -188,6 +188,10 @@ def run_aside(
             tell(StopRequested(reason=str(stop.reason)))
         elif not ended and hurry is not None and time.monotonic() >= again:
             again = time.monotonic() + _PATIENCE_SECONDS
-            hurry()
+            try:
+                hurry()
+            except Exception:
+                # The run ends by itself; to leave it now would be a claim about what it did.
+                _log.exception("the end of the work could not be hurried")
     if raised:
         raise raised[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.errors import SpiritError
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.control.settings import SETTINGS
 from spirit_py.migration.facts import Broken, Counted, Fact, LockHeldUp, PlainFact, WaitsFor
@@ -144,7 +144,8 @@ class Run(Job):
         for options in dict.fromkeys((connection, *self.config.others)):
             quick = replace(options, connect_timeout=_HURRY_SECONDS)
             with (
-                contextlib.suppress(ServerFault),
+                # Also of another server that answers, as after a failover.
+                contextlib.suppress(SpiritError),
                 connect(quick, role="hurry", read_timeout=_HURRY_SECONDS) as session,
             ):
                 end_own_statements(session, options.label)

@@ -18,6 +18,7 @@ from spirit_py.compare.run import compare
 from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
 from spirit_py.contracts import QuietReporter
 from spirit_py.errors import (
+    AnotherServer,
     CopyFailure,
     DifferencesFound,
     Interrupted,
@@ -263,6 +264,24 @@ def test_a_stop_that_is_not_followed_is_hurried():
 
     with pytest.raises(SchemaChanged):
         run(work, hurry=hurried.set)
+
+
+def test_a_hurry_that_fails_leaves_no_work_behind():
+    """The work ends by itself, and may find that nobody knows what became of its statement."""
+    hurried = threading.Event()
+
+    def hurry():
+        hurried.set()
+        raise AnotherServer("another server answers")
+
+    def work(stop):
+        stop.request(Interrupted(signal.SIGTERM))
+        assert hurried.wait(10)
+        raise OutcomeUnknown("the ALTER was sent")
+
+    with pytest.raises(OutcomeUnknown):
+        run(work, hurry=hurry)
+    assert not work_goes_on()
 
 
 def test_the_report_is_written_whatever_happens(tmp_path):

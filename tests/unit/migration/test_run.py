@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import spirit_py.migration.run as module
 from spirit_py.batch import entry as batch_entry
 from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
+from spirit_py.errors import AnotherServer
 from spirit_py.events.run import ResumeDecided
 from spirit_py.migration import entry
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.run import Run
 from spirit_py.move import move
+from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
 from spirit_py.units import Window
 from tests.kits.reporter import RecordingReporter
@@ -44,6 +48,19 @@ def run_of(told: RecordingReporter | None = None, **more: Any) -> Run:
     config: Any = MigrationConfig(connection=ConnectionOptions(), database="s", table="t", **more)
     engine: Any = None
     return Run(config, told or RecordingReporter(), engine_factory=engine, stop=StopSwitch())
+
+
+def test_another_server_is_not_hurried(monkeypatch):
+    """After a failover no statement of this run is there, and its own end is waited for."""
+
+    def connect(*_args, **_more):
+        raise AnotherServer("another server answers")
+
+    monkeypatch.setattr(module, "connect", connect)
+    run = run_of()
+    run.config = replace(run.config, connection=replace(run.config.connection, label="x"))
+    run.go_on_to(Phase.SHORTCUT)
+    run.hurry()
 
 
 def test_a_warning_that_comes_again_is_in_the_report_once():
