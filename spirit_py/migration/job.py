@@ -77,8 +77,8 @@ class Job:
         self.settling: list[Callable[[], None]] = []
         #: Asked before each piece of work whether it may begin.
         self.pace: Pace = Unhindered()
-        #: Who ends the work by a request; from then on no RENAME is sent. Empty for nobody.
-        self.giving_up = ""
+        #: One place for this and for what :meth:`facing` returns.
+        self._giving_up = [""]
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(
@@ -237,13 +237,18 @@ class Job:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
+    @property
+    def giving_up(self) -> str:
+        """Who ends the work by a request; from then on no RENAME is sent. Empty for nobody."""
+        return self._giving_up[0]
+
     def work_at(self, pace: Pace) -> None:
         """Ask another one from now on."""
         self.pace = pace
 
     def give_up(self, who: str) -> None:
         """Send no RENAME from now on; an empty text takes that back."""
-        self.giving_up = who
+        self._giving_up[0] = who
 
     def answered_by(self, settle: Callable[[], None]) -> None:
         """Note what waits for a moment until operators have read their answers."""

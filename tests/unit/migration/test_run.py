@@ -63,6 +63,16 @@ def test_another_server_is_not_hurried(monkeypatch):
     run.hurry()
 
 
+def test_an_abort_reaches_the_same_work_with_other_servers():
+    """The swap back of a move looks at the run as the other server sees it (R15)."""
+    run = run_of()
+    facing = run.facing(connection=replace(run.config.connection, host="there"))
+    run.give_up("aborted by me")
+    assert facing.giving_up == "aborted by me"
+    run.give_up("")
+    assert not facing.giving_up
+
+
 def test_a_warning_that_comes_again_is_in_the_report_once():
     """Throttlers are made again for the swap, and warn again of what they cannot watch."""
     told = RecordingReporter()
