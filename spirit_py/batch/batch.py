@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import queue
 import shlex
 import time
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 #: Tries of a note about a table.
 _TRIES: Final = 8
@@ -105,6 +107,17 @@ class Batch:
             while self._begin_all_that_may():
                 with contextlib.suppress(queue.Empty):
                     self._end(self._ended.get(timeout=_LOOK_SECONDS if self._held else None))
+        except BaseException as error:
+            # They are not left to work unseen.
+            self.stop.request(
+                error if isinstance(error, SpiritError) else MigrationFailure(repr(error))
+            )
+            while self._workers:
+                try:
+                    self._end(self._ended.get())
+                except Exception:
+                    _log.exception("the end of a table could not be noted")
+            raise
         finally:
             self._spark.stop()
             self.ended = True
@@ -134,7 +147,12 @@ class Batch:
         run = self._table_run(change, share)
         thread = Background("table", lambda _stopping: self._work(change, run))
         self._workers[name] = _Worker(run=run, thread=thread, share=share)
-        thread.start()
+        try:
+            thread.start()
+        except BaseException:
+            # Its end would be waited for.
+            del self._workers[name]
+            raise
         return True
 
     def _is_paused(self) -> bool:

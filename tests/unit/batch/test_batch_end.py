@@ -18,7 +18,7 @@ from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import AnotherServer, SpiritError
-from spirit_py.threads import StopSwitch
+from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
 
 CONFIG = BatchConfig(each=MigrationConfig(connection=ConnectionOptions(), database="s"))
@@ -58,11 +58,11 @@ def begun(monkeypatch):
 
     monkeypatch.setattr(TableRun, "execute", lambda _: None)
 
-    def of(store: Store, *records: TableRecord) -> Batch:
+    def of(store: Store, *records: TableRecord, parallel: int = 1) -> Batch:
         tables = tuple(PlannedTable(change=change(one.table), action="copied") for one in records)
         nothing: Any = None
         return Batch(
-            config=CONFIG,
+            config=replace(CONFIG, parallel=parallel),
             plan=BatchPlan(name="b", server_uuid="u", tables=tables),
             reporter=RecordingReporter(),
             store=store,  # type: ignore[arg-type]
@@ -113,3 +113,30 @@ def test_counts_say_of_a_table_that_is_resumed_that_it_is_under_way(begun, monke
     counts = {"done": 0, "running": 1, "failed": 1, "left": 0}
     assert seen == [(counts, ["", "duplicates"]), (counts | {"done": 1, "failed": 0}, ["", ""])]
     assert [one.error for one in store.noted] == [""] * 4
+
+
+def test_a_batch_that_fails_stops_its_tables_and_waits_for_them(begun, monkeypatch):
+    """They are not left to work unseen, and what became of them is noted."""
+    store, ended = Store(), []
+    batch = begun(store, record("a"), record("b"), parallel=2)
+
+    def execute(run: TableRun) -> None:
+        ended.append(run.run.stop.wait(10))
+        run.run.stop.check()
+
+    start = Background.start
+
+    def start_one(thread: Background) -> None:
+        if len(batch.runs) > 1:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(TableRun, "execute", execute)
+    monkeypatch.setattr(Background, "start", start_one)
+    monkeypatch.setattr(module, "read_shape", lambda *_: None)
+    monkeypatch.setattr(module, "form_of", lambda *_: "changed")
+    with pytest.raises(RuntimeError):
+        batch.run()
+    assert ended == [True]
+    assert [(one.table, one.outcome) for one in store.noted] == [("a", ""), ("a", "failed")]
+    assert batch.ended
