@@ -119,7 +119,7 @@ class TableSubscription:
             yield
         finally:
             with self.lock:
-                self.room = None
+                self.room, self._held = None, False
             self.wake()
 
     @property
@@ -128,8 +128,12 @@ class TableSubscription:
         return not self._held and (self.room is None or self.room > 0)
 
     def hold_applies(self, *, held: bool) -> None:
-        """Hold back applying, or go on; otherwise batches would wait behind a lock's request."""
+        """Hold back applying, or go on; otherwise batches would wait behind a lock's request.
+
+        Within :meth:`applies_bounded` alone: who asks for it late holds nothing for good.
+        """
         with self.lock:
+            held = held and self.room is not None
             changed, self._held = self._held != held, held
         if changed and not held:
             self.wake()

@@ -191,12 +191,9 @@ class IndexBuild:
         with (
             self._subscription.applies_bounded(room),
             Background("index-build", lambda ended: self._watch(ended, session.id)),
+            as_stored(session),
         ):
-            try:
-                with as_stored(session):
-                    session.execute(add_sql(deferred.target, deferred.clauses))
-            finally:
-                self._subscription.hold_applies(held=False)
+            session.execute(add_sql(deferred.target, deferred.clauses))
 
     def _watch(self, ended: threading.Event, builder: int) -> None:
         looked = time.monotonic()
