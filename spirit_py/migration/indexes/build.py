@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
+from spirit_py.errors import MigrationFailure, ServerFault, SpiritError, Stopped
 from spirit_py.events.copy import IndexesBuilt, IndexesDropped, IndexesRepeated
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.indexes.plan import DeferredIndexes
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
+    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 
@@ -314,15 +315,27 @@ def dropping_when_slow(
                     table=pair.name, indexes=names, reason=f"rows are {why}", why=why, listed=listed
                 )
                 run.tell(dropped)
-                leave_out(run, pair, checkpoints)
+                leave_out(run, pair, checkpoints, stop=copying)
                 return
 
-    with Background("falling-rate", watch):
+    copying = run.stop.linked()
+    dropping = Background("falling-rate", watch)
+    with dropping:
         yield
+        # A DROP behind the build would undo it, and the swap would find no whole table.
+        copying.request(Stopped("the copy has ended"))
+        dropping.stop()
+        while not dropping.wait(_RATE_SECONDS):
+            run.stop.check()
 
 
-def leave_out(run: Run, pair: CopiedPair, checkpoints: Checkpoints | None) -> None:
-    """Drop the indexes of a table with rows, if possible; the record has both definitions first."""
+def leave_out(
+    run: Run, pair: CopiedPair, checkpoints: Checkpoints | None, *, stop: StopSwitch | None = None
+) -> None:
+    """Drop the indexes of a table with rows, if possible; the record has both definitions first.
+
+    After a request to ``stop`` no further try is made.
+    """
     deferred = pair.plan.deferred
 
     def drop() -> None:
@@ -335,7 +348,7 @@ def leave_out(run: Run, pair: CopiedPair, checkpoints: Checkpoints | None) -> No
         run.warn(f"the indexes {deferred} stay: the checkpoint cannot be written now")
         return
     try:
-        retrying(run.stop, attempts=_DROP_ATTEMPTS)(drop)
+        retrying(stop or run.stop, attempts=_DROP_ATTEMPTS)(drop)
     except SpiritError as error:
         run.stop.check()
         run.warn(f"the indexes {deferred} of {deferred.table} stay: {error.message}")

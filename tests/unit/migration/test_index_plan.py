@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+import spirit_py.migration.indexes.build as module
 from spirit_py.migration.indexes.build import FALL, WINDOW, FallingRate
 from spirit_py.migration.indexes.plan import named_indexes
 from spirit_py.preflight import index_deferral as plan
+from spirit_py.threads import Background, StopSwitch
+from tests.kits.reporter import RecordingReporter
 
 FAST = 3000.0
 
@@ -79,3 +86,27 @@ def test_auto_never_defers_where_another_server_replicates(data):
     )
     assert tuple(found) == (False, False)
     assert "1 replica would apply" in text
+
+
+def test_no_index_is_dropped_behind_the_copy(monkeypatch):
+    """A DROP behind the build would undo it, however long it waits for the lock on the table."""
+    dropping, copied, done = threading.Event(), threading.Event(), []
+
+    def leave_out(*_args: Any, stop: StopSwitch | None = None) -> None:
+        dropping.set()
+        assert copied.wait(10)
+        done.append(stop is not None and stop.wait(1))
+
+    monkeypatch.setattr(module, "leave_out", leave_out)
+    monkeypatch.setattr(module.FallingRate, "observe", lambda *_, waits: True)
+    # As if it took longer than a thread is waited for.
+    monkeypatch.setattr(Background, "join", lambda *_: False)
+    deferred = SimpleNamespace(names=["i"])
+    planned = SimpleNamespace(at_once=False, may_fall=True, deferred=deferred)
+    pair: Any = SimpleNamespace(plan=planned, deferred=(), name="s.t", speed=lambda: (0, False))
+    run: Any = SimpleNamespace(stop=StopSwitch(), tell=RecordingReporter().event)
+    with module.dropping_when_slow(run, pair, None):
+        assert dropping.wait(10)
+        copied.set()
+    assert done == [True]
+    assert not run.stop.requested
