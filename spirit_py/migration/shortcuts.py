@@ -28,6 +28,7 @@ from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight import clauses, shortcut
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
 
@@ -260,6 +261,10 @@ def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None])
         _reach(listen)
         hindered = partial(run.pace.reason, Work.SWAP)
         waited = run.veto.wait(lambda: hindered() or run.state.postponements) or waited
+    if not waited:
+        # It may have waited for a lock, and for days.
+        table = (context.schema, context.table)
+        run.step("shortcut", partial(require_still_here, config=run.config, tables=[table]))
     return waited
 
 

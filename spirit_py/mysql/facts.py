@@ -81,6 +81,12 @@ class ServerFacts:
         return self.text("sql_mode")
 
 
+def read_only_by(facts: ServerFacts, *, allowed: str = "") -> str:
+    """Return the setting by which a server takes no writes, but for one; empty for none."""
+    names = ("super_read_only", "read_only", "innodb_read_only")
+    return next((name for name in names if name != allowed and facts.is_on(name)), "")
+
+
 def server_now(session: SqlSession) -> float:
     """Return the time by the server's clock, in seconds since 1970."""
     return float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])

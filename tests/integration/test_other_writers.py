@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+from spirit_py.codes import ErrorCode
 from spirit_py.config import MigrationConfig
+from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.connect import connect
+from spirit_py.phases import Phase
 from spirit_py.preflight.checks import other_writers
 from spirit_py.preflight.preflight import prepare
 from tests.kits.connection import options_of
+from tests.kits.migrate import Migrating, config_for
 from tests.kits.replica import replicated_pair
 from tests.kits.waiting import until
 
@@ -41,3 +47,77 @@ def test_a_running_channel_is_refused_without_writes_only_here():
             session.execute("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = (rehearsed.w)")
             session.execute("START REPLICA")
         assert found(servers.replica) == []
+
+
+@contextlib.contextmanager
+def demoted(db):
+    """Let the server take no writes, as a switchover leaves a primary; root's are taken still."""
+    db.set_global("read_only", "ON")
+    yield ErrorCode.SERVER_SETTINGS
+    db.execute("SET GLOBAL read_only = OFF")
+
+
+@contextlib.contextmanager
+def replicating(db):
+    """Let a channel of the server run; there is no source at its end."""
+    db.execute(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1,"
+        " SOURCE_USER = 'nobody', SOURCE_PASSWORD = 'none' FOR CHANNEL 'new_primary'"
+    )
+    try:
+        db.execute("START REPLICA FOR CHANNEL 'new_primary'")
+        yield ErrorCode.OTHER_WRITERS
+    finally:
+        db.execute("STOP REPLICA FOR CHANNEL 'new_primary'")
+        db.execute("RESET REPLICA ALL FOR CHANNEL 'new_primary'")
+
+
+def waits(migrating):
+    """Whether the migration waits for its operator."""
+    seen = migrating.told.snapshots
+    return bool(seen) and seen[-1].phase is Phase.SENTINEL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [demoted, replicating])
+@pytest.mark.parametrize("again", [0.2, 600.0])
+def test_a_primary_that_became_a_replica_meanwhile_swaps_nothing(db, engine, change, again):
+    """Neither while it waits for the operator nor when it is let go; the copy stays."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10)")
+    config = config_for(
+        db, table="t", alter="MODIFY v BIGINT", defer_cutover=True, recheck_interval=again
+    )
+    migrating = Migrating(engine, config)
+    try:
+        migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
+        with change(db) as code:
+            if again > 1:
+                db.execute("DROP TABLE _t_snt")
+            with pytest.raises(MigrationFailure) as ended:
+                migrating.end(60)
+    finally:
+        db.execute("DROP TABLE IF EXISTS _t_snt")
+    assert ended.value.error_code is code
+    assert ended.value.resumable
+    assert db.query("SHOW COLUMNS FROM t LIKE 'v'")[0][1] == "int"
+    report = Migrating(engine, config_for(db, table="t", alter="MODIFY v BIGINT")).end()
+    assert report.resumed
+    assert db.query("SHOW COLUMNS FROM t LIKE 'v'")[0][1] == "bigint"
+
+
+def test_an_alter_that_has_waited_for_its_lock_is_not_sent_to_a_replica(db, engine):
+    """The server would make it in place, and its new primary would not."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10)")
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 20)")
+    migrating = Migrating(engine, config_for(db, table="t", alter="ADD c INT"))
+    migrating.wait_until(
+        lambda: "is not requested while" in migrating.told.text, "the wait for the lock"
+    )
+    with demoted(db) as code:
+        other.commit()
+        with pytest.raises(MigrationFailure) as ended:
+            migrating.end(60)
+    assert ended.value.error_code is code
+    assert db.query("SHOW COLUMNS FROM t LIKE 'c'") == []

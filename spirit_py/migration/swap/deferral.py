@@ -20,6 +20,7 @@ from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.threads import Background
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
+    from spirit_py.contracts import SqlSession
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
     from spirit_py.table.names import Name
@@ -141,9 +143,14 @@ class Deferral(SwapGate):
                     hint="run the same command again to go on waiting; drop the table to swap",
                     error_code=ErrorCode.SWAP_HELD_BACK,
                 )
+            self._run.step("sentinel", self._require_still_here)
             self._recheck()
         self._run.show("")
         self._run.tell(CutoverReleased())
+
+    def _require_still_here(self, session: SqlSession) -> None:
+        tables = [pair.source_name for pair in self._pairs]
+        require_still_here(session, self._run.config, tables)
 
     def _tell(self, sentinel: Name | None) -> None:
         if sentinel is None or sentinel == self._told:

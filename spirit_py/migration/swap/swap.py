@@ -26,6 +26,7 @@ from spirit_py.migration.swap.attachments import SwapAttachments
 from spirit_py.migration.swap.same_tables import BACK, FORWARD, require_same
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.table.names import Swap
 
 if TYPE_CHECKING:
@@ -188,7 +189,8 @@ def plan_swap(
 ) -> PairSwap:
     """Return the swap of a migration's tables; nothing is done yet."""
 
-    def renew_histograms(session: SqlSession) -> None:
+    def prepare(session: SqlSession) -> None:
+        require_still_here(session, run.config, [pair.source_name for pair in pairs])
         for pair in pairs:
             carry_histograms(session, pair.mapping, rebuild=False)
 
@@ -200,7 +202,7 @@ def plan_swap(
         job=run,
         pairs=pairs,
         direction=FORWARD,
-        prepare=renew_histograms,
+        prepare=prepare,
         final_check=require_whole,
         counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
         gate=gate,

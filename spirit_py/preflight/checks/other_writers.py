@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure
+from spirit_py.mysql.facts import read_facts, read_only_by
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
@@ -13,7 +16,10 @@ from spirit_py.sql import is_like
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.table.names import Name
 
 Channel: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
 _VARIABLES: Final = ("group_replication_single_primary_mode", "wsrep_on")
@@ -45,8 +51,36 @@ def other_writers(context: PreflightContext) -> Findings:
     # On a replica the writes of its source are those that are to come, through its own binlog.
     if context.config.writes_only_here or context.config.connection.unlogged:
         return
-    for cause in causes(_look(context), context.schema, context.table):
+    for cause in causes(_look(context.session, context.facts), context.schema, context.table):
         yield refuse(f"table {context.schema}.{context.table}: {cause}", _REMEDY)
+
+
+def require_still_here(
+    session: SqlSession, config: MigrationConfig, tables: Iterable[Name]
+) -> None:
+    """Require in the middle of a run that writes come in here, and through no other server.
+
+    A primary may have become a replica of the new one meanwhile, or its group have several.
+    """
+    if config.connection.unlogged:
+        return
+    facts = read_facts(session)
+    if name := read_only_by(facts):
+        raise MigrationFailure(
+            f"the server takes no writes any more ({name}=ON)",
+            hint="run the same command again against the primary, or here once it takes writes",
+            error_code=ErrorCode.SERVER_SETTINGS,
+        )
+    if config.writes_only_here:
+        return
+    seen = _look(session, facts)
+    for schema, table in tables:
+        for cause in causes(seen, schema, table):
+            raise MigrationFailure(
+                f"table {schema}.{table}: {cause}, since the run began",
+                hint=f"{_REMEDY}; then run the same command again",
+                error_code=ErrorCode.OTHER_WRITERS,
+            )
 
 
 def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
@@ -84,11 +118,10 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
     return folded in only or any(is_like(folded, rule) for rule in wild)
 
 
-def _look(context: PreflightContext) -> Surroundings:
-    session = context.session
+def _look(session: SqlSession, facts: ServerFacts) -> Surroundings:
     seen = performance_schema_shows_sessions(session)
     return Surroundings(
-        variables={name: context.facts.text(name) for name in _VARIABLES},
+        variables={name: facts.text(name) for name in _VARIABLES},
         in_group=in_replication_group(session),
         channels=_shown_channels(session) if seen else _status_channels(session),
     )

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from spirit_py.mysql.endpoint import Service, how_to_set, service_of
-from spirit_py.mysql.facts import KEEPS_ALL, named, relaxed
+from spirit_py.mysql.facts import KEEPS_ALL, named, read_only_by, relaxed
 from spirit_py.mysql.replication import binlog_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.units import human_bytes, human_seconds
@@ -69,16 +69,14 @@ def server_settings(context: PreflightContext) -> Findings:
 
 def takes_writes(context: PreflightContext) -> Findings:
     """Refuse a server that is read-only, whoever would make the change."""
-    facts, rehearses = context.facts, context.config.connection.unlogged
-    for name in ("super_read_only", "read_only", "innodb_read_only"):
-        if facts.is_on(name) and not (rehearses and name == "read_only"):
-            yield refuse(
-                f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
-                "for a rehearsal there set it OFF meanwhile; read_only may stay ON"
-                if rehearses
-                else "give the address of the primary",
-            )
-            return
+    rehearses = context.config.connection.unlogged
+    if name := read_only_by(context.facts, allowed="read_only" if rehearses else ""):
+        yield refuse(
+            f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
+            "for a rehearsal there set it OFF meanwhile; read_only may stay ON"
+            if rehearses
+            else "give the address of the primary",
+        )
 
 
 _LARGE_TO_COPY: Final = 256 << 20
