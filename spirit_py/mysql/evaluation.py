@@ -138,9 +138,15 @@ def as_stored(session: SqlSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_shown(session: SqlSession) -> Iterator[None]:
-    """Show definitions, and accept them as they are shown, whatever mode the session has."""
-    mode = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
-    with _setting(session, "sql_mode", f"'{ANY_DATE}'", string_literal(mode)):
+    """Show definitions, and accept them as they are shown, whatever mode and zone it has.
+
+    SHOW CREATE TABLE shows the instant of a TIMESTAMP's default in the session's time zone.
+    """
+    mode, zone = map(str, session.query("SELECT @@SESSION.sql_mode, @@SESSION.time_zone")[0])
+    with (
+        _setting(session, "sql_mode", f"'{ANY_DATE}'", string_literal(mode)),
+        _setting(session, "time_zone", "'+00:00'", string_literal(zone)),
+    ):
         yield
 
 

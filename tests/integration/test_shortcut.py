@@ -103,6 +103,19 @@ def test_what_the_server_changes_instantly_is_changed(db, desk, alter):
     assert db.query("SELECT COUNT(*) FROM t") == [(1,)]
 
 
+def test_an_instant_of_another_zone_is_the_one_that_was_to_be_made(db, desk):
+    """SHOW CREATE TABLE shows a default in the session's zone: the server's, or the program's."""
+    db.set_global("time_zone", "+02:00")
+    for name in ("seen", "again"):
+        alter = f"ADD {name} TIMESTAMP NOT NULL DEFAULT '2024-01-01 12:00:00'"
+        made = made_of(desk, alter)
+        with connect(desk.options, database=desk.schema, role="shortcut", native=True) as native:
+            result = attempt(desk, native, alter)
+        assert made == shape_of(desk.table())
+        assert result.algorithm == "instant"
+        assert f"`{name}` timestamp NOT NULL DEFAULT '2024-01-01 10:00:00'" in made
+
+
 @pytest.mark.parametrize(
     ("alter", "shows"),
     [
