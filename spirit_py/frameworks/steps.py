@@ -18,15 +18,15 @@ from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.examination import find_record, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
-from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.checkpoint.writer import normal_form
-from spirit_py.classes import InitVar, dataclass
+from spirit_py.classes import InitVar, astuple, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement import parse_statement
-from spirit_py.table.names import AuxiliaryNames, Name, Swap, lock_name
+from spirit_py.table.names import AuxiliaryNames, Name, Swap, is_building_name, lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -386,3 +386,18 @@ def is_unfinished(
     noted, proofs = old_table_of(plain, table), proofs_here(plain, *table, None)
     left = AuxiliaryNames.of(table[1]).old in proven(plain, *table, proofs)
     return left and not (noted is not None and noted.finished)
+
+
+def is_auxiliary(session: FrameworkSession, table: Name, versions: str) -> bool:
+    """Return whether a table is one of ours by its name, beside one that bears our mark."""
+    plain, (schema, name) = cast("SqlSession", session), table
+    steps = f"_{versions[:_LETTERS]}_steps"
+    of_versions = AuxiliaryNames.of(versions)
+    if name in {steps, of_versions.new, of_versions.old}:
+        return has_mark(plain, (schema, steps), _MARK)
+    for _, checkpoint in checkpoint_tables(plain, schema):
+        names = AuxiliaryNames.of_checkpoint(checkpoint)
+        stem = checkpoint.removeprefix("_").removesuffix("_chkpnt")
+        if names is not None and (name in astuple(names) or is_building_name(stem, name)):
+            return True
+    return False

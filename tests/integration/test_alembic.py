@@ -7,12 +7,15 @@ import logging
 
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, UsageFault
 from spirit_py.frameworks import online, revision
 from spirit_py.frameworks.alembic import online_alter_table, spirit_alter
+from spirit_py.frameworks.steps import StepTable
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
@@ -359,3 +362,24 @@ def test_another_server_at_the_address_is_refused(db, orders, mysql_file):
 def _widen(connection, settings):
     with migration(connection, **settings) as op:
         spirit_alter(op, "orders", WIDER)
+
+
+def test_autogenerate_drops_none_of_our_own_tables(db):
+    """While a change is under way, or has failed: no model has its tables, nor their indexes."""
+    db.execute(
+        "CREATE TABLE orders (id INT PRIMARY KEY, a INT, KEY by_a (a, id));"
+        " CREATE TABLE _orders_new LIKE orders; CREATE TABLE _orders_old LIKE orders;"
+        " CREATE TABLE _orders_0a1b2c LIKE orders; CREATE TABLE _others_new LIKE orders;"
+        f" CREATE TABLE _{VERSIONS}_new LIKE orders"
+    )
+    CheckpointTable(db.name, "orders").make(db)
+    with connected(db) as connection:
+        context = MigrationContext.configure(connection=connection)
+        session = online.FrameworkSession(connection.connection.dbapi_connection)
+        steps = StepTable(lambda: session, VERSIONS)
+        steps.read(db.name)
+        steps.write([])
+        found = compare_metadata(context, sa.MetaData())
+        of_a_model = {one[1].name for one in found if one[0] == "remove_table"}
+        indexed = {one[1].table.name for one in found if one[0] == "remove_index"}
+    assert of_a_model == indexed == {"orders", "_others_new"}

@@ -18,7 +18,7 @@ from spirit_py.frameworks import online
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
-from spirit_py.frameworks.steps import VersionChange
+from spirit_py.frameworks.steps import VersionChange, is_auxiliary
 from spirit_py.statement import changed_table, defined_table
 
 if TYPE_CHECKING:
@@ -132,6 +132,13 @@ def _rolled_back(revision: Revision) -> None:
         revision.flush()
     else:
         revision.give_up()
+
+
+def is_ours(impl: DefaultImpl, schema: str | None, table: str) -> bool:
+    """Return whether a table, of which no model knows, is one of a change that is under way."""
+    session = session_of(impl)
+    schema = schema or online.look_around(session).schema
+    return is_auxiliary(session, (schema, table), _versions(impl))
 
 
 def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
+import alembic.util
 import sqlalchemy as sa
+from alembic.autogenerate import comparators
 from alembic.ddl.mysql import MySQLImpl
 from alembic.operations import BatchOperations, MigrateOperation, Operations
 from alembic.operations.batch import BatchOperationsImpl
+from alembic.operations.ops import DropTableOp, ModifyTableOps
 from sqlalchemy.schema import DDLElement
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -23,6 +26,8 @@ from spirit_py.statement import parse_statement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from alembic.autogenerate.api import AutogenContext
+    from alembic.operations.ops import UpgradeOps
     from alembic.runtime.migration import MigrationContext
     from sqlalchemy import Executable
     from sqlalchemy.engine import Dialect
@@ -203,14 +208,14 @@ class OnlineMySQLImpl(MySQLImpl):
     __dialect__ = "mysql"
 
     @property
-    def _is_apart(self) -> bool:
+    def is_apart(self) -> bool:
         """Whether no session of MySQL is asked: MariaDB may have this dialect, too."""
         return self.as_sql or getattr(self.dialect, "is_mariadb", False)
 
     def _exec(self, construct: Executable | str, *more: Any, **settings: Any) -> Any:
-        statement = "" if self._is_apart else text_of(construct, self.dialect)
+        statement = "" if self.is_apart else text_of(construct, self.dialect)
         plainly = partial(super()._exec, construct, *more, **settings)
-        if isinstance(construct, UpdateBase) and not self._is_apart:
+        if isinstance(construct, UpdateBase) and not self.is_apart:
             text = str(construct.compile(dialect=self.dialect))
             return None if changing.take_version(self, construct, text) else plainly()
         return changing.execute(self, statement, plainly) if statement else plainly()
@@ -218,5 +223,30 @@ class OnlineMySQLImpl(MySQLImpl):
     def start_migrations(self) -> None:
         """Finish what a revision has left whose process ended right after its swap."""
         super().start_migrations()
-        if not self._is_apart and self.connection is not None:
+        if not self.is_apart and self.connection is not None:
             changing.revision_of(self).finish_earlier()
+
+
+#: Since 1.18 Alembic calls its own comparison after those without a priority; before, first.
+_AFTER: Final[dict[str, Any]] = (
+    {"priority": alembic.util.DispatchPriority.LAST}
+    if hasattr(alembic.util, "DispatchPriority")
+    else {}
+)
+
+
+@comparators.dispatch_for("schema", **_AFTER)
+def _leave_out_ours(autogenerate: AutogenContext, found: UpgradeOps, _: object) -> None:
+    """Leave our own tables out of what autogenerate drops, as no model has them."""
+    impl = autogenerate.migration_context.impl
+    if not isinstance(impl, OnlineMySQLImpl) or impl.is_apart:
+        return
+    dropped = {(one.schema, one.table_name) for one in found.ops if isinstance(one, DropTableOp)}
+    ours = {name for name in dropped if changing.is_ours(impl, *name)}
+    found.ops = [
+        one
+        for one in found.ops
+        if not (
+            isinstance(one, DropTableOp | ModifyTableOps) and (one.schema, one.table_name) in ours
+        )
+    ]
