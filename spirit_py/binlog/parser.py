@@ -85,13 +85,18 @@ class BinlogParser:
     def reopened(self) -> None:
         """A new connection begins after the last complete transaction."""
         self._checksums = None
-        self._open_tables.clear()
+        self._forget_tables()
         self._end_group()
         self._hand_on(events.Restarted())
 
     def forget_codecs(self) -> None:
         """Ask for a codec again at the next table map of each table."""
         self._codecs.clear()
+
+    def _forget_tables(self) -> None:
+        """Forget the ids of tables: each statement names them, and a reopened table gets another."""
+        self._open_tables.clear()
+        self._own_ids.clear()
 
     def _end_group(self) -> None:
         self.in_group = self._began = False
@@ -212,6 +217,7 @@ class BinlogParser:
         if self.in_group:
             self._hand_on(events.Restarted())
         self._end_group()
+        self._forget_tables()
         if kind == wire.GTID_TAGGED:
             self._tsid, self._number, self._committed_at = wire.parse_tagged_gtid(body)
         else:

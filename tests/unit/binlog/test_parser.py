@@ -170,6 +170,16 @@ def test_a_table_id_that_is_used_again_is_not_mistaken(binlog: Binlog) -> None:
     assert binlog.taken() == ["Committed"]
 
 
+def test_the_ids_of_tables_that_the_server_reopens_are_not_kept_for_ever(binlog: Binlog) -> None:
+    """Each reopening (FLUSH TABLES, a full table cache) gives a table another id."""
+    for number in range(6, 506):
+        binlog.transaction(number, number.to_bytes(6, "little"))
+        binlog.transaction(number + 500, (number + 500).to_bytes(6, "little"), "_t_new")
+    kept = binlog.parser._open_tables, binlog.parser._own_ids  # noqa: SLF001 - what is held
+    assert sum(map(len, kept)) <= 1
+    assert binlog.taken().count("RowsChanged") == 500
+
+
 @pytest.mark.parametrize("checksums", [True, False])
 def test_checksums_are_cut_off_where_there_are_any(checksums: bool) -> None:
     """The file's own format description says it."""
