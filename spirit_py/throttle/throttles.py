@@ -261,7 +261,7 @@ class Throttles:
 
     def seconds(self) -> dict[str, float]:
         """Return for how many seconds work has waited for each throttler that held it back."""
-        return {name: wait.seconds for name, wait in self._waits.items() if wait.seconds}
+        return {name: wait.seconds for name, wait in list(self._waits.items()) if wait.seconds}
 
     def shares(self) -> tuple[float, float] | None:
         """Return the least and the median number of working tasks; None if not adaptive."""
@@ -284,8 +284,9 @@ class Throttles:
     def count(self) -> None:
         """Count the waits up to now, and report those that began or ended."""
         now = self.clock()
-        if self._asked and self._moving is not None and self._working():
-            self._shares.append(self._moving.tasks / (1.0 + self._moving.rest))
+        if self._moving is not None and not self.held():
+            tasks = self._moving.tasks if self.slow_part() is None else 1
+            self._shares.append(tasks / (1.0 + self._moving.rest))
         passed, self._counted_at = now - self._counted_at, now
         working = self._working()
         found = dict(self._reasons(working))

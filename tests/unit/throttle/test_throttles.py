@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.errors import MigrationFailure, UsageFault
 from spirit_py.pace import PART_BYTES, ChunkDone, Work
-from spirit_py.throttle.adaptive import Adaptive
+from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles
@@ -300,6 +300,29 @@ def test_a_slow_replica_gets_little_at_a_time():
     assert (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds()) == (1, 100_000, 0.1)
     slow[0] = None
     assert (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds()) == usual
+
+
+def test_the_tasks_of_the_report_are_those_that_work():
+    """One where a replica is slow, whatever would pay; none counts while the work is held."""
+    clock = Clock()
+    slow: list[float | None] = [None]
+    pace = throttles(load := Fake(), clock=clock)
+    pace.adaptive, pace.slow_part = Adaptive(), lambda: slow[0]
+    pace.adaptive.saw(clock.now, Others())
+    pace.adaptive.knee.begin(clock.now, 4, sparing=False)
+    pace.reason(Work.COPY)
+    pace.count()
+    assert pace.shares() == (4.0, 4.0)
+    slow[0] = 1e6
+    pace.count()
+    assert pace.shares() == (1.0, 4.0)
+    load.why, slow[0] = "load", None
+    clock.now += 2.0
+    pace.reason(Work.COPY)
+    for _ in range(10):
+        pace.adaptive.knee.begin(clock.now, 8, sparing=False)
+        pace.count()
+    assert pace.shares() == (1.0, 4.0)
 
 
 def test_what_holds_the_work_back_at_the_start_is_shown_with_its_reason(started):
