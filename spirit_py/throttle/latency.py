@@ -113,7 +113,9 @@ class CommitLatency:
 
     def look(self) -> str:
         """Probe, and step the pace; return what is waited for: a measure, or a lock of others."""
-        aggressive = self.settings.current.aggressive
+        if aggressive := self.settings.current.aggressive:
+            # Work that asks for no tasks does not end a measure.
+            self.adaptive.spare_no_one(self.clock())
         held = self._session.ask(self._beat if aggressive else self._probe)
         if aggressive or held:
             return held
@@ -184,6 +186,7 @@ class Measures:
         return Looking(
             name="other measure",
             look=lambda: waits if self.measuring(pace) else "",
+            holds=CommitLatency.holds,
             close=lambda: self.leave(pace),
         )
 

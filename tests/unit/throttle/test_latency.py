@@ -119,6 +119,15 @@ def test_aggressive_only_beats(scene):
     assert scene.pace.commit_seconds is None
 
 
+def test_aggressive_ends_a_measure(scene):
+    """Other migrations of the batch wait for its end."""
+    scene.run(0.5, writes=500)
+    assert scene.pace.measuring
+    scene.settings.change(aggressive=True)
+    assert scene.probe.look() == ""
+    assert not scene.pace.measuring
+
+
 def test_a_run_that_does_not_work_beats_seldom(scene):
     """A deferred swap may take days: the binlog is not filled with heartbeats."""
     scene.run(5, writes=500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.latency import Measures
 
@@ -17,6 +18,7 @@ def test_one_that_measures_holds_the_others_back():
     second.saw(1.0, BUSY)
     assert "another table" in of_first.look()
     assert of_second.look() == ""
+    assert Work.SWAP not in of_first.holds
 
 
 def test_one_that_has_ended_holds_nobody_back():
