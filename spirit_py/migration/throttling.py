@@ -88,19 +88,23 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     """Let the run ask the throttlers before each piece of work; call it before the feed starts."""
     connection = run.config.connection
     around = tuple(surroundings(run, checkpoint))
-    lag = next((one for one, _ in around if isinstance(one, LagThrottler)), None)
+    others = tuple(_of_others(run))
+    # Of a move the target's as well: it is what the copy writes to.
+    lags = [one for one in (*(one for one, _ in around), *others) if isinstance(one, LagThrottler)]
     adaptive = Adaptive()
-    throttles = Throttles(
-        run.settings,
-        adaptive=adaptive,
-        slow_part=lambda: None if lag is None else lag.part_bytes(),
-        tell=run.tell,
-    )
+
+    def slow_part() -> float | None:
+        parts = (lag.part_bytes() for lag in lags)
+        return min((part for part in parts if part is not None), default=None)
+
+    throttles = Throttles(run.settings, adaptive=adaptive, slow_part=slow_part, tell=run.tell)
     # First, because the application's changes go before everything of ours.
     throttles.add(backlog_throttler(lambda: _statistics(run)))
-    throttles.add(server.load_throttler(connection, run.settings, run.stop))
-    for throttler in _of_others(run):
-        throttles.add(throttler)
+    limited = _limits_load(run)
+    throttles.add(server.load_throttler(connection, run.settings, run.stop), first=limited)
+    for throttler in others:
+        load = not isinstance(throttler, LagThrottler)
+        throttles.add(throttler, first=limited if load else is_strict(run.config))
     throttles.add(
         CommitLatency(
             connection,
@@ -111,7 +115,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             working=throttles.working,
             held=throttles.held,
             unknown_reads=lambda: _unknown_reads(run),
-            pressure=lambda: ("replica lag", 0.0 if lag is None else lag.pressure()),
+            pressure=lambda: ("replica lag", max((lag.pressure() for lag in lags), default=0.0)),
         ),
         first=not run.config.aggressive,
     )
@@ -124,6 +128,11 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     throttles.start()
     run.work_at(throttles)
     run.figures.sparing(throttles)
+
+
+def _limits_load(run: Run) -> bool:
+    limits = run.settings.current
+    return bool(limits.max_load or limits.critical_load)
 
 
 def _of_others(run: Run) -> Iterator[Throttler]:
@@ -154,9 +163,8 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
     server's load, whose limits may be set while the work waits.
     """
     throttles = Throttles(run.settings, tell=run.tell)
-    limits = run.settings.current
     load = server.load_throttler(run.config.connection, run.settings, run.stop)
-    throttles.add(load, first=bool(limits.max_load or limits.critical_load))
+    throttles.add(load, first=_limits_load(run))
     for throttler, relied_on in surroundings(run, None, {work}):
         if relied_on or throttler.name == server.FREE_DISK:
             throttles.add(throttler, first=True)
