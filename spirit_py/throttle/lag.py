@@ -99,8 +99,14 @@ class LagThrottler:
         return max((pressure(behind, limit) for behind in self._behind()), default=0.0)
 
     def _behind(self) -> list[Behind]:
-        states = (one.state for one in self.replicas.watched())
-        return [state.behind for state in states if state.behind is not None]
+        watched = (one for one in self.replicas.watched() if not self._left_out(one))
+        return [one.state.behind for one in watched if one.state.behind is not None]
+
+    def _left_out(self, one: replica.ReplicaWatch) -> bool:
+        """Return whether a replica has gone without being waited for: it may have lagged then."""
+        state = one.state
+        _, lasted = self._trouble(state)
+        return not self.strict and lasted >= GRACE and self._lost(state)
 
     def _why(self, one: replica.ReplicaWatch, limit: float) -> str:
         state = one.state

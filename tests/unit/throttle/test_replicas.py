@@ -11,8 +11,10 @@ from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.replication import KnownReplica
 from spirit_py.throttle import lag
-from spirit_py.throttle.lag import Replicas, address_of, unnamed
+from spirit_py.throttle.lag import LagThrottler, Replicas, address_of, unnamed
 from spirit_py.throttle.replica import ReplicaState, pause_after
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
+from spirit_py.throttle.unapplied import Behind
 
 
 def test_replicas_may_be_found_while_others_are_listed() -> None:
@@ -119,3 +121,29 @@ def test_a_refused_login_is_repeated_ever_more_rarely() -> None:
     assert [pause_after(refused, count) for count in (1, 2, 3, 4)] == [2.0, 4.0, 8.0, 16.0]
     assert pause_after(refused, 100) == 300.0
     assert [pause_after(away, count) for count in (1, 2, 100)] == [0.5, 1.0, 5.0]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_replica_that_dies_behind_slows_nothing_down_but_where_it_is_relied_on(strict) -> None:
+    """What was seen of it last stays, and is no lag of now."""
+    state = ReplicaState(behind=Behind(lag=9.5, unapplied=1 << 20, speed=1e5), looked_at=100.0)
+    watch = SimpleNamespace(address="one:3306", uuid="uuid-1", state=state)
+    replicas: Any = SimpleNamespace(
+        look=lambda: None,
+        watched=lambda: [watch],
+        **dict.fromkeys(("unlisted", "beyond"), ""),
+        **dict.fromkeys(("silent", "unproved"), ()),
+    )
+    now = [100.0]
+    settings = LiveSettings(PaceSettings(threads=2, max_lag=10.0))
+    throttler = LagThrottler(
+        replicas, settings, strict=strict, warn=lambda _: None, clock=lambda: now[0]
+    )
+    throttler.look()
+    assert throttler.pressure() > 0.8
+    assert throttler.part_bytes() is not None
+    watch.state = state._replace(trouble="cannot connect", since=100.5, lost=True)
+    now[0] = 120.0
+    throttler.look()
+    assert (throttler.pressure() > 0.8) is strict
+    assert (throttler.part_bytes() is not None) is strict
