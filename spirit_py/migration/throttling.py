@@ -114,6 +114,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             beat=checkpoint.beat,
             working=throttles.working,
             held=throttles.held,
+            at_work=lambda: adaptive.at_work if run.measures is None else run.measures.at_work(),
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: ("replica lag", max((lag.pressure() for lag in lags), default=0.0)),
         ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass
@@ -37,7 +38,7 @@ _MORE_PART: Final = 128 << 10
 _SHRINK: Final = 0.7
 #: Commits slower by less than these seconds are no sign.
 _SLACK: Final = 0.0003
-#: Sessions beyond twice those before the work.
+#: Others' sessions beyond twice those before the work.
 _MORE_RUNNING: Final = 8.0
 _NEAR: Final = 0.8
 #: From this part of their limit on, slower commits let nothing grow.
@@ -73,7 +74,7 @@ _NOT_OURS_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Others:
-    """What other sessions do, a second; ``running`` executes now, ours included."""
+    """What other sessions do, a second; ``running`` of them execute a statement now."""
 
     writes: float = 0.0
     reads: float = 0.0
@@ -105,7 +106,10 @@ class Adaptive:
         self._samples: deque[tuple[float, float]] = deque()
         #: Since the work shrank or was measured: what may be chance in few shows in many.
         self._lasting: deque[float] = deque(maxlen=_LASTING_SAMPLES)
-        self._running = 0.0
+        #: Sessions that execute, at the last two looks.
+        self._running: deque[float] = deque([0.0], maxlen=2)
+        #: When a measure has looked, and how many it saw.
+        self._looks: list[tuple[float, float]] = []
         self._pressure: tuple[str, float] = ("", 0.0)
         #: The p80 of a small commit without the work; None before it was measured.
         self.commit_seconds_before: float | None = None
@@ -132,6 +136,12 @@ class Adaptive:
         """Have the sessions of a feed obey what the tasks obey; those that copy shrink first."""
         self._appliers.append(appliers)
         appliers.begin(appliers.now, appliers.tasks, sparing=self.spares)
+
+    @property
+    def at_work(self) -> int:
+        """How many sessions execute a statement for it, at most."""
+        copying = 0 if self.held or self.measuring else self.tasks
+        return copying + sum(each.working for each in self._appliers)
 
     @property
     def rest(self) -> float:
@@ -178,7 +188,7 @@ class Adaptive:
 
     def saw(self, now: float, others: Others) -> None:
         """Note what the other sessions do."""
-        self._running = others.running
+        self._running.append(others.running)
         if others.busy:
             self._last_busy = now
         was = self._busy
@@ -191,10 +201,13 @@ class Adaptive:
         elif not self._busy:
             self._busy = was
             self.spare_no_one(now)
+        if self.measuring:
+            self._looks.append((now, others.running))
 
     def spare_no_one(self, now: float) -> None:
         """Work as if no one else used the server, until others are seen."""
         self._measuring, self.slowed_by = None, ""
+        self._looks.clear()
         if self.spares:
             self._busy = False
             self._begin_anew(now, max(FIRST_TASKS, self.tasks), sparing=False)
@@ -294,8 +307,9 @@ class Adaptive:
         if pressure >= _NEAR:
             return f"{name} is at {100 * pressure:.0f} % of its limit", True
         base, samples = self.commit_seconds_before, [took for _, took in self._samples]
-        if base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
-            return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}", True
+        running = min(self._running)
+        if base is not None and running > 2 * self._base_running + _MORE_RUNNING:
+            return f"{running:.0f} sessions run instead of {self._base_running:.0f}", True
         errors = _ERRORS if self.tasks > 1 else _ERRORS_OF_ONE
         limit = FACTOR * (base or 0.0) + _SLACK
         lasting = len(self._lasting) == _LASTING_SAMPLES and _slower(self._lasting, limit)
@@ -318,7 +332,10 @@ class Adaptive:
         self._lasting.clear()
         found = _p80([seconds for _, seconds in self._samples], _FEWEST_MEASURED)
         if found is not None:
-            self.commit_seconds_before, self._base_running = found, self._running
+            looks = [running for at, running in self._looks if at >= settled]
+            self.commit_seconds_before = found
+            self._base_running = median(looks or self._running)
+        self._looks.clear()
         self._samples.clear()
 
 

@@ -79,8 +79,8 @@ class CommitLatency:
 
     ``working``: whether there is work; ``held``: whether none may begin; ``unknown_reads``: our
     queries a second that this process does not count; ``pressure``: the throttler nearest to its
-    limit, 1.0 being at it; ``seen``: the others' traffic at an earlier ``clock``, for a measure at
-    once.
+    limit, 1.0 being at it; ``at_work``: our sessions that execute a statement; ``seen``: others'
+    traffic at an earlier ``clock``, for a measure at once.
     """
 
     name = "latency"
@@ -95,6 +95,7 @@ class CommitLatency:
     held: Callable[[], bool] = lambda: False
     unknown_reads: Callable[[], float] = lambda: 0.0
     pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0)
+    at_work: Callable[[], int] = lambda: 0
     seen: tuple[float, Traffic] | None = None
     clock: Clock = time.monotonic
 
@@ -150,7 +151,9 @@ class CommitLatency:
             return
         since, before = self.seen
         passed = now - since
-        if passed < (_TRAFFIC_SECONDS if self._known else _FIRST_TRAFFIC_SECONDS):
+        # A measure wants more than one or two numbers of sessions.
+        seldom = self._known and not self.adaptive.measuring
+        if passed < (_TRAFFIC_SECONDS if seldom else _FIRST_TRAFFIC_SECONDS):
             return
         found = read_traffic(session)
         writes, reads = found.others_since(before)
@@ -162,7 +165,7 @@ class CommitLatency:
             Others(
                 writes=writes / passed,
                 reads=max(0.0, reads / passed - self.unknown_reads()) if sure else 0.0,
-                running=found.running,
+                running=max(0.0, found.running - self.at_work()),
             ),
         )
 
@@ -193,6 +196,10 @@ class Measures:
     def leave(self, pace: Adaptive) -> None:
         """Remove the pace of a migration that has ended; safe to call again."""
         self._paces = tuple(one for one in self._paces if one is not pace)
+
+    def at_work(self) -> int:
+        """Return how many sessions of all of them execute a statement, at most."""
+        return sum(one.at_work for one in self._paces)
 
     def measuring(self, but: Adaptive) -> bool:
         """Return whether another one than this measures now."""

@@ -152,10 +152,6 @@ class SharedServer:
         """Return the rows a second of so many tasks, none of which rests."""
         return self.sized(part).rate(tasks, now) * PART_ROWS * part / _USUAL_PART
 
-    def running(self, tasks: int) -> float:
-        """Return how many sessions execute a statement."""
-        return self.busy + tasks
-
     def commit(
         self, chance: random.Random, tasks: int, part: int, *, share: float = 1.0, now: float = 0.0
     ) -> float:
@@ -223,7 +219,7 @@ def share(
         look += _LOOK + took
         pace.probed(now, took)
         if probes % 5 == 1:
-            pace.saw(now, Others(writes=500.0, running=server.running(len(running))))
+            pace.saw(now, Others(writes=500.0, running=server.busy))
         pace.step(now)
         pace.begun = pace.begun or not pace.measuring
         seen.append(Seen(now, len(running), pace.part, pace.share, took, whole))

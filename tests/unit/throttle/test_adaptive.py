@@ -403,3 +403,23 @@ def test_the_measure_goes_on_until_there_are_enough_slow_commits(seconds):
         server.pace.probed(server.now, seconds)
         server.pace.step(server.now)
     assert server.pace.commit_seconds_before == pytest.approx(seconds)
+
+
+def test_one_look_at_the_sessions_is_no_sign():
+    """A moment with many is followed by one with few; a measure takes the median of its looks."""
+    server = Server()
+    for tick in range(30):
+        server.now += 0.05
+        server.pace.probed(server.now, 0.001)
+        if tick % 2 == 0:
+            running = 40.0 if tick == 14 else 3.0
+            server.pace.saw(server.now, Others(writes=500.0, running=running))
+        server.pace.step(server.now)
+    server.measured().run(12)
+    tasks = server.pace.tasks
+    server.pace.saw(server.now, Others(writes=500.0, running=60.0))
+    server.run(0.5)
+    assert (server.pace.tasks, server.pace.slowed_by) == (tasks, "")
+    server.others = Others(writes=500.0, running=60.0)
+    server.run(1.5)
+    assert "60 sessions run instead of 3" in server.pace.slowed_by

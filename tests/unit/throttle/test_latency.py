@@ -26,6 +26,7 @@ class Scene:
         self.reads = 0.0
         self.works = True
         self.held = False
+        self.ours = 0
         self.settings = LiveSettings(PaceSettings(threads=2))
         self.pace = Adaptive()
         self._monkeypatch = monkeypatch
@@ -40,6 +41,7 @@ class Scene:
             beat=self._beat,
             working=lambda: self.works,
             held=lambda: self.held,
+            at_work=lambda: self.ours,
             clock=lambda: self.now,
             **more,
         )
@@ -56,7 +58,7 @@ class Scene:
         self.now += self.took
 
     def _traffic(self, _session) -> Traffic:
-        return Traffic(writes=self.writes, reads=self.reads, running=1.0, own=(0, 0))
+        return Traffic(writes=self.writes, reads=self.reads, running=1.0 + self.ours, own=(0, 0))
 
     def run(self, seconds: float, *, writes: float = 0.0) -> None:
         """Look as often as the probe wants, while others write so much a second."""
@@ -146,6 +148,14 @@ def test_nothing_grows_while_the_work_is_held_back(scene):
     scene.held = False
     scene.run(30, writes=500)
     assert scene.pace.part > part
+
+
+def test_many_sessions_of_ours_are_no_sign(scene):
+    """A copy that gains by each task would end at eight of them otherwise."""
+    scene.run(3, writes=500)
+    scene.ours = 32
+    scene.run(10, writes=500)
+    assert scene.pace.slowed_by == ""
 
 
 def test_the_measure_holds_all_work_but_the_swap(scene):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spirit_py.pace import Work
+from spirit_py.knee import Knee
+from spirit_py.pace import FIRST_TASKS, Work
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.latency import Measures
 
@@ -44,3 +45,16 @@ def test_what_the_others_have_begun_ends_before_commits_count():
             pace.step(now)
     assert alone.commit_seconds_before == 0.010
     assert beside.commit_seconds_before == 0.001
+
+
+def test_what_works_for_all_of_them_is_not_others():
+    """Tasks that are allowed, and sessions that apply a batch now."""
+    measures, first, second = Measures(), Adaptive(), Adaptive()
+    for pace in (first, second):
+        measures.join(pace)
+        pace.knee.begin(1.0, 8, sparing=False)
+    second.held = True
+    feed = Knee(FIRST_TASKS)
+    second.govern(feed)
+    feed.working = 3
+    assert measures.at_work() == 8 + 3
