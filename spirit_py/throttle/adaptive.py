@@ -141,7 +141,12 @@ class Adaptive:
     def at_work(self) -> int:
         """How many sessions execute a statement for it, at most."""
         copying = 0 if self.held or self.measuring else self.tasks
-        return copying + sum(each.working for each in self._appliers)
+        return copying + self.applying
+
+    @property
+    def applying(self) -> int:
+        """How many sessions apply changes that wait, at the same time."""
+        return sum(each.working for each in self._appliers)
 
     @property
     def rest(self) -> float:
@@ -220,11 +225,12 @@ class Adaptive:
     def _give_back(self, now: float) -> None:
         """Take sessions from a trial; else from the copy; where it has one task, from appliers."""
         before = self._sessions
-        if self.tasks > 1 and not self._applying:
+        copying = self.tasks > 1 and not self.held
+        if copying and not self._applying:
             self.knee.give_back(now)
         else:
             for each in self._appliers:
-                if each.trying or self.tasks == 1:
+                if each.trying or not copying:
                     each.give_back(each.now)
         if self._sessions < before:
             self._lasting.clear()
@@ -253,10 +259,11 @@ class Adaptive:
     def _move(self, now: float, why: str, urgent: bool) -> None:
         self.slowed_by = why
         part = self.part_bytes
-        calm = not why and self.share == 1.0 and not self._at_limit
-        self.knee.calm = calm and self.part_bytes >= MIDDLE_PART and not self._applying
+        calm = not why and not self._at_limit
+        large = self.part_bytes >= MIDDLE_PART and self.share == 1.0
+        self.knee.calm = calm and large and not self._applying
         for each in self._appliers:
-            each.calm = calm and not self._copying
+            each.calm = calm and (self.held or self.share == 1.0) and not self._copying
         if why:
             least = self.part_bytes == LEAST_PART and self.tasks == 1
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)

@@ -106,7 +106,7 @@ class CommitLatency:
     @property
     def every(self) -> float:
         """Seconds between two probes."""
-        if self.adaptive.begun and not self.working():
+        if self.adaptive.begun and not (self.working() or self.adaptive.applying):
             return _QUIET_SECONDS
         if self.settings.current.aggressive or not self.adaptive.spares:
             return _BEAT_SECONDS

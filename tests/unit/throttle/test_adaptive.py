@@ -297,6 +297,24 @@ def test_the_copy_shrinks_before_what_applies_does():
     assert feed.knee.tasks == 2
 
 
+def test_what_applies_shrinks_at_once_where_no_copy_works():
+    """In an index build the copy's tasks are a number that nobody uses; nor does its rest count."""
+    server = Server(16).measured()
+    server.run(60)
+    feed = Feed(server)
+    feed.run(60)
+    assert (server.pace.tasks > 4, feed.knee.tasks) == (True, 16)
+    server.pace.held, tasks = True, server.pace.tasks
+    server.commit = 0.004
+    server.run(1.0)
+    assert (server.pace.tasks, feed.knee.tasks < 16) == (tasks, True)
+    server.run(30)
+    assert feed.knee.tasks == 2
+    server.commit, server.pace.share = 0.001, LEAST_SHARE
+    feed.run(200)
+    assert feed.knee.tasks == 16
+
+
 def test_a_trial_of_more_that_apply_ends_where_it_makes_commits_slower():
     """Also within the factor; the copy goes on with its tasks."""
     server = Server().measured()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from spirit_py.config import ConnectionOptions
-from spirit_py.pace import Work
+from spirit_py.knee import Knee
+from spirit_py.pace import FIRST_TASKS, Work
 from spirit_py.throttle import latency
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.latency import CommitLatency, Traffic
@@ -131,11 +132,20 @@ def test_aggressive_ends_a_measure(scene):
 
 
 def test_a_run_that_does_not_work_beats_seldom(scene):
-    """A deferred swap may take days: the binlog is not filled with heartbeats."""
+    """A deferred swap may take days: the binlog is not filled with heartbeats.
+
+    Sessions that apply a backlog meanwhile are watched.
+    """
     scene.run(5, writes=500)
+    assert not scene.pace.measuring
     often = scene.probe.every
     scene.pace.begun, scene.works = True, False
     assert scene.probe.every >= 10 * often
+    feed = Knee(FIRST_TASKS)
+    scene.pace.govern(feed)
+    assert scene.probe.every >= 10 * often
+    feed.working = 2
+    assert scene.probe.every == often
 
 
 def test_nothing_grows_while_the_work_is_held_back(scene):
