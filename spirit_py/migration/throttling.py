@@ -114,6 +114,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             beat=checkpoint.beat,
             working=throttles.working,
             held=throttles.held,
+            in_flight=run.figures.in_flight if run.measures is None else run.measures.in_flight,
             at_work=lambda: adaptive.at_work if run.measures is None else run.measures.at_work(),
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: ("replica lag", max((lag.pressure() for lag in lags), default=0.0)),
@@ -122,7 +123,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     )
     throttles.add(server.global_lock_throttler(connection, run.tell))
     if run.measures is not None:
-        throttles.add(run.measures.join(adaptive))
+        throttles.add(run.measures.join(adaptive, run.figures.in_flight))
     for throttler, first in around:
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)

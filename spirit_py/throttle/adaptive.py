@@ -68,6 +68,8 @@ _LONGEST_MEASURE: Final = 2.0
 #: The same where commits take so long that there are too few of them.
 _SLOW_MEASURE: Final = 10.0
 _SETTLE_SECONDS: Final = 0.6
+#: A chunk may be meant to take a minute; one whose task was lost is not waited for.
+_LONGEST_SETTLE: Final = 90.0
 _MEASURE_EVERY: Final = 600.0
 _NOT_OURS_SECONDS: Final = 60.0
 
@@ -98,6 +100,8 @@ class Adaptive:
         self.settles = False
         #: Nothing of copy and checksum may begin: what commits take then allows no growth.
         self.held = False
+        #: Whether chunks run that were handed out before: no measure is one without the work then.
+        self.in_flight = False
         self.share = 1.0
         self.part_bytes = FIRST_PART
         self.slowed_by = ""
@@ -116,6 +120,7 @@ class Adaptive:
         self._base_running = 0.0
         self._measured_at = 0.0
         self._measuring: float | None = None
+        self._ran_at = 0.0
         self._stepped_at = 0.0
         self._least_since: float | None = None
         #: How long small commits took before the trial of more tasks, and since it began.
@@ -327,7 +332,11 @@ class Adaptive:
 
     def _end_measure(self, now: float) -> None:
         began = self._measuring or now
-        settled = began + _SETTLE_SECONDS if self.begun or self.settles else began
+        if self.in_flight and now - began < _LONGEST_SETTLE:
+            self._ran_at = now
+        settled = (
+            max(began + _SETTLE_SECONDS, self._ran_at) if self.begun or self.settles else began
+        )
         while self._samples and self._samples[0][0] < settled:
             self._samples.popleft()
         count, took = len(self._samples), now - settled

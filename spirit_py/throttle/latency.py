@@ -79,8 +79,8 @@ class CommitLatency:
 
     ``working``: whether there is work; ``held``: whether none may begin; ``unknown_reads``: our
     queries a second that this process does not count; ``pressure``: the throttler nearest to its
-    limit, 1.0 being at it; ``at_work``: our sessions that execute a statement; ``seen``: others'
-    traffic at an earlier ``clock``, for a measure at once.
+    limit, 1.0 being at it; ``at_work``: our sessions that execute a statement; ``in_flight``:
+    whether chunks run; ``seen``: others' traffic at an earlier ``clock``, for a measure at once.
     """
 
     name = "latency"
@@ -96,6 +96,7 @@ class CommitLatency:
     unknown_reads: Callable[[], float] = lambda: 0.0
     pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0)
     at_work: Callable[[], int] = lambda: 0
+    in_flight: Callable[[], bool] = lambda: False
     seen: tuple[float, Traffic] | None = None
     clock: Clock = time.monotonic
 
@@ -121,7 +122,7 @@ class CommitLatency:
         if aggressive or held:
             return held
         self.adaptive.press(*self.pressure())
-        self.adaptive.held = self.held()
+        self.adaptive.held, self.adaptive.in_flight = self.held(), self.in_flight()
         self.adaptive.step(self.clock())
         if self.adaptive.measuring:
             return "the measurement of the commit latency without the copy"
@@ -178,11 +179,12 @@ class Measures:
     """The paces of all migrations that run side by side. Any thread may call it."""
 
     def __init__(self) -> None:
-        self._paces: tuple[Adaptive, ...] = ()
+        #: Each with what tells whether chunks of it run.
+        self._paces: dict[Adaptive, Callable[[], bool]] = {}
 
-    def join(self, pace: Adaptive) -> Looking:
+    def join(self, pace: Adaptive, in_flight: Callable[[], bool] = lambda: False) -> Looking:
         """Add a pace until it is closed; return what holds it back while another measures."""
-        self._paces = (*self._paces, pace)
+        self._paces = {**self._paces, pace: in_flight}
         # What others began ends first.
         pace.settles = True
         waits = "the measurement of the commit latency for another table of the batch"
@@ -195,11 +197,15 @@ class Measures:
 
     def leave(self, pace: Adaptive) -> None:
         """Remove the pace of a migration that has ended; safe to call again."""
-        self._paces = tuple(one for one in self._paces if one is not pace)
+        self._paces = {one: runs for one, runs in self._paces.items() if one is not pace}
 
     def at_work(self) -> int:
         """Return how many sessions of all of them execute a statement, at most."""
         return sum(one.at_work for one in self._paces)
+
+    def in_flight(self) -> bool:
+        """Return whether chunks of any of them run."""
+        return any(runs() for runs in self._paces.values())
 
     def measuring(self, but: Adaptive) -> bool:
         """Return whether another one than this measures now."""

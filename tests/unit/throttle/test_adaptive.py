@@ -91,6 +91,23 @@ def test_commits_are_measured_before_the_work_where_others_use_the_server():
     assert server.pace.commit_seconds_before == pytest.approx(0.001)
 
 
+def test_a_measure_waits_for_the_chunks_that_run():
+    """They may be meant to take a minute; a task that does not answer is not waited for."""
+    server = Server()
+    server.others = UNUSED
+    server.run(5)
+    server.pace.begun = server.pace.in_flight = True
+    server.others, server.commit = BUSY, 0.01
+    server.run(30)
+    assert server.pace.measuring
+    server.pace.in_flight, server.commit = False, 0.001
+    server.measured()
+    assert server.pace.commit_seconds_before == pytest.approx(0.001)
+    server.pace.in_flight = True
+    server.run(720)
+    assert not server.pace.measuring
+
+
 def test_slow_commits_shrink_the_pace_at_once():
     """At the first step after a second of slow commits tasks and transactions are fewer."""
     server = Server().measured()

@@ -58,3 +58,16 @@ def test_what_works_for_all_of_them_is_not_others():
     second.govern(feed)
     feed.working = 3
     assert measures.at_work() == 8 + 3
+
+
+def test_chunks_of_any_of_them_are_waited_for():
+    """Until it has ended."""
+    measures, runs = Measures(), [True]
+    measures.join(Adaptive())
+    other = measures.join(Adaptive(), lambda: runs[0])
+    assert measures.in_flight()
+    runs[0] = False
+    assert not measures.in_flight()
+    runs[0] = True
+    other.close()
+    assert not measures.in_flight()
