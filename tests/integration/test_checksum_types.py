@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from spirit_py.errors import PacketTooSmall
+from spirit_py.checksum.query import Keys
+from spirit_py.checksum.worker import SnapshotReader
+from spirit_py.errors import ChecksumFailure, PacketTooSmall
 from spirit_py.mysql.connect import connect
 from tests.kits.checksum import Pair, found
 from tests.kits.connection import connection_options
@@ -356,6 +358,15 @@ def test_a_converted_value_above_the_largest_packet_is_no_difference(db):
     db.set_global("max_allowed_packet", 4 << 20)
     with pytest.raises(PacketTooSmall, match="a value that is too large"):
         pair.check()
+
+
+def test_a_hash_is_not_believed_where_warnings_are_cut(db):
+    """A harmless warning that is kept may have one behind it that is not."""
+    with connect(connection_options(db), role="test") as session:
+        session.execute("SET max_error_count = 1")
+        session.query("SELECT BINARY 'a', CAST('x' AS SIGNED)")
+        with pytest.raises(ChecksumFailure, match="2 warnings, of which it keeps 1"):
+            SnapshotReader._require_hashed(session, Keys(("(1)",)))
 
 
 def _wide_pair(db) -> Pair:
