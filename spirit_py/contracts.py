@@ -45,6 +45,7 @@ class SqlSession(Protocol):
     """What a session of the server can do; see :class:`spirit_py.mysql.session.Session`."""
 
     id: int
+    address: str
     origin: str
     """The secret of all sessions of the same options (:mod:`spirit_py.mysql.own_sessions`)."""
 

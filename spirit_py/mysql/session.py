@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
 
 from spirit_py.errors import ServerFault
@@ -24,17 +25,28 @@ if TYPE_CHECKING:
 
 
 class OwnQueries:
-    """Counts the queries of this process. Thread-safe."""
+    """Counts the queries of this process, and by server its INSERTs and UPDATEs. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: How many were sent so far.
+        #: How many queries were sent so far.
         self.number = 0
+        self._writes: Counter[str] = Counter()
 
     def note(self) -> None:
-        """Count one."""
+        """Count a query."""
         with self._lock:
             self.number += 1
+
+    def note_write(self, address: str) -> None:
+        """Count an INSERT or UPDATE."""
+        with self._lock:
+            self._writes[address] += 1
+
+    def writes(self, address: str) -> int:
+        """Return how many INSERTs and UPDATEs a server was sent so far."""
+        with self._lock:
+            return self._writes[address]
 
 
 OWN_QUERIES: Final = OwnQueries()
@@ -69,6 +81,8 @@ class Session:
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run one statement without a result set; return the affected rows, replaced ones twice."""
+        if sql.startswith(("INSERT", "UPDATE")):
+            OWN_QUERIES.note_write(self.address)
         with self._translated() as cursor:
             return int(cursor.execute(sql.encode(), parameters))
 

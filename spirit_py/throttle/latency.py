@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.throttle.settings import LiveSettings
 
-#: None of our statements: rows are written with REPLACE.
+#: None of the tasks' statements: they write rows with REPLACE.
 _WRITES: Final = (
     *("Com_insert", "Com_insert_select", "Com_update", "Com_update_multi", "Com_delete_multi"),
     "Com_load",
@@ -36,31 +36,37 @@ _WRITES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Counters of the server since its start; ``writes`` cannot be ours, ``reads`` may be.
+    """Counters of the server since its start; ``writes`` and ``reads`` may be ours.
 
-    ``own``: queries of this process before and after the counters were read.
+    ``own``, ``own_writes``: those of this process before and after the counters were read.
     """
 
     writes: float
     reads: float
     running: float
     own: tuple[int, int]
+    own_writes: tuple[int, int] = (0, 0)
 
     def others_since(self, before: Traffic) -> tuple[float, float]:
         """Return others' writes and reads since then, without any that may be ours."""
         own = self.own[1] - before.own[0]
-        return self.writes - before.writes, max(0.0, self.reads - before.reads - own)
+        own_writes = self.own_writes[1] - before.own_writes[0]
+        return (
+            max(0.0, self.writes - before.writes - own_writes),
+            max(0.0, self.reads - before.reads - own),
+        )
 
 
 def read_traffic(session: SqlSession) -> Traffic:
     """Read the counters."""
-    own_before = OWN_QUERIES.number
+    own_before, writes_before = OWN_QUERIES.number, OWN_QUERIES.writes(session.address)
     found = read_status(session, (*_WRITES, "Com_select", "Threads_running"))
     return Traffic(
         writes=sum(found.get(name.lower(), 0.0) for name in _WRITES),
         reads=found.get("com_select", 0.0),
         running=found.get("threads_running", 0.0),
         own=(own_before, OWN_QUERIES.number),
+        own_writes=(writes_before, OWN_QUERIES.writes(session.address)),
     )
 
 

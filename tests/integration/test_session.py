@@ -25,6 +25,7 @@ from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.processlist import optimizes_now, process_list
+from spirit_py.mysql.session import OWN_QUERIES
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.waiting import until
@@ -492,3 +493,17 @@ def test_the_statements_of_others_are_read_whatever_bytes_they_have(db):
     db.kill(number)
     with contextlib.suppress(MySQLdb.Error):
         call.result()
+
+
+def test_the_writes_of_this_process_are_counted(db):
+    """What is an INSERT or UPDATE of ours is no other's; a REPLACE is not counted on the server."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    with connect(connection_options(db), database=db.name, role="test") as session:
+        before = OWN_QUERIES.writes(session.address)
+        for sql in (
+            "INSERT INTO t VALUES (1, 1)",
+            "UPDATE t SET n = 2",
+            "REPLACE INTO t VALUES (2, 2)",
+        ):
+            session.execute(sql)
+        assert OWN_QUERIES.writes(session.address) == before + 2

@@ -5,9 +5,14 @@ from __future__ import annotations
 from spirit_py.throttle.latency import Traffic
 
 
-def traffic(reads: float, own: tuple[int, int], writes: float = 0.0) -> Traffic:
+def traffic(
+    reads: float,
+    own: tuple[int, int],
+    writes: float = 0.0,
+    own_writes: tuple[int, int] = (0, 0),
+) -> Traffic:
     """Return counters of one moment."""
-    return Traffic(writes=writes, reads=reads, running=1.0, own=own)
+    return Traffic(writes=writes, reads=reads, running=1.0, own=own, own_writes=own_writes)
 
 
 def test_queries_of_this_process_are_not_others():
@@ -20,3 +25,10 @@ def test_queries_at_the_ends_of_a_span_are_never_others():
     """One that was sent while the counters were read may be in either; there are none below 0."""
     before, after = traffic(1000, (40, 45)), traffic(1003, (45, 50))
     assert after.others_since(before) == (0.0, 0.0)
+
+
+def test_inserts_of_this_process_are_not_others():
+    """The applier fills staging tables with INSERT, and writes so where a column is kept."""
+    before = traffic(0, (0, 0), writes=100, own_writes=(30, 31))
+    after = traffic(0, (0, 0), writes=150, own_writes=(72, 73))
+    assert after.others_since(before) == (7.0, 0.0)
