@@ -237,8 +237,11 @@ class Replicas:
 
     def look(self) -> None:
         """Take a mark of the source, and find new replicas; may raise `ServerFault`."""
+        due = self._find and self._clock() >= self._found_at + FIND_SECONDS
+        if not (due or self._watches):
+            return
         mark = self._source.mark()
-        if self._find and self._clock() >= self._found_at + FIND_SECONDS:
+        if due:
             self._found_at = self._clock()
             self._discover(self._source.session())
         for watch in self._watches.values():

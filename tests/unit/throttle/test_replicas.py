@@ -48,6 +48,19 @@ def test_a_replica_that_is_back_at_another_address_is_looked_at_there() -> None:
     assert [one.address for one in replicas.watched()] == ["two:3306"]
 
 
+def test_a_source_without_replicas_is_asked_only_to_find_some(monkeypatch) -> None:
+    """Nothing is compared with where it is."""
+    now, marks = 0.0, []
+    replicas = Replicas(ConnectionOptions(), clock=lambda: now)
+    monkeypatch.setattr(replicas._source, "mark", lambda: marks.append(now))
+    monkeypatch.setattr(replicas._source, "session", lambda: None)
+    monkeypatch.setattr(lag, "known_replicas", lambda _: [])
+    for look in range(251):
+        now = look / 10
+        replicas.look()
+    assert marks == [0.0, 10.0, 20.0]
+
+
 def test_a_new_replica_takes_the_place_of_one_that_has_gone(monkeypatch) -> None:
     """Replicas come and go for weeks; one that is only away, and still listed, keeps its place."""
     replicas = Replicas(given("VERIFY_IDENTITY", b"ca"), [])
