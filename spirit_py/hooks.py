@@ -20,6 +20,7 @@ import time
 from collections import deque
 from typing import IO, TYPE_CHECKING, Final, cast
 
+from spirit_py import points
 from spirit_py.classes import dataclass, field
 from spirit_py.contracts import QuietReporter
 from spirit_py.events.run import (
@@ -32,7 +33,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token
-from spirit_py.spark.java import SETTINGS
+from spirit_py.spark.java import without_secrets
 from spirit_py.status.plain import json_line
 from spirit_py.threads import PROCESSES, Background, members_of_session
 from spirit_py.units import one_line
@@ -145,7 +146,9 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
 
 def _without_ours(given: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without what configures us, and with it our secrets (R20)."""
-    return {name: value for name, value in given.items() if not name.startswith(SETTINGS)}
+    kept = without_secrets(given)
+    kept.pop(points.VARIABLE, None)
+    return kept
 
 
 def _followed(

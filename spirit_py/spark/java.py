@@ -25,8 +25,9 @@ _RAISED = re.compile(
 )
 _ANSWER_SECONDS = 30
 _MOST_CAUSES: Final = 20
-#: This program's options, and the password variable of MySQL's programs.
-SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
+#: This program's options, the password variable of MySQL's programs, and what PySpark is told of a
+#: JVM while Spark starts.
+_SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD", "PYSPARK_GATEWAY_")
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,12 @@ class Java:
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment for a child process, without this program's options (R20)."""
+    # One may go meanwhile, by another thread.
+    found = ((name, environ.get(name)) for name in environ)
     return {
         name: value
-        for name, value in environ.items()
-        if name == points.VARIABLE or not name.startswith(SETTINGS)
+        for name, value in found
+        if value is not None and (name == points.VARIABLE or not name.startswith(_SETTINGS))
     }
 
 

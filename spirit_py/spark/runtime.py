@@ -260,9 +260,12 @@ def _connect(port: int, secret: str) -> Any:
         "PYSPARK_GATEWAY_SECRET": secret,
         "PYSPARK_PIN_THREAD": "true",
     }
+    before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
     try:
         return launch_gateway()  # type: ignore[no-untyped-call]
     finally:
-        for name in told:
+        for name, value in before.items():
             os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

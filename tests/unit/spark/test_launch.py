@@ -7,15 +7,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark import java_gateway
 
 import spirit_py
 from spirit_py.config import SparkConfig
-from spirit_py.spark.java import Java
+from spirit_py.spark.java import Java, without_secrets
 from spirit_py.spark.launch import environment, launch, private
+from spirit_py.spark.runtime import _connect
 from spirit_py.spark.settings import settings
 
 SPARK = Path(pyspark.__file__).parent
@@ -132,6 +135,41 @@ def test_the_keys_of_a_file_system_are_in_no_command(tmp_path, name):
     assert "spark.hadoop.fs.s3a.endpoint=e" in how.command
     redacted = next(word for word in how.command if word.startswith("spark.redaction.regex="))
     assert re.search(redacted.partition("=")[2], f"spark.hadoop.{name}")
+
+
+class Going(Mapping[str, str]):
+    """An environment whose last variable is gone when it is read, as by another thread."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+
+    def __getitem__(self, name: str) -> str:
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._given, "GONE"])
+
+    def __len__(self) -> int:
+        return len(self._given) + 1
+
+
+def test_a_child_that_is_started_while_spark_starts_gets_nothing_of_its_jvm():
+    """PySpark is told of it by the process's environment, which hooks and runs of a fleet get."""
+    given = Going({"PYSPARK_GATEWAY_PORT": "1", "PYSPARK_GATEWAY_SECRET": "s", "HOME": "/h"})
+    assert without_secrets(given) == {"HOME": "/h"}
+
+
+def test_what_pyspark_is_told_replaces_no_variable_of_the_application(monkeypatch):
+    """Its values are there again, and none is left that was not there."""
+    told: dict[str, str] = {}
+    monkeypatch.setattr(java_gateway, "launch_gateway", lambda: told.update(os.environ))
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "7")
+    monkeypatch.delenv("PYSPARK_GATEWAY_SECRET", raising=False)
+    before = dict(os.environ)
+    _connect(8, "s")
+    assert (told["PYSPARK_GATEWAY_PORT"], told["PYSPARK_GATEWAY_SECRET"]) == ("8", "s")
+    assert os.environ == before
 
 
 def test_a_local_run_takes_no_configuration_of_the_machine():
