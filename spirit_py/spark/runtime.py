@@ -55,7 +55,10 @@ class SparkRuntime:
         self._application = ""
         self._gateway: Any = None
         self._scratch: Path | None = None
-        self._path_before: list[str] = []
+        #: PySpark's gateway and JVM of an application that has stopped its own Spark.
+        self._theirs: tuple[Any, Any] = (None, None)
+        #: The folder of Spark's that is put on ``sys.path``, with what is in it.
+        self._shipped = ""
         self._alone = False
 
     def start(self) -> bool:
@@ -69,16 +72,19 @@ class SparkRuntime:
             if self._abandoned:
                 return False
             self._process = self._launched(scratch, conf)
-        self._path_before = list(sys.path)
-        from pyspark import SparkConf, SparkContext
+        from pyspark import SparkConf, SparkContext, SparkFiles
 
         gateway = self._process.wait_for_gateway()
         alone = spark_settings.embedded(self._config)
         with self.answering(_CONTEXT_SECONDS if alone else _CLUSTER_CONTEXT_SECONDS):
             self._gateway = _connect(*gateway)
+            # Otherwise the context starts in their JVM, which is not ours to watch and to end.
+            self._theirs = SparkContext._gateway, SparkContext._jvm  # noqa: SLF001
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
             spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
             self._application = str(self.context.applicationId)
+            self._shipped = SparkFiles.getRootDirectory()
         # PySpark would print the exception after a JVM is killed.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         chosen = conf.get("spark.pyspark.python", "")
@@ -206,10 +212,10 @@ class SparkRuntime:
 
         with contextlib.suppress(Exception):
             self._gateway.shutdown()
-        SparkContext._gateway = None  # noqa: SLF001 - as pyspark's own tests do
-        SparkContext._jvm = None  # noqa: SLF001
+        SparkContext._gateway, SparkContext._jvm = self._theirs  # noqa: SLF001 - no public way
         SparkContext._active_spark_context = None  # noqa: SLF001
-        sys.path[:] = [entry for entry in sys.path if entry in self._path_before]
+        if self._shipped:
+            sys.path[:] = [one for one in sys.path if not one.startswith(self._shipped)]
         self._gateway = None
 
     def last_log_lines(self) -> tuple[str, ...]:

@@ -231,6 +231,41 @@ for _ in range(2):
 
 
 @pytest.mark.draws(2)
+def test_a_spark_that_the_application_has_stopped_is_left_as_it_was(script):
+    """Ours has a JVM of its own, and the application's next one has the application's again."""
+    running = script("""
+from pyspark import SparkConf, SparkContext
+
+def begin():
+    return SparkContext(conf=SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false"))
+
+def jvm(context):
+    return context._jvm.java.lang.ProcessHandle.current().pid()
+
+context = begin()
+theirs = jvm(context)
+context.stop()
+paths = list(sys.path)
+engine = SparkEngine(SparkConfig(threads=1))
+engine.start()
+ours = jvm(engine.context())
+members = sorted(engine._spark._process._members())
+sys.path.append("/later")
+engine.stop()
+context = begin()
+say(own=ours in members, again=jvm(context) == theirs, got=context.range(3).count(),
+    kept="/later" in sys.path and all(one in sys.path for one in paths),
+    more=len(sys.path) - len(paths))
+context.stop()
+""")
+    said = running.line()
+    # The one of this test, and that of the application's context.
+    assert said.pop("more") == 2
+    assert said == {"own": True, "again": True, "got": 3, "kept": True}
+    assert running.end()[0] == 0
+
+
+@pytest.mark.draws(2)
 def test_a_stop_while_starting_kills_the_jvm(script):
     """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
     running = script("""
