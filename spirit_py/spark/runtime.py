@@ -87,7 +87,8 @@ class SparkRuntime:
             self._shipped = SparkFiles.getRootDirectory()
         # PySpark would print the exception after a JVM is killed.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
-        chosen = conf.get("spark.pyspark.python", "")
+        # Also of a cluster's spark-defaults.conf.
+        chosen = self.context.getConf().get("spark.pyspark.python", "")
         if not spark_settings.single_machine(self._config):
             chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
         self.context.pythonExec = chosen or sys.executable
