@@ -96,6 +96,8 @@ class TablePass:
     def __post_init__(self, above: KeyBound | None) -> None:
         self._options = self.what.options
         self._plan = ComparisonPlan(mapping=self.what.mapping)
+        #: Whether the rows were counted again in the very snapshot of every chunk.
+        self.counted = True
         self._coverage = PassCoverage(lower=above if self._plan.aligned else None)
         #: The key up to which complete segments had no difference; for any thread.
         self.clean_up_to = self._coverage.lower
@@ -109,11 +111,6 @@ class TablePass:
         #: Those of tries of the segment that were given up.
         self._left_open: dict[str, int] = {}
         self._suspects = Suspects(self.what, wait_for=self._wait_for, locked=self._note_lock)
-
-    @property
-    def counted(self) -> bool:
-        """Whether the rows can be counted again in the very snapshot of every chunk."""
-        return self._options.lock or self._size == 1
 
     @property
     def _size(self) -> int:
@@ -303,11 +300,13 @@ class TablePass:
             show=self.show,
         )
         counted = reading.read(gang, aligned=aligned)
+        one_moment = self._options.lock or gang.size == 1
+        self.counted = self.counted and one_moment
         extra = coverage.end_segment(
             counted[SOURCE],
             counted[TARGET],
             aligned=aligned,
-            counted=self.counted,
+            counted=one_moment,
             below=reading.below,
         )
         # Not before: a segment that is read again finds them again.

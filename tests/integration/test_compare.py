@@ -13,7 +13,7 @@ import sys
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,6 +43,9 @@ from tests.kits.engine import ThreadEngine
 from tests.kits.replica import replicated_pair
 from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import DEADLINE, until
+
+if TYPE_CHECKING:
+    from spirit_py.spark.member import Outcome
 
 
 def test_equal_tables_are_read_at_one_moment(db):
@@ -290,6 +293,26 @@ def test_without_a_lock_the_report_says_what_is_not_proven(db):
     assert (report.one_moment, report.rows_counted) == (False, False)
     assert any("without the table lock" in warning for warning in report.warnings)
     holder.rollback()
+
+
+class Shrinking(ThreadEngine):
+    """An engine whose executors leave right behind a gang."""
+
+    def run_gang(self, function: Any, **how: Any) -> list[Outcome[Any]]:
+        """Run it, and have one slot left."""
+        outcomes = super().run_gang(function, **how)
+        self.slots = 1
+        return outcomes
+
+
+def test_rows_of_many_snapshots_are_not_counted_again_by_the_one_task_that_is_left(db):
+    """What is claimed goes by the tasks that have read, not by those that Spark has at the end."""
+    make(db)
+    copy(db)
+    comparison = Comparison(db)
+    comparison.engine = Shrinking()
+    assert not comparison.run(lock=False).rows_counted
+    assert comparison.run(lock=False).rows_counted
 
 
 def test_a_blocker_of_the_lock_is_named(db):
