@@ -125,7 +125,7 @@ class MemberEnd(Protocol):
         """Replace the member's message to the driver."""
 
     def orders(self) -> Orders:
-        """Return the member's orders; `MigrationFailure` when the driver is gone."""
+        """Return the member's orders; `WorkersLost` when the driver is gone."""
 
     def wait(self, seconds: float) -> None:
         """Wait before the next look for orders: so long, or where it is told of them, for them."""

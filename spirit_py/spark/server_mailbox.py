@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, field
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
@@ -136,7 +136,7 @@ class _RowMember:
         if time.monotonic() - self._looked_at < _ALIVE_SECONDS:
             return
         if not ours(self._session, [self._box.driver]):
-            raise MigrationFailure(_DRIVER_GONE)
+            raise WorkersLost(_DRIVER_GONE)
         # Nothing else uses the session while there are no orders.
         self._works_in.execute("DO 0")
         self._looked_at = time.monotonic()
@@ -217,7 +217,7 @@ class _VariableMember:
         where = (f"{box.name}_{self._rank}", box.driver_thread)
         rows = self._session.query(f"{_LETTERS} AND THREAD_ID = %s", where)
         if not rows:
-            raise MigrationFailure(_DRIVER_GONE)
+            raise WorkersLost(_DRIVER_GONE)
         sealed = rows[0][1]
         return _orders(None if sealed is None else box.seal.open(sealed, "orders", self._rank))
 

@@ -407,6 +407,15 @@ def test_a_message_that_another_account_has_written_is_not_believed(db, remote):
     bystander.query("DO 0")
 
 
+def test_a_driver_whose_session_ends_before_its_members_do_has_lost_them(db, remote):
+    """A comparison starts the part again: nothing of it is known to be wrong."""
+    with gang(db, kind=remote) as together:
+        together.everyone("a", 20)
+        db.execute(f"KILL {driver_session(together)}")
+        with pytest.raises(WorkersLost, match="the driver's session is gone"):
+            together.finish()
+
+
 @pytest.mark.parametrize("how", ["CONNECTION", "QUERY"])
 def test_a_lost_conversation_is_a_lost_gang(db, remote, how):
     """KILL of the driver's own session in a gang, or of its looks, asks for a new gang."""
