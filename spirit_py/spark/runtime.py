@@ -42,6 +42,37 @@ _ANSWER_SECONDS: Final = 20.0
 _IN_USE: Final = threading.Lock()
 
 
+_OWN_CONTEXT: Final = "this process has a SparkContext of its own"
+
+
+def _has_context() -> bool:
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None  # noqa: SLF001
+
+
+def obstacle(config: SparkConfig) -> tuple[str, str] | None:
+    """Return why Spark's SQL could not be used in this process, and the remedy; None if it may be.
+
+    Another run of this process may have ended when Spark is needed.
+    """
+    if not _IN_USE.locked() and _has_context():
+        return _OWN_CONTEXT, "stop it, or run the command in a process of its own"
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        why = "this process uses Spark Connect (SPARK_CONNECT_MODE_ENABLED)"
+        return why, "run the command in a process of its own, without that variable"
+    if spark_settings.single_machine(config):
+        found = _bundled_spark()
+        if not (found / "jars").is_dir():
+            return f"PySpark at {found} has no jars", "leave it out of PYTHONPATH"
+        return None
+    python = dict(config.spark_conf).get("spark.pyspark.python", "")
+    python = python or os.environ.get("PYSPARK_PYTHON", "")
+    if python and shutil.which(python) is None:
+        why = f"Spark reads the table's definition on this machine, which has no {python}"
+        return why, "name an interpreter that this machine and the executors have (PYSPARK_PYTHON)"
+    return None
+
+
 class SparkRuntime:
     """One JVM with its SparkContext, to be started and stopped once."""
 
@@ -102,9 +133,8 @@ class SparkRuntime:
         self._alone = _IN_USE.acquire(blocking=False)
         if not self._alone:
             raise MigrationFailure("another migration of this process uses Spark")
-        pyspark = sys.modules.get("pyspark")
-        if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:  # noqa: SLF001
-            raise MigrationFailure("this process has a SparkContext of its own")
+        if _has_context():
+            raise MigrationFailure(_OWN_CONTEXT)
 
     def _launched(self, scratch: Path, conf: dict[str, str]) -> JavaProcess:
         how = launch(self._config, conf, self._java, bundled=_bundled_spark(), scratch=scratch)

@@ -12,6 +12,7 @@ from spirit_py.errors import Refusal
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.preflight.row_expression import Given, read_row_expression
 from spirit_py.spark.java import require_java
+from spirit_py.spark.runtime import obstacle
 from spirit_py.spark.settings import single_machine
 from spirit_py.table.names import LOCAL, archive_folder, is_local
 
@@ -49,6 +50,8 @@ def require_archivable(config: MigrationConfig) -> None:
             "an archive needs pyarrow, which is not installed",
             "pip install 'spirit-py[archive]'",
         )
+    if found := obstacle(config):
+        raise _refusal(*found)
     path = config.archive_to
     if globs := _GLOBS.intersection(path):
         raise _refusal(

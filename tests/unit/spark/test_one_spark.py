@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from spirit_py.config import SparkConfig
-from spirit_py.errors import MigrationFailure
+from spirit_py.codes import ErrorCode
+from spirit_py.config import ConnectionOptions, MigrationConfig, SparkConfig
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.preflight.checks.archive import require_archivable
 from spirit_py.spark import runtime
 from spirit_py.spark.java import Java
 from spirit_py.spark.runtime import SparkRuntime
@@ -60,3 +62,43 @@ def test_beside_a_context_of_the_application_none_is_started(nothing_else, monke
     ours.stop()
     assert active.SparkContext._active_spark_context is not None
     assert runtime._IN_USE.acquire(blocking=False)
+
+
+def archive(**more):
+    """Return what is asked of a migration with an archive."""
+    return MigrationConfig(
+        connection=ConnectionOptions(), database="s", archive_to="s3a://bucket/a", **more
+    )
+
+
+@pytest.mark.parametrize("why", ["SparkContext of its own", "Spark Connect", "has no jars", ""])
+def test_an_archive_is_refused_before_the_swap_where_spark_could_not_start(
+    monkeypatch, tmp_path, why
+):
+    """Threads copy without Spark, but only Spark archives: it would be found after the swap."""
+    monkeypatch.setattr(runtime, "_IN_USE", threading.Lock())
+    mine = SimpleNamespace(_active_spark_context=object() if "of its own" in why else None)
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(SparkContext=mine))
+    monkeypatch.setattr(runtime, "_bundled_spark", lambda: tmp_path)
+    if why != "has no jars":
+        (tmp_path / "jars").mkdir()
+    if why == "Spark Connect":
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    if not why:
+        require_archivable(archive())
+        return
+    with pytest.raises(Refusal, match=why) as refused:
+        require_archivable(archive())
+    assert refused.value.error_code is ErrorCode.ARCHIVE_REFUSED
+
+
+def test_an_archive_needs_the_executors_python_on_this_machine_too(monkeypatch):
+    """Spark plans a data source on the driver, with the interpreter of the tasks."""
+    monkeypatch.setattr(runtime, "_IN_USE", threading.Lock())
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
+    with pytest.raises(Refusal, match=r"has no \./environment/bin/python"):
+        require_archivable(archive(spark_master="yarn"))
+    require_archivable(
+        archive(spark_master="yarn", spark_conf=(("spark.pyspark.python", sys.executable),))
+    )
