@@ -47,14 +47,17 @@ class _Whole:
 class Revision:
     """The statements of the migration that runs on one connection of a framework.
 
-    ``history`` returns what the framework has noted: other rows begin another migration.
+    ``scope`` names what the migration that runs belongs to, such as Django's application; it is
+    empty where that is not known. ``history`` returns what the framework has noted of a scope:
+    other rows begin another migration.
     ``versions`` are schema and name of its table, no schema for the session's; ``finish`` is its
     command that only notes a migration. ``settle`` finishes that of a table whose process ended
     after the RENAME, and keeps its old table where it is told to.
     """
 
     session: Callable[[], FrameworkSession]
-    history: Callable[[], object]
+    scope: Callable[[], str]
+    history: Callable[[str], object]
     log: logging.Logger
     versions: tuple[str, str]
     finish: str
@@ -64,6 +67,8 @@ class Revision:
         self._table = steps.StepTable(self.session, self.versions[1])
         self._key = ""
         self._steps: list[steps.RevisionStep] = []
+        #: Of migrations of other scopes, which a later command resumes.
+        self._others: list[steps.RevisionStep] = []
         self._done = 0
         self._waiting: list[OnlineChange] = []
         self._carrying_out = False
@@ -118,6 +123,10 @@ class Revision:
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
         self._begin_anew()
+        self._just_noted = set()
+        self._finish_earlier()
+
+    def _finish_earlier(self) -> None:
         with self._hinting():
             # Before each command, also one that changes nothing: no more is asked.
             ((schema,),) = self.session().query("SELECT DATABASE()")
@@ -195,9 +204,8 @@ class Revision:
         self._begin_anew()
         self._table.release()
 
-    def _begin_anew(self) -> None:
-        self._key, self._steps, self._done = "", [], 0
-        self._just_noted = set()
+    def _begin_anew(self, key: str = "") -> None:
+        self._key, self._steps, self._others, self._done = key, [], [], 0
 
     def _flush_whole(self, whole: _Whole, before: str) -> None:
         if not whole.versions and before.lstrip(" (\t\r\n").upper().startswith(_READS):
@@ -261,17 +269,32 @@ class Revision:
             self._look()
 
     def _look(self) -> None:
-        key = steps.digest(self.history())
+        key = self._key_of(self.scope())
         if key == self._key:
             return
         if not self._key:
-            self.finish_earlier()
-        self._key, self._steps, self._done = key, [], 0
+            self._finish_earlier()
+        self._begin_anew(key)
         if not self._table.exists:
             self._table.release()
             return
-        self._steps = [one for one in self._have_alone() if one.history == key]
-        if not self._steps and self._table.versions() is None:
+        noted = self._have_alone()
+        self._steps = [one for one in noted if one.history == key]
+        self._others = [one for one in noted if one.history != key and self._is_open(one.history)]
+        if len(self._steps) + len(self._others) < len(noted):
+            self._keep()
+        self._drop_if_empty()
+
+    def _key_of(self, scope: str) -> str:
+        return f"{scope}:{steps.digest(self.history(scope))}"
+
+    def _is_open(self, key: str) -> bool:
+        """Return whether the framework has noted nothing of the scope since the key was made."""
+        return self._key_of(key.rpartition(":")[0]) == key
+
+    def _drop_if_empty(self) -> None:
+        # What was noted of an exchange of the version table proves whose tables are left.
+        if not self._steps and not self._others and self._table.versions() is None:
             self._table.drop()
 
     def _have_alone(self) -> list[steps.RevisionStep]:
@@ -281,7 +304,7 @@ class Revision:
             # What it has read so far may be older than what another has noted.
             session.commit()
             noted = self._table.read(look_around(session).schema)
-            if self._table.exists == there and steps.digest(self.history()) == self._key:
+            if self._table.exists == there and self._is_open(self._key):
                 return noted
             self._table.release()
         raise self._held_by_another()
@@ -355,7 +378,7 @@ class Revision:
         del self._steps[self._done :]
         step = steps.RevisionStep(
             history=self._key,
-            number=self._done,
+            number=max((one.number for one in (*self._others, *self._steps)), default=-1) + 1,
             table=".".join(table),
             statement=statement,
             before=joining.form_now(self.session(), table),
@@ -378,17 +401,14 @@ class Revision:
         """
         del self._steps[self._done :]
         try:
-            # What was noted of an exchange of the version table proves whose tables are left.
-            if self._done or self._table.versions() is not None:
-                self._keep()
-            else:
-                self._table.drop()
+            self._keep()
+            self._drop_if_empty()
         except Exception as error:
             self.log.warning("spirit-py: what was begun could not be forgotten: %s", error)
 
     def _keep(self) -> None:
         if self._table.exists:
-            self._table.write(self._steps)
+            self._table.write([*self._others, *self._steps])
 
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
         session = self.session()
@@ -408,7 +428,7 @@ class Revision:
             config = prepared(session, one.arguments, around, one.statement)
             self._have_alone()
             self._begin(one.table, one.statement, joining.form_expected(session, one, around))
-            self._table.write(self._steps)
+            self._table.write([*self._others, *self._steps])
             points.reach("revision.begun")
             try:
                 change(session, config, self.log, handle_signals=one.handle_signals)

@@ -48,8 +48,9 @@ _Row = TypeVar("_Row")
 class RevisionStep:
     """A statement of a migration.
 
-    ``history`` is a digest of what the framework noted before; ``number`` counts from 0. ``before``
-    and ``after`` are forms of the definition: the first may be :data:`ABSENT`, the other empty.
+    ``history`` is the scope of the migration with a digest of what the framework noted of it
+    before; ``number`` counts what is kept. ``before`` and ``after`` are forms of the definition:
+    the first may be :data:`ABSENT`, the other empty.
     """
 
     history: str
@@ -151,6 +152,12 @@ class StepTable:
     def write_versions(self, noted: NotedVersions) -> None:
         """Note what is exchanged with the tables of the migration."""
         self._replace(f"id = {_VERSIONS}", [(_VERSIONS, to_text(noted))])
+
+    def forget_versions(self) -> None:
+        """Forget what was exchanged; without steps of other migrations, drop the table."""
+        self._replace(f"id = {_VERSIONS}", [])
+        if not self._session().query(f"SELECT 1 FROM {self._quoted} LIMIT 1"):
+            self.drop()
 
     def write(self, steps: list[RevisionStep]) -> None:
         """Replace the steps by these."""
@@ -350,7 +357,7 @@ def finish_versions(
     old = (schema, AuxiliaryNames.of(name).old)
     if identity(plain, *old).equals(noted.before):
         session.query(f"DROP TABLE {quote_table(*old)}")
-    steps.drop()
+    steps.forget_versions()
 
 
 def _is_kept(session: SqlSession, table: Name) -> bool | None:

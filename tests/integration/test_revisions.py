@@ -23,6 +23,7 @@ from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import QUICK, VERSIONS, connected, migration
 from tests.kits import example_projects
 from tests.kits.alembic_project import AlembicProject
+from tests.kits.django_project import DjangoProject
 from tests.kits.kills import OF_A_REVISION, chosen
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.point_listener import PointListener
@@ -31,6 +32,8 @@ from tests.kits.waiting import until
 
 LOG = "alembic.spirit_py"
 STEPS = "_alembic_version_steps"
+ANEW = ("DROP COLUMN a", "ADD COLUMN a INT")
+LAST = "CREATE TABLE last (id INT)"
 KEY = "CONSTRAINT f FOREIGN KEY (p) REFERENCES small (id)"
 
 
@@ -404,8 +407,8 @@ def branches(db, tmp_path):
     db.execute("CREATE TABLE orders (id INT PRIMARY KEY, a INT); INSERT INTO orders VALUES (1, 1)")
     db.execute(f"CREATE TABLE {VERSIONS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
     project = AlembicProject(db, tmp_path / "project", **QUICK)
-    changes = ("DROP COLUMN a", "ADD COLUMN a INT", "ADD COLUMN c INT")
-    project.add("one", None, [f"spirit_alter(op, 'orders', {one!r})" for one in changes])
+    changes = [f"spirit_alter(op, 'orders', {one!r})" for one in ANEW]
+    project.add("one", None, [*changes, f"op.execute('{LAST}')"])
     project.add("two", None, ("op.create_table('more', sa.Column('id', sa.Integer))",))
     return project
 
@@ -424,6 +427,56 @@ def test_what_a_living_process_has_noted_is_kept_from_all_others(db, branches, t
     code, output = branches.run("upgrade", target)
     assert code == 0, output
     assert STEPS not in tables(db)
+
+
+@pytest.mark.slow
+def test_another_branch_that_is_noted_voids_nothing_of_a_revision_that_has_failed(db, branches):
+    """A column that it has dropped and added is not dropped again, with its values."""
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    db.execute("UPDATE orders SET a = 7; DROP TABLE last")
+    code, output = branches.run("upgrade", "two")
+    assert code == 0, output
+    assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
+    code, output = branches.run("upgrade", "heads")
+    assert code == 0, output
+    assert db.query("SELECT a FROM orders") == [(7,)]
+    assert STEPS not in tables(db)
+
+
+@pytest.mark.slow
+def test_a_revision_that_is_stamped_leaves_nothing(db, branches):
+    """Its steps are dropped by the stamp itself."""
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    assert STEPS in tables(db)
+    code, output = branches.run("stamp", "one")
+    assert code == 0, output
+    assert STEPS not in tables(db)
+
+
+@pytest.mark.slow
+def test_another_application_that_is_noted_voids_nothing_of_a_migration_that_has_failed(
+    db, tmp_path
+):
+    """As it is with branches; and Django's own note of the migration, or a fake, ends it."""
+    project = DjangoProject(db, tmp_path / "django", ("shop", "users"), **QUICK)
+    model = "migrations.CreateModel({!r}, [('id', models.AutoField(primary_key=True))])"
+    changes = [f"SpiritAlter('orders', {one!r})" for one in ANEW]
+    project.add("0001", "", (model.format("Other"),), atomic=False)
+    project.add("0002", "0001", [*changes, f"migrations.RunSQL('{LAST}')"], atomic=False)
+    project.add("0001", "", (model.format("User"),), atomic=False, app="users")
+    db.execute("CREATE TABLE orders (id INT PRIMARY KEY, a INT); INSERT INTO orders VALUES (1, 1)")
+    db.execute(LAST)
+    assert project.run("migrate", "shop")[0]
+    db.execute("UPDATE orders SET a = 7; DROP TABLE last")
+    code, output = project.run("migrate", "users")
+    assert code == 0, output
+    assert db.query("SELECT COUNT(*) FROM _django_migrations_steps") == [(2,)]
+    code, output = project.run("migrate")
+    assert code == 0, output
+    assert db.query("SELECT a FROM orders") == [(7,)]
+    assert "_django_migrations_steps" not in tables(db)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from django.conf import settings
 
 settings.configure(
     DATABASES={{"default": {{"ENGINE": "django.db.backends.mysql", **{database!r}}}}},
-    INSTALLED_APPS=["shop"],
+    INSTALLED_APPS={apps!r},
     DEFAULT_AUTO_FIELD="django.db.models.AutoField",
     SPIRIT_PY={settings!r},
 )
@@ -24,7 +24,7 @@ execute_from_command_line(sys.argv)
 """
 MIGRATION = """
 from django.db import migrations, models
-from spirit_py.frameworks.django import AtomicMigration, Online
+from spirit_py.frameworks.django import AtomicMigration, Online, SpiritAlter
 
 
 class Migration({bases}):
@@ -36,31 +36,34 @@ class Migration({bases}):
 
 
 class DjangoProject:
-    """Migrations of an app ``shop`` in a folder.
+    """Migrations of an app ``shop`` in a folder, and of others.
 
     Args:
+        apps: all of them.
         settings: of the program.
     """
 
-    def __init__(self, db, folder, **settings):
+    def __init__(self, db, folder, apps=("shop",), **settings):
         self.folder = folder
-        (folder / "shop" / "migrations").mkdir(parents=True)
         server = db.server
         reach = {"HOST": server.host, "PORT": server.port, "USER": server.user}
         reach |= {"PASSWORD": server.password, "NAME": db.name}
-        (folder / "manage.py").write_text(MANAGE.format(database=reach, settings=settings))
-        for name in ("__init__.py", "migrations/__init__.py", "models.py"):
-            (folder / "shop" / name).touch()
+        for app in apps:
+            (folder / app / "migrations").mkdir(parents=True)
+            for name in ("__init__.py", "migrations/__init__.py", "models.py"):
+                (folder / app / name).touch()
+        manage = MANAGE.format(database=reach, settings=settings, apps=list(apps))
+        (folder / "manage.py").write_text(manage)
 
-    def add(self, name, before, operations, *, atomic=True):
+    def add(self, name, before, operations, *, atomic=True, app="shop"):
         """Write a migration, by a line for each of its operations."""
         bases = "AtomicMigration, migrations.Migration" if atomic else "migrations.Migration"
         text = MIGRATION.format(
             bases=bases,
-            before=[("shop", before)] if before else [],
+            before=[(app, before)] if before else [],
             operations="\n".join(f"        {line}," for line in operations),
         )
-        (self.folder / "shop" / "migrations" / f"{name}.py").write_text(text)
+        (self.folder / app / "migrations" / f"{name}.py").write_text(text)
 
     def start(self, *arguments, **environment):
         """Start a command of Django's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import re
@@ -18,11 +19,11 @@ from spirit_py.frameworks import online
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
-from spirit_py.frameworks.steps import VersionChange, is_auxiliary
+from spirit_py.frameworks.steps import VersionChange, as_text, is_auxiliary
 from spirit_py.statement import changed_table, defined_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from alembic.ddl.impl import DefaultImpl
     from sqlalchemy.engine import Connection, Engine
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("alembic.spirit_py")
 _SECTION: Final = "spirit_py"
 _revisions: WeakKeyDictionary[Connection, Revision] = WeakKeyDictionary()
+#: The revisions that the step of a command takes from and to the version table.
+_scopes: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
@@ -104,9 +107,8 @@ def revision_of(impl: DefaultImpl) -> Revision:
         versions = str(impl.context_opts.get("version_table_schema") or ""), _versions(impl)
         found = Revision(
             session=partial(session_of, impl),
-            history=lambda: online.rows_of(
-                session_of(impl), *versions, "version_num", "ORDER BY 1"
-            ),
+            scope=lambda: _scopes.get(connection, ""),
+            history=partial(_noted, impl, versions),
             log=_log,
             versions=versions,
             finish="alembic stamp REVISION",
@@ -124,6 +126,32 @@ def _executed(revision: Revision, _: Connection, cursor: Any, *__: Any) -> None:
     """Look for what the framework has noted; not where rows may wait to be read, one by one."""
     if cursor.description is None:
         revision.noted()
+
+
+def begin(impl: DefaultImpl) -> None:
+    """Finish what an earlier command has left; its revisions are told apart by their names."""
+    connection, running = _connection(impl), None
+    _scopes[connection] = ""
+    # Without env.py there is none.
+    with contextlib.suppress(Exception):
+        running = context.get_context()
+    if running is not None and running.impl is impl:
+        given: Any = running
+        # Alembic calls it for the steps of a command, and says nowhere else which one runs.
+        given._migrations_fn = partial(_following, connection, given._migrations_fn)  # noqa: SLF001
+    revision_of(impl).finish_earlier()
+
+
+def _following(connection: Connection, given: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+    for step in given(*arguments):
+        _scopes[connection] = ",".join(sorted({*step.from_revisions, *step.to_revisions}))
+        yield step
+
+
+def _noted(impl: DefaultImpl, versions: tuple[str, str], scope: str) -> list[tuple[Any, ...]]:
+    """Return the versions that are noted, of the names of a step alone where it is known."""
+    rows = online.rows_of(session_of(impl), *versions, "version_num", "ORDER BY 1")
+    return [row for row in rows if not scope or as_text(row[0]) in scope.split(",")]
 
 
 def _rolled_back(revision: Revision) -> None:

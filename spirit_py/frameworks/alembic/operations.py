@@ -224,7 +224,7 @@ class OnlineMySQLImpl(MySQLImpl):
         """Finish what a revision has left whose process ended right after its swap."""
         super().start_migrations()
         if not self.is_apart and self.connection is not None:
-            changing.revision_of(self).finish_earlier()
+            changing.begin(self)
 
 
 #: Since 1.18 Alembic calls its own comparison after those without a priority; before, first.

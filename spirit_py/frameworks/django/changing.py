@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
     Execute = Callable[..., None]
+    #: Each migration, and whether it is undone.
+    Plan: TypeAlias = Sequence[tuple[Any, bool]]
     _Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _log: Final = logging.getLogger(__name__)
 _VERSIONS: Final = "django_migrations"
 _INSERTS: Final = re.compile(rf"INSERT INTO `{_VERSIONS}` ", re.IGNORECASE)
 _revisions: WeakKeyDictionary[Any, Revision] = WeakKeyDictionary()
+_plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 
 
 def execute_online(
@@ -101,6 +104,7 @@ def revision_of(connection: Any) -> Revision:
     if found is None:
         found = Revision(
             session=partial(_session_of, connection),
+            scope=partial(_application, connection),
             history=partial(_applied, connection),
             log=_log,
             versions=("", _VERSIONS),
@@ -140,8 +144,26 @@ def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[Version
     return [VersionChange(sql=sql, parameters=row) for row in rows if row in there]
 
 
-def _applied(connection: Any) -> list[tuple[Any, ...]]:
-    return online.rows_of(_session_of(connection), "", _VERSIONS, "app, name", "ORDER BY id")
+def begin(connection: Any, plan: Plan) -> None:
+    """Have a command's migrations told apart by their applications, in the order of its plan."""
+    _plans[connection] = plan
+    revision_of(connection).finish_earlier()
+
+
+def _application(connection: Any) -> str:
+    """Return the application of the migration that runs: the first that is not noted."""
+    there = set(_applied(connection))
+    coming = (
+        str(one.app_label)
+        for one, backwards in _plans.get(connection, ())
+        if ((one.app_label, one.name) in there) is backwards
+    )
+    return next(coming, "")
+
+
+def _applied(connection: Any, application: str = "") -> list[tuple[Any, ...]]:
+    rows = online.rows_of(_session_of(connection), "", _VERSIONS, "app, name", "ORDER BY id")
+    return [row for row in rows if application in {"", row[0]}]
 
 
 def _session_of(connection: Any) -> online.FrameworkSession:

@@ -15,6 +15,7 @@ from django.db.models.signals import pre_migrate
 
 from spirit_py.errors import Refusal
 from spirit_py.frameworks.django.changing import (
+    begin,
     execute_online,
     forgetting,
     is_mysql,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
     from django.db.migrations.state import ProjectState
 
+    from spirit_py.frameworks.django.changing import Plan
     from spirit_py.frameworks.steps import VersionChange
 
 
@@ -211,11 +213,11 @@ def _flat(operations: Sequence[Operation]) -> Iterator[Operation]:
             yield one
 
 
-def _finish_earlier(using: str, **_: Any) -> None:
+def _finish_earlier(using: str, plan: Plan = (), **_: Any) -> None:
     connection = connections[using]
     if is_mysql(connection):
         connection.ensure_connection()
-        revision_of(connection).finish_earlier()
+        begin(connection, plan)
 
 
 pre_migrate.connect(_finish_earlier, dispatch_uid="spirit_py")
