@@ -147,6 +147,7 @@ class Revision:
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Execute, or return None if an earlier run has; Refusal where others changed it since."""
+        self._end_whole()
         if self._whole is not None:
             raise self._apart(statement)
         self.flush()
@@ -166,6 +167,7 @@ class Revision:
 
     def online(self, asked: OnlineChange) -> None:
         """Carry a statement out online, at the latest before the next :meth:`flush` returns."""
+        self._end_whole()
         if self._whole is not None:
             if not self._whole.open:
                 raise self._apart(asked.statement)
@@ -174,6 +176,11 @@ class Revision:
         if self._waiting and replace(self._waiting[0], statement=asked.statement) != asked:
             self.flush()
         self._waiting.append(asked)
+
+    def _end_whole(self) -> None:
+        """Carry out a migration that is to be noted: what comes now is of another one."""
+        if self._whole is not None and not self._whole.open and self._whole.versions:
+            self.flush()
 
     def flush(self, before: str = "") -> None:
         """Carry out what waits, ``before`` the next statement; on SpiritError a rerun resumes."""

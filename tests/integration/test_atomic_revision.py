@@ -83,6 +83,23 @@ def test_tables_and_version_change_at_one_moment_up_and_down(db, shop):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("large", ["small", "orders"])
+def test_another_revision_follows_in_one_transaction(db, shop, large):
+    """Nothing is committed in between, and the swap of the first one comes before the second."""
+    env = shop.folder / "env.py"
+    text = env.read_text().replace("engine.connect()", "engine.begin()")
+    env.write_text(text.replace("spirit_py={", f"spirit_py={{'tables': {large!r}, "))
+    shop.add("two", "one", BOTH)
+    shop.add("three", "two", ("op.add_column('orders', sa.Column('more', sa.Integer))",))
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    versions, made = state(db)
+    assert versions == ["three"]
+    assert {("orders", "note"), ("orders", "more")} <= set(made)
+    assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+@pytest.mark.slow
 def test_a_table_that_cannot_be_changed_leaves_all_others_as_they_were(db, shop):
     """The second table's rows do not fit: nothing of the revision has happened."""
     db.execute("INSERT INTO small VALUES (1, 70000)")
