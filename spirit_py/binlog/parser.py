@@ -94,7 +94,7 @@ class BinlogParser:
         self._codecs.clear()
 
     def _forget_tables(self) -> None:
-        """Forget the ids of tables: each statement names them, and a reopened table gets another."""
+        """Forget the ids of tables: each statement names them, a reopened table by another one."""
         self._open_tables.clear()
         self._own_ids.clear()
 

@@ -175,7 +175,7 @@ def test_the_ids_of_tables_that_the_server_reopens_are_not_kept_for_ever(binlog:
     for number in range(6, 506):
         binlog.transaction(number, number.to_bytes(6, "little"))
         binlog.transaction(number + 500, (number + 500).to_bytes(6, "little"), "_t_new")
-    kept = binlog.parser._open_tables, binlog.parser._own_ids  # noqa: SLF001 - what is held
+    kept = binlog.parser._open_tables, binlog.parser._own_ids
     assert sum(map(len, kept)) <= 1
     assert binlog.taken().count("RowsChanged") == 500
 
