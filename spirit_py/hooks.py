@@ -329,7 +329,11 @@ class Hook(QuietReporter):
         if not ended:
             _log.warning("stopped waiting for the hook: %d events are left", len(self._waiting))
             self._given_up.set()
-            self._thread.join()
+            left: bool | None = None
+            while left is None:
+                # A further interrupt changes nothing: the call is ended within seconds.
+                with contextlib.suppress(KeyboardInterrupt):
+                    left = self._thread.join()
         if self._passed_over:
             _log.warning("the hook was not called with %d events", self._passed_over)
 
