@@ -318,16 +318,17 @@ class Orders:
             if undeferred == self._run.config.defer_cutover:
                 raise
             self._standing = replace(self._standing, undeferred=undeferred)
-            self._unwritten = True
         self._run.note(SwapWanted(undeferred))
 
     def write(self, session: SqlSession) -> None:
-        """Write what an earlier session could not."""
+        """Write what counts, where an earlier session could not, or may have written more."""
         if self._unwritten:
             with contextlib.suppress(SpiritError):
                 self._note(session)
 
     def _note(self, session: SqlSession, **changes: Any) -> None:
         standing = replace(self._standing, **changes)
+        # Of a session that is lost nobody knows whether it has written this.
+        self._unwritten = True
         self._checkpoint.write(session, standing)
         self._standing, self._unwritten = standing, False

@@ -170,3 +170,26 @@ def test_an_order_that_is_taken_back_over_a_lost_session_is_written_later():
     orders.write(nothing)
     assert rows == [True, False]
     assert not is_wanted()
+
+
+def test_an_order_whose_answer_is_lost_is_written_over():
+    """Cutover has failed, and said so; the next run would find that the swap waits for nobody."""
+    rows: list[bool] = []
+    nothing: Any = None
+
+    def write(_session: object, standing: StandingOrders) -> None:
+        rows.append(standing.undeferred)
+        if len(rows) == 1:
+            raise ServerFault(2013, "Lost connection to MySQL server", where="ctl")
+
+    config: Any = MigrationConfig(
+        connection=ConnectionOptions(), database="s", table="t", defer_cutover=True
+    )
+    run = MigrationRun(config, RecordingReporter(), engine_factory=nothing, stop=StopSwitch())
+    checkpoint: Any = SimpleNamespace(write=write)
+    orders = verbs.Orders(run, checkpoint)
+    with pytest.raises(ServerFault):
+        orders.undefer(nothing, undeferred=True)
+    orders.write(nothing)
+    orders.write(nothing)
+    assert rows == [True, False]
