@@ -206,8 +206,11 @@ def _drop(run: Run, session: SqlSession, table: Name, *, still_deferred: bool = 
         run.warn(kept)
 
 
-def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
-    """Drop checkpoints and sentinels after the swap; report those that could not be dropped."""
+def drop_checkpoints(run: Run, tables: Iterable[Name]) -> bool:
+    """Drop checkpoints and sentinels after the swap; report one that could not be dropped.
+
+    Return whether all went: what goes after them proves what was done by those that stay.
+    """
     run.await_readers()
     # The first table's checkpoint goes last: by its record a later run knows of the others.
     for schema, table in sorted(tables, reverse=True):
@@ -223,7 +226,8 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
         except errors.MigrationFailure as error:
             run.remark(f"the checkpoint table {names.checkpoint}", error.message)
             # It proves what was done only as long as the home's is there.
-            return
+            return False
+    return True
 
 
 def drop_sentinels_and_trials(run: Run, tables: Iterable[Name]) -> None:

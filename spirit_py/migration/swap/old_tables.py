@@ -216,11 +216,12 @@ def settle_old_tables(
     kept = [bool(left) and _step(one, leave) for one in last_first()]
     if any(kept):
         run.tell(OldTableKept(tables=left))
+    gone = True
     for one, stays in zip(last_first(), kept, strict=True):
         if stays:
             drop_sentinels_and_trials(one, tables)
-        else:
-            drop_checkpoints(one, tables)
+        elif gone:
+            gone = drop_checkpoints(one, tables)
 
 
 def _drop(

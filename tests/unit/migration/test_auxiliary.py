@@ -11,6 +11,7 @@ import pytest
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import auxiliary
+from spirit_py.migration.swap import old_tables
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -87,3 +88,29 @@ def test_tables_that_stay_hide_no_other_error(left: Callable[..., Left]):
     run.after(Interrupted(15))
     assert len(run.warnings) == 1
     assert run.dropped == ["t"]
+
+
+def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
+    """Of several servers' the first one's goes last: what a later run does begins with it."""
+    asked, stopped = [], StopSwitch()
+
+    def drop_checkpoints(run: Any, _tables: object) -> bool:
+        asked.append(run.name)
+        return run.name != "second"
+
+    def run_on(name: str) -> Any:
+        return SimpleNamespace(
+            name=name,
+            stop=stopped,
+            state=SimpleNamespace(swapped_before=False),
+            config=SimpleNamespace(drop_old_after=0.0),
+            go_on_to=lambda _: None,
+            note=lambda _: None,
+        )
+
+    monkeypatch.setattr(old_tables, "_step", lambda *_: False)
+    monkeypatch.setattr(old_tables, "_drop", lambda *_: [])
+    monkeypatch.setattr(old_tables, "drop_checkpoints", drop_checkpoints)
+    runs = [run_on(name) for name in ("first", "second", "third")]
+    old_tables.settle_old_tables(runs[0], TABLES, lambda: None, fronts=lambda: runs)
+    assert asked == ["third", "second"]
