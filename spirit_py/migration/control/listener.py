@@ -250,12 +250,19 @@ class ControlListener:
         if not self.verbs.can_answer(request):
             return
         again = request.lock in {one.asked.request.lock for one in self._pending if one.asked.who}
-        if not self._queue.claim(session, asked.number):
-            return
-        then, pending = None, _Pending(asked)
-        # Before it is carried out: the run may end by what it does.
+        then, pending, claimed = None, _Pending(asked), False
+        # Before it is claimed: from then on the end of the run waits until the answer is read.
         with self._settled:
             self._pending = [*self._pending, pending]
+        try:
+            claimed = self._queue.claim(session, asked.number)
+        finally:
+            if not claimed:
+                with self._settled:
+                    self._pending = [one for one in self._pending if one is not pending]
+                    self._settled.notify_all()
+        if not claimed:
+            return
         try:
             if not asked.who:
                 raise refused("the command that asked no longer waits for the answer")
