@@ -131,7 +131,9 @@ class Keeper:
                     error_code=ErrorCode.NO_REVERSE_REPLICATION,
                 )
             if self._asked is None or self._asked.answer.state == FAILED:
-                self._asked, self._skip_drop = Conversation(), skip_drop
+                # In this order: who answers reads the choice after the request, without the lock.
+                self._skip_drop = skip_drop
+                self._asked = Conversation()
             elif skip_drop != self._skip_drop:
                 raise errors.Refusal(
                     "another revert is at work, with another choice of --skip-drop",
