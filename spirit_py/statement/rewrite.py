@@ -190,6 +190,8 @@ _OPTIONS: Final = frozenset({
     "row_format", "key_block_size", "autoextend_size", "compression", "encryption",
     "data directory", "index directory", "tablespace", "engine", "secondary_engine",
 })  # fmt: skip
+#: The word, not the beginning of a column's name.
+_ADDS: Final = re.compile(r"ADD(?![\w$])", re.IGNORECASE)
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 #: Those of an index are parted by a comma, those of a foreign key by a blank, too.
 _COLUMNS: Final = re.compile(r"\((`(?:[^`]|``)+`(?:(, ?)`(?:[^`]|``)+`(?:, ?`(?:[^`]|``)+`)*)?)\)")
@@ -311,7 +313,7 @@ def written(clause: Clause) -> str:
         *(ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE),
         *(ClauseKind.ADD_PRIMARY_KEY, ClauseKind.ADD_CHECK),
     }
-    if adds and not clause.text.upper().startswith("ADD"):
+    if adds and not _ADDS.match(clause.text):
         return f"ADD {clause.text}"
     return clause.text
 

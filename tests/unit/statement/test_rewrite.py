@@ -12,6 +12,7 @@ from spirit_py.statement.rewrite import (
     check_names,
     rewrite_clauses,
     rewrite_create,
+    written,
 )
 
 CREATE = """CREATE TABLE `t` (
@@ -108,6 +109,14 @@ def test_only_names_of_constraints_change_in_clauses(clauses, rewritten):
     """Clauses speak of the new table's constraints; nothing else of the text changes."""
     names = {"mine": "_mine", "t_chk_1": "_t_new_chk_1"}
     assert rewrite_clauses(alter_of("s", "t", clauses), "t", "_t_new", names) == rewritten
+
+
+def test_a_clause_of_a_list_in_parentheses_stands_alone():
+    """A column whose name begins with the word is no clause that has it."""
+    statement = alter_of("s", "t", "ADD (added_at DATETIME, Add$x INT, b INT), add c INT")
+    assert [written(one) for one in statement.parsed] == [
+        *("ADD added_at DATETIME", "ADD Add$x INT", "ADD b INT", "add c INT")
+    ]
 
 
 @pytest.mark.parametrize(
