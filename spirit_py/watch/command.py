@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -17,7 +18,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.events.run import Warned, WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
-from spirit_py.threads import Background, StopSwitch
+from spirit_py.threads import Background, StopSwitch, every
 from spirit_py.watch.follower import ONWARD, Follower
 from spirit_py.watch.records import Progress, as_json, as_text, record
 from spirit_py.watch.source import ScopeSource
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _FULL: Final = 1 << 16
 _LOOK_SECONDS: Final = 0.2
+_ASK_SECONDS: Final = 5.0
 _PATIENCE: Final = 2.0
 """Seconds that a slow reader is waited for after a stop request."""
 
@@ -221,14 +223,23 @@ class _Watch:
     def _follow(self, stream: ScopeSource, follower: Follower) -> int:
         def body(_stopping: object) -> None:
             if not self._reached(follower):
-                stream.run(lambda event: self._take(event, follower), lambda: None)
+                stream.run(lambda event: self._take(event, follower, stream), lambda: None)
+
+        def look() -> None:
+            # Of what is wrong with the server the stream itself learns.
+            with contextlib.suppress(errors.SpiritError):
+                stream.look()
 
         thread = Background("watch", body, failed=self._failed, join_seconds=_JOIN_SECONDS)
         thread.start()
+        looks = Background("watch-look", every(_ASK_SECONDS, look), join_seconds=_JOIN_SECONDS)
+        looks.start()
         while not thread.wait(_LOOK_SECONDS):
             if self.stop.requested or self.lines.closed():
                 break
+        looks.stop()
         stream.close()
+        looks.join()
         whole = thread.join()
         if whole:
             follower.close()
@@ -237,9 +248,10 @@ class _Watch:
     def _failed(self, error: BaseException) -> None:
         self._raised = error
 
-    def _take(self, event: Event, follower: Follower) -> bool:
+    def _take(self, event: Event, follower: Follower, stream: ScopeSource) -> bool:
         if self.stop.requested:
             return False
+        follower.progress.absorb(stream.unlogged)
         follower.deliver(event)
         return not self._reached(follower)
 

@@ -235,6 +235,12 @@ class Progress:
         self.received.advance(place)
         self._text = ""
 
+    def absorb(self, unlogged: ServerFrontier | None) -> None:
+        """Note what is executed and was never in the binlog: the stream does not bring it."""
+        if unlogged is not None and not self.received.reaches(unlogged):
+            self.received.absorb(unlogged)
+            self._text = ""
+
     def prepared(self, xid: str, place: Place) -> None:
         """Note that an XA transaction is prepared and undecided."""
         self._undecided[xid] = (place, self.received.text())

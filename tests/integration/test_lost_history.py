@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +12,7 @@ import MySQLdb
 import pytest
 
 from mysql_server import ServerOptions, running
+from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.binlog.position import GtidSet
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.result import ChecksumOptions
@@ -18,13 +20,18 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.errors import HistoryLost, Refusal, SpiritError
 from spirit_py.events.copy import ChecksumDone
+from spirit_py.migration.swap.old_table_writes import OldTableWrites
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import PROVIDER, Database, connect
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
+from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, make_table, once_at, start
 from tests.kits.tables import tables
 from tests.kits.waiting import until
+from tests.kits.watch import Watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Event
     from tests.kits.migrate import Migrating
 
+#: Of another server.
+FOREIGN = "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5000000"
 #: Nothing is written to the redo log but by FLUSH ENGINE LOGS and DDL.
 FORGETFUL = (
     "--innodb-flush-log-at-trx-commit=0",
@@ -266,13 +275,12 @@ def test_transactions_that_are_only_set_as_purged_are_not_waited_for(
 ) -> None:
     """R12: the import of another server's dump sets them; what it loaded unlogged is compared."""
     with a_server(request, gtid=True) as (server, db):
-        foreign = "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5000000"
 
         def load_a_dump() -> None:
             with contextlib.closing(connect(server, db="lone")) as other, other.cursor() as cursor:
                 cursor.execute("SET sql_log_bin = 0")
                 cursor.execute("UPDATE t SET b = 'loaded' WHERE id < 20")
-            db.execute(f"SET GLOBAL gtid_purged = '+{foreign}'")
+            db.execute(f"SET GLOBAL gtid_purged = '+{FOREIGN}'")
             for (number,) in db.query(DUMPS) if cut else ():
                 db.execute(f"KILL {number}")
 
@@ -280,7 +288,45 @@ def test_transactions_that_are_only_set_as_purged_are_not_waited_for(
         run = begin(db)
         run.end()
         assert db.query("SELECT COUNT(*) FROM t WHERE id < 20 AND b <> 'loaded'") == [(0,)]
-        assert f"somebody has set {foreign.lower()} in gtid_purged" in run.told.text
+        assert f"somebody has set {FOREIGN.lower()} in gtid_purged" in run.told.text
+
+
+def test_an_archive_does_not_wait_for_what_is_only_set_as_purged(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Whether the old table was written to is known all the same (R12)."""
+    with a_server(request, gtid=True) as (_, db):
+        config, table = config_for(db, table="t"), read_table(db, db.name, "t")
+        assert table is not None
+        impatient = replace(config.feed, wait_timeout=5.0)
+        followed = OldTableWrites(
+            config.connection, impatient, [table], position="", stop=StopSwitch()
+        )
+        with contextlib.closing(followed):
+            write(db)
+            with pytest.raises(ArchiveFailure, match="somebody wrote to"):
+                followed.require_none()
+            db.execute(f"SET GLOBAL gtid_purged = '+{FOREIGN}'")
+            with pytest.raises(ArchiveFailure, match="somebody wrote to"):
+                followed.require_none()
+
+
+@pytest.mark.slow
+def test_watch_does_not_wait_for_what_is_only_set_as_purged(request: pytest.FixtureRequest) -> None:
+    """R17: its positions have it, without a table that is read; else the server refuses them."""
+    with a_server(request, gtid=True) as (_, db), contextlib.ExitStack() as stack:
+        db.execute("CREATE TABLE u (id INT PRIMARY KEY)")
+        first = Watching(db, "--table", "u", "--heartbeat", "1s").started()
+        stack.callback(first.close)
+        db.execute("INSERT INTO u VALUES (1)")
+        first.until(lambda lines: "commit" in [line["kind"] for line in lines])
+        db.execute(f"SET GLOBAL gtid_purged = '+{FOREIGN}'")
+        first.until(lambda lines: FOREIGN.lower() in lines[-1]["position"])
+        second = Watching(
+            db, "--table", "u", "--from", first.lines[-1]["position"], "--until", "now"
+        )
+        stack.callback(second.close)
+        assert second.ended() == 0, second.errors
 
 
 @pytest.mark.slow

@@ -144,6 +144,8 @@ class OldTableWrites:
             seen, deadline = "", time.monotonic() + self._patience
             while not self._received.reaches(target):
                 self._stop.check()
+                if (unlogged := self._stream.unlogged) is not None:
+                    self._received.absorb(unlogged)
                 if self._fault is not None:
                     raise unknown(self._shown, _said(self._fault)) from self._fault
                 if (now := self._received.text()) != seen:

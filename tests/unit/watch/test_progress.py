@@ -9,6 +9,7 @@ from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, Gti
 from spirit_py.watch.records import Progress
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
+OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
 def gtid(number: int) -> Place:
@@ -31,6 +32,14 @@ def by_gtid() -> Progress:
 def by_file() -> Progress:
     """Return the progress of a server without GTIDs, at offset 500."""
     return Progress(FileFrontier(UUID, FilePlace("b.000001", 500)))
+
+
+def test_what_was_never_in_the_binlog_is_in_the_position(by_gtid: Progress) -> None:
+    """Else the server refuses the position: it has purged what is missing (R17)."""
+    by_gtid.text()
+    by_gtid.absorb(None)
+    by_gtid.absorb(GtidFrontier(UUID, GtidSet.parse(f"{UUID}:1-5,{OTHER}:1-7")))
+    assert by_gtid.text() == f"gtid;{UUID};{UUID}:1-5,{OTHER}:1-7"
 
 
 def test_the_position_is_behind_the_last_transaction(by_gtid: Progress, by_file: Progress) -> None:
