@@ -225,7 +225,7 @@ class Progress:
     def __init__(
         self, start: ServerFrontier, log: Callable[[], LogFile | None] = lambda: None
     ) -> None:
-        self.received = start.copy()
+        self.received: Any = start.copy()
         self._log = log
         self._undecided: dict[str, tuple[Place, str]] = {}
         self._text = ""
@@ -260,7 +260,7 @@ class Progress:
 
     def _made(self) -> str:
         if not self._undecided:
-            return self.received.text()
+            return str(self.received.text())
         held = list(self._undecided.values())
         if not isinstance(self.received, GtidFrontier):
             return held[0][1]

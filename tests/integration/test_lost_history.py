@@ -21,6 +21,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import HistoryLost, Refusal, SpiritError
 from spirit_py.events.copy import ChecksumDone
 from spirit_py.migration.swap.old_table_writes import OldTableWrites
+from spirit_py.mysql.connect import connect as session_on
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import PROVIDER, Database, connect
@@ -296,7 +297,9 @@ def test_an_archive_does_not_wait_for_what_is_only_set_as_purged(
 ) -> None:
     """Whether the old table was written to is known all the same (R12)."""
     with a_server(request, gtid=True) as (_, db):
-        config, table = config_for(db, table="t"), read_table(db, db.name, "t")
+        config = config_for(db, table="t")
+        with session_on(config.connection, role="test") as session:
+            table = read_table(session, db.name, "t")
         assert table is not None
         impatient = replace(config.feed, wait_timeout=5.0)
         followed = OldTableWrites(
