@@ -173,9 +173,10 @@ KEEPS_ALL: Final = {
 }
 """The settings under which a restart loses no commit and no event of the binary log."""
 
+# The Uptime of a server that was started with its clock ahead is negative, and shown unsigned.
 _READ: Final = (
-    "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed,"
-    " CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED), "
+    "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed, CAST(UNIX_TIMESTAMP() AS SIGNED)"
+    " - CAST(CAST(VARIABLE_VALUE AS UNSIGNED) AS SIGNED), "
     + ", ".join(f"@@GLOBAL.{name}" for name in KEEPS_ALL)
     + ", @@GLOBAL.gtid_mode, @@GLOBAL.gtid_purged"
     " FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'"

@@ -22,6 +22,7 @@ from spirit_py.errors import HistoryLost, Refusal, SpiritError
 from spirit_py.events.copy import ChecksumDone
 from spirit_py.migration.swap.old_table_writes import OldTableWrites
 from spirit_py.mysql.connect import connect as session_on
+from spirit_py.mysql.facts import look_at
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import PROVIDER, Database, connect
@@ -30,7 +31,7 @@ from tests.kits.engine import ThreadEngine
 from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, make_table, once_at, start
-from tests.kits.tables import tables
+from tests.kits.tables import open_session, tables
 from tests.kits.waiting import until
 from tests.kits.watch import Watching
 
@@ -393,3 +394,11 @@ def transactions(db: Database) -> int:
     """Return how many transactions the server has executed; 0 without GTIDs."""
     executed = GtidSet.parse(db.query("SELECT @@GLOBAL.gtid_executed")[0][0])
     return sum(stop - first for _, first, stop in executed.ranges())
+
+
+def test_a_server_that_started_by_a_clock_ahead_has_one_start(db):
+    """Its Uptime is negative, and shown unsigned; a session's clock is all that this takes."""
+    with open_session(db) as session:
+        started = look_at(session).started
+        session.execute("SET SESSION timestamp = 1000000")
+        assert look_at(session).started == started

@@ -331,8 +331,8 @@ def _missing(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
 
 
 @statement(
-    r"SELECT @@GLOBAL\.server_uuid, @@GLOBAL\.gtid_executed,"
-    r" CAST\(UNIX_TIMESTAMP\(\) - VARIABLE_VALUE AS SIGNED\), .* WHERE VARIABLE_NAME = 'Uptime'"
+    r"SELECT @@GLOBAL\.server_uuid, @@GLOBAL\.gtid_executed, CAST\(UNIX_TIMESTAMP\(\) AS SIGNED\)"
+    r" - CAST\(CAST\(VARIABLE_VALUE AS UNSIGNED\) AS SIGNED\), .* WHERE VARIABLE_NAME = 'Uptime'"
 )
 def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     server = session.server
