@@ -704,3 +704,19 @@ def test_a_value_that_moves_while_a_chunk_reads_is_not_pushed_out(scene: Scene) 
     scene.subscription.copy_finished()
     scene.drain()
     scene.assert_equal()
+
+
+def test_checksums_may_be_switched_off_and_on_again(either):
+    """The server sends a file with checksums only to a reader that has said that it reads them."""
+    either.tables()
+    feed = either.open()
+    fill(either.db, 20)
+    either.drain()
+    for number, checksum in enumerate(("NONE", "CRC32", "NONE")):
+        # The place to go on from is in the file before.
+        either.db.kill_dumps()
+        either.db.set_global("binlog_checksum", checksum)
+        either.db.execute("UPDATE t SET v = %s WHERE id < 9", (f"{checksum} {number}",))
+        either.drain()
+        either.assert_equal()
+    assert feed.statistics().reconnects > 0
