@@ -159,6 +159,7 @@ for _pattern in (
     r"SET SESSION `sql_notes`=[01]",
     r"SET SESSION character_set_results = (?:binary|utf8mb4)",
     r"SET SESSION `?sql_mode`? ?=.*",
+    r"SET SESSION `time_zone`=.*",
     r"SET SESSION information_schema_stats_expiry = 0",
     r"SET SESSION transaction_isolation = 'REPEATABLE-READ'",
     # A write in that format is known by its text.
@@ -216,6 +217,7 @@ _VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "SELECT VERSION()": ("9.7.4",),
     "SELECT @@GLOBAL.performance_schema": (1,),
     "SELECT @@SESSION.sql_mode": ("",),
+    "SELECT @@SESSION.sql_mode, @@SESSION.time_zone": ("", "SYSTEM"),
 }
 
 
