@@ -7,13 +7,14 @@ CREATE TABLE and Generated Columns). NOW() and the like are constants of one mom
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.tables.definition import show_create
@@ -90,7 +91,8 @@ def read_row_expression(
     session: SqlSession, source: TableSchema, given: Given, facts: ServerFacts, *, moment: str
 ) -> RowExpression:
     """Return the expression as the server reads it, at a moment (ISO 8601; empty: now); Refusal."""
-    at = datetime.fromisoformat(moment) if moment else datetime.now(UTC)
+    # The server's now: this machine may have another clock.
+    at = datetime.fromisoformat(moment).timestamp() if moment else server_now(session)
     zone = string_literal(facts.time_zone)
     mode = SqlMode.of(facts.sql_mode)
     tokens = tokenize(given.text, mode)
@@ -103,7 +105,7 @@ def read_row_expression(
         )
     before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
     reading = ",".join(sorted(_READING.intersection(facts.sql_mode.upper().split(","))))
-    session.execute(f"SET SESSION time_zone = {zone}, SESSION timestamp = {at.timestamp():.6f}")
+    session.execute(f"SET SESSION time_zone = {zone}, SESSION timestamp = {at:.6f}")
     try:
         _make_probe(session, source)
         session.execute(f"SET SESSION sql_mode = {string_literal(reading)}")

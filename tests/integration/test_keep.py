@@ -8,6 +8,7 @@ import random
 import re
 import threading
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import MySQLdb
@@ -21,8 +22,11 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions, RevertConfig, SessionModes
 from spirit_py.errors import Refusal, SchemaChanged, SpiritError
 from spirit_py.migration.reverse.revert import Revert
+from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.own_sessions import new_run
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.plan import make_plan, text_of
+from spirit_py.preflight import row_expression
 from spirit_py.preflight.checks import disk_space
 from spirit_py.threads import StopSwitch
 from tests.kits.command import command_line
@@ -32,7 +36,7 @@ from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, assert_nothing_left, once_at, start
-from tests.kits.tables import tables
+from tests.kits.tables import open_session, tables
 
 SEED = seed_of("SPIRIT_PY_TEST_SEED")
 ROWS = 1500
@@ -378,6 +382,28 @@ def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
     db.execute("INSERT INTO t VALUES (3, NOW(6))")
     start(engine, db, **asked).end()
     assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == [2, 3]
+
+
+def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
+    """An archive alone has no record, and this machine may have another clock."""
+
+    class Behind(datetime):
+        """A clock that is far behind."""
+
+        @classmethod
+        def now(cls, tz=None):
+            """Return a time long ago."""
+            return cls(2001, 2, 3, tzinfo=tz)
+
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at DATETIME)")
+    monkeypatch.setattr(row_expression, "datetime", Behind)
+    with open_session(db) as session:
+        table = read_table(session, db.name, "t")
+        given = row_expression.Given(option="--keep", text="at > NOW()")
+        facts = read_facts(session)
+        read = row_expression.read_row_expression(session, table, given, facts, moment="")
+    ((year,),) = db.query("SELECT YEAR(NOW())")
+    assert f"'{year}-" in read.expression
 
 
 @pytest.mark.parametrize(
