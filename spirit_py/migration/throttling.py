@@ -66,7 +66,14 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
     account, strict = config.replica_account, is_strict(config)
     replicas = Replicas(config.connection, config.replicas, account=account, heartbeat=heartbeat)
     told = run.lag_warnings
-    return LagThrottler(replicas, run.settings, strict=strict, warn=run.warn, told=told)
+    return LagThrottler(
+        replicas,
+        run.settings,
+        strict=strict,
+        warn=run.warn,
+        told=told,
+        stands=lambda: run.figures.throttles is not None and run.figures.throttles.stands(),
+    )
 
 
 #: Queries a second of a task of Spark that waits for its first order, at most.
@@ -116,6 +123,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             held=throttles.held,
             in_flight=run.figures.in_flight if run.measures is None else run.measures.in_flight,
             at_work=lambda: adaptive.at_work if run.measures is None else run.measures.at_work(),
+            stands=throttles.stands,
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: ("replica lag", max((lag.pressure() for lag in lags), default=0.0)),
         ),

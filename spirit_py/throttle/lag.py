@@ -33,6 +33,8 @@ GRACE: Final = 2.0
 #: A replica is near its limit from this part on.
 _NEAR: Final = 0.8
 _SLOW_SECONDS: Final = 10.0
+#: Less than :data:`GRACE`.
+_STANDING_SECONDS: Final = 1.0
 _INSTEAD: Final = (
     "spirit-py ctl set max-lag=off goes on without it, --replica for each of the others leaves it"
     " out"
@@ -46,8 +48,6 @@ class LagThrottler:
     name = "replica lag"
     # A replica deletes the old table's file as well, and applies nothing else meanwhile.
     holds = WRITES | {Work.DROP}
-    every = replica.LOOK_SECONDS
-
     replicas: Replicas
     settings: LiveSettings
     _: KW_ONLY
@@ -55,7 +55,14 @@ class LagThrottler:
     warn: Callable[[str], None]
     #: What was warned of: the throttlers of a run, one after another, say it once.
     told: set[str] = field(default_factory=set)
+    #: Whether the work stands for long, so that a lag matters when it goes on.
+    stands: Callable[[], bool] = lambda: False
     clock: Clock = time.monotonic
+
+    @property
+    def every(self) -> float:
+        """Seconds between two looks."""
+        return _STANDING_SECONDS if self.stands() else replica.LOOK_SECONDS
 
     def __post_init__(self) -> None:
         self._slow_until = float("-inf")

@@ -83,10 +83,11 @@ _FIRST_TRAFFIC_SECONDS: Final = 0.1
 class CommitLatency:
     """Probes the server and steps the adaptive pace; the swap does not wait for it.
 
-    ``working``: whether there is work; ``held``: whether none may begin; ``unknown_reads``: our
-    queries a second that this process does not count; ``pressure``: the throttler nearest to its
-    limit, 1.0 being at it; ``at_work``: our sessions that execute a statement; ``in_flight``:
-    whether chunks run; ``seen``: others' traffic at an earlier ``clock``, for a measure at once.
+    ``working``: whether there is work; ``held``: whether none may begin, ``stands``: for minutes or
+    hours; ``unknown_reads``: our queries a second that this process does not count; ``pressure``:
+    the throttler nearest to its limit, 1.0 being at it; ``at_work``: our sessions that execute a
+    statement; ``in_flight``: whether chunks run; ``seen``: the others' traffic at an earlier
+    ``clock``, for a measure at once.
     """
 
     name = "latency"
@@ -99,6 +100,7 @@ class CommitLatency:
     beat: Callable[[Session], None]
     working: Callable[[], bool] = lambda: True
     held: Callable[[], bool] = lambda: False
+    stands: Callable[[], bool] = lambda: False
     unknown_reads: Callable[[], float] = lambda: 0.0
     pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0)
     at_work: Callable[[], int] = lambda: 0
@@ -114,6 +116,8 @@ class CommitLatency:
     def every(self) -> float:
         """Seconds between two probes."""
         if self.adaptive.begun and not (self.working() or self.adaptive.applying):
+            return _QUIET_SECONDS
+        if self.stands() and not self.adaptive.measuring:
             return _QUIET_SECONDS
         if self.settings.current.aggressive or not self.adaptive.spares:
             return _BEAT_SECONDS

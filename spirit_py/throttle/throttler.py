@@ -80,6 +80,9 @@ def asking(
     )
 
 
+WINDOWS: Final = "times of the day"
+
+
 def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) -> Looking:
     """Return what waits until one of the windows is open; ``now`` returns a time with a zone."""
 
@@ -90,7 +93,7 @@ def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) 
         wait = human_seconds(min(window.opens_in(moment) for window in windows))
         return f"the time of --allow {','.join(map(str, windows))}, in {wait}"
 
-    return Looking(name="times of the day", look=look)
+    return Looking(name=WINDOWS, look=look)
 
 
 def backlog_throttler(statistics: Callable[[], FeedStatistics]) -> Looking:

@@ -13,6 +13,7 @@ from spirit_py.errors import SpiritError
 from spirit_py.events.copy import ThrottleBegun, ThrottleEnded
 from spirit_py.pace import PART_BYTES, Work
 from spirit_py.threads import Background, every
+from spirit_py.throttle.throttler import WINDOWS
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
@@ -316,6 +317,11 @@ class Throttles:
         wait.since, wait.told, wait.ended = None, False, now
         if told:
             self.tell(ThrottleEnded(throttler=name, seconds=round(now - began, 1)))
+
+    def stands(self) -> bool:
+        """Return whether a pause, or the time of the day, holds everything for minutes or hours."""
+        windows = (one for one in self._watched if one.throttler.name == WINDOWS)
+        return bool(self.settings.current.paused) or any(one.reason for one in windows)
 
     def working(self) -> bool:
         """Return whether there is work that goes on or waits."""

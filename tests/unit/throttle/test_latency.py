@@ -28,6 +28,7 @@ class Scene:
         self.works = True
         self.held = False
         self.ours = 0
+        self.stands = False
         self.settings = LiveSettings(PaceSettings(threads=2))
         self.pace = Adaptive()
         self._monkeypatch = monkeypatch
@@ -43,6 +44,7 @@ class Scene:
             working=lambda: self.works,
             held=lambda: self.held,
             at_work=lambda: self.ours,
+            stands=lambda: self.stands,
             clock=lambda: self.now,
             **more,
         )
@@ -166,6 +168,18 @@ def test_many_sessions_of_ours_are_no_sign(scene):
     scene.ours = 32
     scene.run(10, writes=500)
     assert scene.pace.slowed_by == ""
+
+
+def test_a_run_that_stands_for_long_beats_seldom(scene):
+    """A night outside of the window, or a pause; a measure that has begun ends as it would."""
+    scene.run(0.5, writes=500)
+    assert scene.pace.measuring
+    scene.stands = True
+    assert scene.probe.every < 0.1
+    scene.run(2, writes=500)
+    assert (scene.pace.measuring, scene.probe.every) == (False, 1.0)
+    scene.stands = False
+    assert scene.probe.every == 0.1
 
 
 def test_the_measure_holds_all_work_but_the_swap(scene):

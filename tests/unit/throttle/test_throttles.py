@@ -11,7 +11,7 @@ from spirit_py.errors import MigrationFailure, UsageFault
 from spirit_py.pace import PART_BYTES, ChunkDone, Work
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
-from spirit_py.throttle.throttler import ALL_WORK, WRITES
+from spirit_py.throttle.throttler import ALL_WORK, WINDOWS, WRITES
 from spirit_py.throttle.throttles import Throttles
 from tests.kits.waiting import until
 
@@ -141,6 +141,17 @@ def test_a_wait_has_not_ended_because_nobody_asks():
     pace.reason(Work.COPY)
     pace.count()
     assert told[-1][0] == "no longer waiting for: pause, after 1m04s"
+
+
+def test_what_stands_for_long_is_paused_or_outside_of_its_window():
+    """A load is over in seconds."""
+    load, window = Fake(), Fake(WINDOWS)
+    pace = throttles(load, window)
+    load.why = "a load"
+    assert not pace.stands()
+    window.why = "the time of --allow"
+    assert pace.stands()
+    assert throttles(paused="ana@db1").stands()
 
 
 def test_a_pause_holds_back_everything():
