@@ -186,7 +186,8 @@ class Gang(Generic[_R]):
         if answers:
             self._look = LOOK_SECONDS
         else:
-            self.stop.pause(self._look)
+            self.mailbox.await_letter(self._look, self.stop)
+            self.stop.check()
             self._look = min(_LONGEST_LOOK_SECONDS, self._look * 1.5)
         return answers
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.threads import StopSwitch
 
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
@@ -161,6 +162,10 @@ class DriverEnd:
         """Return the sender and message of each living member; None while it comes or ends."""
         raise NotImplementedError
 
+    def await_letter(self, seconds: float, stop: StopSwitch) -> None:
+        """Wait before the next look: so long, or where it is told of messages, for one."""
+        stop.wait(seconds)
+
     def silent(self, senders: Collection[int], seconds: int) -> bool:
         """Return whether a session idles so long, by lost packets; a read may take hours."""
         return any_idle(self._session, senders, seconds)
@@ -194,7 +199,9 @@ class Seal:
         return hmac.new(self.key, json.dumps([*place, text]).encode(), hashlib.sha256).hexdigest()
 
 
+#: Between two uses of the session: while there are no orders, and while one follows another.
 _PING_SECONDS: Final = 0.25
+_LONG_SECONDS: Final = 1.0
 
 
 class MemoryMailbox(DriverEnd):
@@ -207,6 +214,7 @@ class MemoryMailbox(DriverEnd):
         self._orders: dict[int, Orders] = {}
         self._posted: defaultdict[int, threading.Event] = defaultdict(threading.Event)
         self._letters: dict[int, dict[str, Any]] = {}
+        self._written = threading.Event()
 
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
@@ -231,6 +239,13 @@ class MemoryMailbox(DriverEnd):
             self._letters.pop(sender, None)
             if letter is not None:
                 self._letters[sender] = letter
+        self._written.set()
+
+    def await_letter(self, seconds: float, stop: StopSwitch) -> None:  # noqa: ARG002
+        """Wait until a member has written since the last wait, at most so long."""
+        self._written.wait(seconds)
+        # Before the look that follows: what is written from now on ends the next wait.
+        self._written.clear()
 
     def orders(self, rank: int) -> Orders:
         """Return a member's orders."""
@@ -250,24 +265,24 @@ class _Member:
 
     def write(self, letter: dict[str, Any]) -> None:
         self._mailbox.write(self._session.id, letter)
-        self._ping()
+        self._ping_after(_LONG_SECONDS)
 
     def orders(self) -> Orders:
-        """Return the member's orders; raise for a lost session while there are none."""
-        if time.monotonic() - self._asked >= _PING_SECONDS:
-            self._ping()
+        """Return the member's orders."""
         return self._mailbox.orders(self._rank)
 
     def wait(self, seconds: float) -> None:
-        """Wait for orders, at most until the session is to be used again."""
+        """Wait for orders, at most until the session is to be used again; raise for a lost one."""
+        self._ping_after(_PING_SECONDS)
         self._posted.wait(max(seconds, _PING_SECONDS))
         # Before the look that follows: what is posted from now on ends the next wait.
         self._posted.clear()
 
-    def _ping(self) -> None:
-        """Use the session, which the server counts as idle after a statement."""
-        self._session.execute("DO 0")
-        self._asked = time.monotonic()
+    def _ping_after(self, seconds: float) -> None:
+        """Use the session: the server counts what its last statement took as idle, too."""
+        if time.monotonic() - self._asked >= seconds:
+            self._session.execute("DO 0")
+            self._asked = time.monotonic()
 
     def close(self) -> None:
         self._mailbox.write(self._session.id, None)

@@ -9,6 +9,7 @@ import pytest
 
 from spirit_py.spark import member as module
 from spirit_py.spark.member import MemoryMailbox
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -70,3 +71,32 @@ def test_a_member_without_orders_uses_its_session_between_two_waits(session, mon
     member.wait(0.001)
     assert member.orders() == []
     assert session.statements == ["DO 0"]
+
+
+def test_a_member_that_carries_out_one_order_after_another_asks_nothing_beside(
+    session, monkeypatch
+):
+    """A session that has just answered is alive."""
+    monkeypatch.setattr(module, "_LONG_SECONDS", 60.0)
+    member = MemoryMailbox(session).join(0, session)
+    for number in range(50):
+        member.write({"rank": 0, "sessions": [], "answers": [(number, "")]})
+        member.orders()
+    assert len(session.statements) <= 1
+
+
+def test_what_a_member_writes_ends_the_driver_s_wait(session):
+    """No answer waits for the next look."""
+    mailbox = MemoryMailbox(session)
+    member = mailbox.join(0, session)
+    found = []
+
+    def await_answer() -> None:
+        mailbox.await_letter(60.0, StopSwitch())
+        found.extend(mailbox.letters())
+
+    thread = threading.Thread(target=await_answer)
+    thread.start()
+    member.write({"rank": 0})
+    thread.join(30.0)
+    assert found == [(7, {"rank": 0})]
