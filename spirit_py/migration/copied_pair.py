@@ -106,12 +106,15 @@ class CopiedPair(Pair):
             checksum=COMPARED_STAGED if ComparisonPlan(mapping=self.mapping).staged else COMPARED,
         )
 
-    def speed(self) -> tuple[int, bool]:
-        """Return the rows copied, and whether the copy waits; any thread may ask."""
+    def speed(self) -> tuple[int, tuple[float, ...], bool]:
+        """Return the rows copied, how much is at work, and whether it waits; any thread may ask."""
+        pace = self.job.pace
+        most = pace.tasks(self.job.engines.driver.slots)
+        work = (most, -pace.rest_after(1.0), pace.part_bytes())
         if self._copier is None:
-            return 0, True
+            return 0, work, True
         seen = self._copier.statistics()
-        return seen.rows, bool(seen.throttled)
+        return seen.rows, work, bool(seen.throttled)
 
     def copied_so_far(self) -> CopiedSoFar:
         """Return what is copied in all runs. No I/O; any thread may ask."""

@@ -263,7 +263,7 @@ class IndexBuild:
 WINDOW: Final = 5.0
 """Seconds over which the rate of inserted rows is measured."""
 FALL: Final = 3.0
-"""How many times slower than in its best window the copy is when the indexes are dropped."""
+"""How many times slower than in its best window, with no more at work, it drops the indexes."""
 _WINDOWS: Final = 2
 _RATE_SECONDS: Final = 0.5
 _LOCK_WAIT: Final = 3
@@ -272,25 +272,37 @@ _DROP_ATTEMPTS: Final = 4
 
 @dataclass
 class FallingRate:
-    """Whether rows are inserted much more slowly than in the best window (no I/O)."""
+    """Whether rows are inserted much more slowly than by no more work before (no I/O)."""
 
-    best: float = 0.0
     slow: int = 0
+    #: The best rate of windows, by the most that was at work in each.
+    _best: dict[tuple[float, ...], float] = field(default_factory=dict, init=False)
     _since: float | None = field(default=None, init=False)
     _rows: int = field(default=0, init=False)
+    _seen: list[tuple[float, ...]] = field(default_factory=list, init=False)
 
-    def observe(self, now: float, rows: int, *, waits: bool) -> bool:
-        """Note the rows copied; return whether the rate fell for good. Waits do not count."""
+    def observe(self, now: float, rows: int, work: tuple[float, ...], *, waits: bool) -> bool:
+        """Note the rows copied; return whether the rate fell for good. Waits do not count.
+
+        ``work``: numbers that are larger where more is at work; fewer tasks are no fall.
+        """
         if self._since is None or waits:
-            self._since, self._rows = now, rows
+            self._since, self._rows, self._seen = now, rows, [work]
             return False
+        self._seen.append(work)
         if now - self._since < WINDOW:
             return False
         rate = (rows - self._rows) / (now - self._since)
-        self._since, self._rows = now, rows
-        self.best = max(self.best, rate)
-        self.slow = self.slow + 1 if rate * FALL <= self.best else 0
+        least, most = (tuple(map(one, zip(*self._seen, strict=True))) for one in (min, max))
+        self._since, self._rows, self._seen = now, rows, [work]
+        best = max((had for at, had in self._best.items() if _within(at, least)), default=0.0)
+        self._best[most] = max(rate, self._best.get(most, 0.0))
+        self.slow = self.slow + 1 if rate * FALL <= best else 0
         return self.slow >= _WINDOWS
+
+
+def _within(work: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(one <= limit for one, limit in zip(work, other, strict=True))
 
 
 @contextlib.contextmanager
@@ -307,8 +319,8 @@ def dropping_when_slow(
     def watch(ended: threading.Event) -> None:
         rate = FallingRate()
         while not ended.wait(_RATE_SECONDS):
-            rows, waits = pair.speed()
-            if rate.observe(time.monotonic(), rows, waits=waits):
+            rows, work, waits = pair.speed()
+            if rate.observe(time.monotonic(), rows, work, waits=waits):
                 names, listed = pair.plan.deferred.names, str(pair.plan.deferred)
                 why = f"inserted {FALL:.0f} times more slowly than before"
                 dropped = IndexesDropped(

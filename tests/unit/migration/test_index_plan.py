@@ -16,15 +16,17 @@ from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
 
 FAST = 3000.0
+MB = 1 << 20
 
 
-def observed(rates, waits=()):
+def observed(rates, waits=(), work=()):
     """Return in which window the rate counts as fallen, from 1; None for never."""
     rate, now, rows = FallingRate(), 0.0, 0.0
-    rate.observe(now, 0, waits=False)
+    pace = dict(enumerate(work, 1))
+    rate.observe(now, 0, pace.get(1, (1,)), waits=False)
     for number, speed in enumerate(rates, 1):
         now, rows = now + WINDOW, rows + speed * WINDOW
-        if rate.observe(now, int(rows), waits=number in waits):
+        if rate.observe(now, int(rows), pace.get(number, (1,)), waits=number in waits):
             return number
     return None
 
@@ -46,13 +48,26 @@ def test_a_wait_for_something_else_does_not_count():
     assert observed([FAST, FAST, 0, 0, 0, FAST], waits={3, 4, 5}) is None
 
 
+def test_less_work_at_a_time_is_no_fall():
+    """Fewer tasks, a rest or smaller transactions are what was asked for; it may fall from there.
+
+    More of it is no fall either, where it is faster than the least was.
+    """
+    many, few, little = (8, 0.0, 2 * MB), (1, 0.0, 2 * MB), (1, -3.0, MB)
+    slow = FAST / FALL
+    assert observed([FAST, *[slow] * 4], work=[many, few, few, few, few]) is None
+    assert observed([FAST, *[slow / 2] * 4], work=[few, *[little] * 4]) is None
+    assert observed([FAST, FAST, slow, slow], work=[many] * 4) == 4
+    # The window of the change counts for neither.
+    rates = [FAST, *[slow] * 3, *[slow / 4] * 2]
+    assert observed(rates, work=[many, many, *[few] * 4]) == 6
+    assert observed([slow, FAST, *[slow] * 4], work=[few, *[many] * 4]) == 4
+
+
 def test_a_long_list_of_indexes_is_cut_short():
     """A message names six of them."""
     assert named_indexes([*"abc"]) == "a, b, c"
     assert named_indexes([*"abcdefgh"]) == "a, b, c, d, e, f and 2 more"
-
-
-MB = 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -103,7 +118,7 @@ def test_no_index_is_dropped_behind_the_copy(monkeypatch):
     monkeypatch.setattr(Background, "join", lambda *_: False)
     deferred = SimpleNamespace(names=["i"])
     planned = SimpleNamespace(at_once=False, may_fall=True, deferred=deferred)
-    pair: Any = SimpleNamespace(plan=planned, deferred=(), name="s.t", speed=lambda: (0, False))
+    pair: Any = SimpleNamespace(plan=planned, deferred=(), name="s.t", speed=lambda: (0, (), False))
     run: Any = SimpleNamespace(stop=StopSwitch(), tell=RecordingReporter().event)
     with module.dropping_when_slow(run, pair, None):
         assert dropping.wait(10)
