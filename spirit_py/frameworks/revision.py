@@ -64,7 +64,7 @@ class Revision:
     settle: Settle
 
     def __post_init__(self) -> None:
-        self._table = steps.StepTable(self.session, self.versions[1])
+        self._table = steps.StepTable(self.session, self.versions)
         self._key = ""
         self._steps: list[steps.RevisionStep] = []
         #: Of migrations of other scopes, which a later command resumes.

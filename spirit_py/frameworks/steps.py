@@ -40,7 +40,7 @@ _LONGEST: Final = 1 << 20
 #: The row of the framework's own table.
 _VERSIONS: Final = -1
 #: A name has 64 at most.
-_LETTERS: Final = 50
+_LETTERS: Final = 48
 _Row = TypeVar("_Row")
 
 
@@ -92,12 +92,21 @@ def as_text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def _name_of_steps(versions: Name) -> str:
+    """Return the name of what is kept for a version table; one of another schema has its own."""
+    schema, name = versions
+    other = f"_{digest(schema)[:8]}" if schema else ""
+    return f"_{name[:_LETTERS]}{other}_steps"
+
+
 class StepTable:
     """Keeps the steps in a table of their own."""
 
-    def __init__(self, session: Callable[[], FrameworkSession | SqlSession], versions: str) -> None:
+    def __init__(
+        self, session: Callable[[], FrameworkSession | SqlSession], versions: Name
+    ) -> None:
         self._session = session
-        self.name = f"_{versions[:_LETTERS]}_steps"
+        self.name = _name_of_steps(versions)
         self._schema = ""
         self._held = False
         self.exists = False
@@ -107,10 +116,14 @@ class StepTable:
         return lock_name("steps", self._schema.lower(), self.name.lower())
 
     def hold(self) -> bool:
-        """Keep others from the steps until they are dropped or released; False where one does."""
+        """Keep others from the steps until they are dropped or released; False where one does.
+
+        Nor are they of the session any more where that has left their schema (USE).
+        """
         ((held,),) = self._session().query(
-            "SELECT COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, 0)",
-            (self._lock, self._lock),
+            "SELECT COALESCE(DATABASE(), '') = %s"
+            " AND (COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, 0))",
+            (self._schema, self._lock, self._lock),
         )
         self._held = bool(held)
         return self._held
@@ -249,7 +262,8 @@ class VersionSwap:
         """Make the second table anew; Refusal if a RENAME cannot exchange it, or rows changed."""
         comment = self._require_plain(session)
         self._require_rows(session)
-        steps = StepTable(lambda: session, self.swap.table)
+        schema, name = self.swap.name
+        steps = StepTable(lambda: session, ("" if schema == self.home else schema, name))
         steps.read(self.home)
         self._drop_earlier(session, steps)
         # With the mark until its number is noted: whose it is can be proven at any moment.
@@ -395,11 +409,10 @@ def is_unfinished(
     return left and not (noted is not None and noted.finished)
 
 
-def is_auxiliary(session: FrameworkSession, table: Name, versions: str) -> bool:
+def is_auxiliary(session: FrameworkSession, table: Name, versions: Name) -> bool:
     """Return whether a table is one of ours by its name, beside one that bears our mark."""
     plain, (schema, name) = cast("SqlSession", session), table
-    steps = f"_{versions[:_LETTERS]}_steps"
-    of_versions = AuxiliaryNames.of(versions)
+    steps, of_versions = _name_of_steps(versions), AuxiliaryNames.of(versions[1])
     if name in {steps, of_versions.new, of_versions.old}:
         return has_mark(plain, (schema, steps), _MARK)
     for _, checkpoint in checkpoint_tables(plain, schema):

@@ -376,7 +376,7 @@ def test_autogenerate_drops_none_of_our_own_tables(db):
     with connected(db) as connection:
         context = MigrationContext.configure(connection=connection)
         session = online.FrameworkSession(connection.connection.dbapi_connection)
-        steps = StepTable(lambda: session, VERSIONS)
+        steps = StepTable(lambda: session, ("", VERSIONS))
         steps.read(db.name)
         steps.write([])
         found = compare_metadata(context, sa.MetaData())

@@ -195,7 +195,7 @@ def test_a_change_that_is_refused_leaves_what_was_noted_of_a_swap_of_versions(db
     number = Identity(server="u", numbers=frozenset({7}))
     with connected(db) as connection:
         session = online.FrameworkSession(connection.connection.dbapi_connection)
-        kept = StepTable(lambda: session, VERSIONS)
+        kept = StepTable(lambda: session, ("", VERSIONS))
         kept.read(db.name)
         kept.write_versions(NotedVersions(before=number, after=number, tables=()))
     with pytest.raises(Refusal, match="Duplicate column"):
@@ -477,6 +477,65 @@ def test_another_application_that_is_noted_voids_nothing_of_a_migration_that_has
     assert code == 0, output
     assert db.query("SELECT a FROM orders") == [(7,)]
     assert "_django_migrations_steps" not in tables(db)
+
+
+EACH = """
+engine = sa.create_engine({url}, poolclass=sa.pool.NullPool)
+with engine.connect() as connection:
+    for versions, database in {each}:
+        connection.exec_driver_sql("USE " + database)
+        connection.commit()
+        context.configure(connection=connection, spirit_py={settings}, version_table=versions)
+        with context.begin_transaction():
+            context.run_migrations()
+"""
+
+
+def of_each(project, *each):
+    """Have a command work on several version tables or schemas by one connection."""
+    env = project.folder / "env.py"
+    head, _, rest = env.read_text().partition("engine = ")
+    url = rest.partition("(")[2].partition(",")[0]
+    env.write_text(head + EACH.format(url=url, each=each, settings=QUICK))
+
+
+@pytest.mark.slow
+def test_each_version_table_of_one_connection_has_its_own_versions(db, branches):
+    """An atomic revision of the second one is noted there, though the first one came before."""
+    db.execute("CREATE TABLE more (id INT PRIMARY KEY)")
+    table = f"'orders' if op.get_context().version_table == {VERSIONS!r} else 'more'"
+    change = f"    op.add_column({table}, sa.Column('n', sa.Integer))"
+    branches.add("one", None, ("with atomic_revision(op):", change))
+    of_each(branches, (VERSIONS, db.name), ("other_version", db.name))
+    code, output = branches.run("upgrade", "one")
+    assert code == 0, output
+    assert db.query(f"SELECT * FROM {VERSIONS}") == [("one",)]
+    assert db.query("SELECT * FROM other_version") == [("one",)]
+    assert tables(db) == [VERSIONS, "more", "orders", "other_version"]
+
+
+@pytest.mark.slow
+def test_each_schema_of_one_connection_has_its_own_steps(db, branches):
+    """What has failed in one of them resumes, and the other has nothing to do with it."""
+    other = f"{db.name}_other"
+    db.execute(f"CREATE DATABASE {other}")
+    try:
+        db.execute(f"CREATE TABLE {other}.{VERSIONS} LIKE {VERSIONS}; {LAST}")
+        db.execute(f"CREATE TABLE {other}.orders LIKE orders")
+        db.execute(f"INSERT INTO {other}.orders SELECT * FROM orders")
+        of_each(branches, (VERSIONS, db.name), (VERSIONS, other))
+        assert branches.run("upgrade", "one")[0]
+        of_each(branches, (VERSIONS, other), (VERSIONS, db.name))
+        assert branches.run("upgrade", "one")[0]
+        assert db.query(f"SELECT * FROM {other}.{VERSIONS}") == [("one",)]
+        db.execute("DROP TABLE last; UPDATE orders SET a = 7")
+        code, output = branches.run("upgrade", "one")
+        assert code == 0, output
+        assert db.query("SELECT a FROM orders") == [(7,)]
+        assert db.query(f"SELECT a FROM {other}.orders") == [(None,)]
+        assert STEPS not in tables(db)
+    finally:
+        db.execute(f"DROP DATABASE {other}")
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Below Alembic's own logger, which its alembic.ini shows.
 _log: Final = logging.getLogger("alembic.spirit_py")
 _SECTION: Final = "spirit_py"
-_revisions: WeakKeyDictionary[Connection, Revision] = WeakKeyDictionary()
+_migrations: WeakKeyDictionary[Connection, _Migrations] = WeakKeyDictionary()
 #: The revisions that the step of a command takes from and to the version table.
 _scopes: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 _QUOTED: Final = re.compile(r"'([^']*)'")
@@ -102,10 +102,15 @@ def session_of(impl: DefaultImpl) -> online.FrameworkSession:
 def revision_of(impl: DefaultImpl) -> Revision:
     """Return the migration that runs on Alembic's connection."""
     connection = _connection(impl)
-    found = _revisions.get(connection)
+    ((database,),) = session_of(impl).query("SELECT DATABASE()")
+    schema = str(impl.context_opts.get("version_table_schema") or "")
+    versions = "" if schema == database else schema, _versions(impl)
+    migrations = _migrations.get(connection)
+    if migrations is None:
+        migrations = _migrations[connection] = _Migrations(connection)
+    found = migrations.known.get((database, *versions))
     if found is None:
-        versions = str(impl.context_opts.get("version_table_schema") or ""), _versions(impl)
-        found = Revision(
+        found = migrations.known[database, *versions] = Revision(
             session=partial(session_of, impl),
             scope=lambda: _scopes.get(connection, ""),
             history=partial(_noted, impl, versions),
@@ -114,18 +119,25 @@ def revision_of(impl: DefaultImpl) -> Revision:
             finish="alembic stamp REVISION",
             settle=online.settle_by(lambda: _told(impl, {}), _log),
         )
-        _revisions[connection] = found
-        event.listen(connection, "before_cursor_execute", lambda *sent: found.flush(sent[2]))
-        event.listen(connection, "commit", lambda *_: found.flush())
-        event.listen(connection, "rollback", lambda *_: _rolled_back(found))
-        event.listen(connection, "after_cursor_execute", partial(_executed, found))
+    migrations.present = found
     return found
 
 
-def _executed(revision: Revision, _: Connection, cursor: Any, *__: Any) -> None:
-    """Look for what the framework has noted; not where rows may wait to be read, one by one."""
-    if cursor.description is None:
-        revision.noted()
+class _Migrations:
+    """Those of one connection, by its schema and their version table; events are of one of them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.known: dict[tuple[Any, ...], Revision] = {}
+        self.present: Revision
+        event.listen(connection, "before_cursor_execute", lambda *sent: self.present.flush(sent[2]))
+        event.listen(connection, "commit", lambda *_: self.present.flush())
+        event.listen(connection, "rollback", lambda *_: _rolled_back(self.present))
+        event.listen(connection, "after_cursor_execute", self._executed)
+
+    def _executed(self, _: Connection, cursor: Any, *__: Any) -> None:
+        """Look for what the framework has noted; not where rows may wait to be read one by one."""
+        if cursor.description is None:
+            self.present.noted()
 
 
 def begin(impl: DefaultImpl) -> None:
@@ -166,7 +178,7 @@ def is_ours(impl: DefaultImpl, schema: str | None, table: str) -> bool:
     """Return whether a table, of which no model knows, is one of a change that is under way."""
     session = session_of(impl)
     schema = schema or online.look_around(session).schema
-    return is_auxiliary(session, (schema, table), _versions(impl))
+    return is_auxiliary(session, (schema, table), revision_of(impl).versions)
 
 
 def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from spirit_py import points
 from spirit_py.frameworks import steps as steps_module
 from spirit_py.frameworks.joining import ABSENT, form_of
-from spirit_py.frameworks.steps import RevisionStep, VersionSwap, made_of
+from spirit_py.frameworks.steps import RevisionStep, StepTable, VersionSwap, made_of
 from spirit_py.mysql.tables.identity import NOTHING, Identity
 
 
@@ -131,3 +131,12 @@ def test_a_version_table_that_a_killed_run_left_without_a_note_is_dropped(monkey
         with pytest.raises(Killed, match="versions_made"):
             swap.prepare(session)
         assert session.drops == drops
+
+
+def test_version_tables_of_several_schemas_have_tables_of_steps_of_their_own():
+    """Their migrations have one default schema, where the steps are kept."""
+    session: Any = None
+    names = {StepTable(lambda: session, (one, "v" * 64)).name for one in ("", "a", "b")}
+    assert len(names) == 3
+    assert max(map(len, names)) <= 64
+    assert StepTable(lambda: session, ("", "alembic_version")).name == "_alembic_version_steps"
