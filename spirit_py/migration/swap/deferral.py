@@ -7,16 +7,18 @@ difference.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shlex
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import SwapGate
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import CutoverDeferred, CutoverReleased
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
+_ANSWER_WITHIN: Final = 20
 
 
 class SentinelDropped(MigrationFailure):
@@ -58,6 +61,8 @@ class Deferral(SwapGate):
         self._seen = 0
         self._found: Name | None = None
         self._told: Name | None = None
+        #: The session of :meth:`wait`, which may look for days.
+        self._session: RenewedSession | None = None
 
     def create(self) -> None:
         """Create the sentinel, if it is not there; not where an operator lets the swap happen."""
@@ -75,7 +80,7 @@ class Deferral(SwapGate):
         # Those that are counted after this may have their sentinel after the look.
         counted = self._run.state.postponements
         try:
-            self._found = retrying(self._run.stop)(self._look)
+            self._found = retrying(self._run.stop)(partial(self._look, self._session))
         except ServerFault:
             self._run.stop.check()
             raise
@@ -129,6 +134,16 @@ class Deferral(SwapGate):
 
     def wait(self) -> None:
         """Wait for sentinel and hook, comparing at times; MigrationFailure when time is over."""
+        with self._asking() as session:
+            self._session = session
+            try:
+                self._wait()
+            finally:
+                self._session = None
+        self._run.show("")
+        self._run.tell(CutoverReleased())
+
+    def _wait(self) -> None:
         until = self._run.settings.unpaused() + self._run.config.defer_timeout
         while why := self._deferred():
             self._tell(self._found)
@@ -145,8 +160,6 @@ class Deferral(SwapGate):
                 )
             self._run.step("sentinel", self._require_still_here)
             self._recheck()
-        self._run.show("")
-        self._run.tell(CutoverReleased())
 
     def _require_still_here(self, session: SqlSession) -> None:
         tables = [pair.source_name for pair in self._pairs]
@@ -177,16 +190,26 @@ class Deferral(SwapGate):
             self._run.show(why)
             self._run.stop.pause(_LOOK_SECONDS)
 
-    def _look(self) -> Name | None:
-        with self._run.session("sentinel") as session:
-            for schema, name in self._names:
-                found = session.query(
-                    "SELECT 1 FROM information_schema.TABLES"
-                    f" WHERE TABLE_SCHEMA = {string_literal(schema)}"
-                    f" AND TABLE_NAME = {string_literal(name)}"
-                )
-                if found:
-                    return schema, name
+    def _asking(self) -> contextlib.closing[RenewedSession]:
+        """Return a session that is opened at need, for the looks of one thread."""
+        opened = partial(self._run.session, "sentinel", read_timeout=_ANSWER_WITHIN)
+        return contextlib.closing(RenewedSession(opened))
+
+    def _look(self, kept: RenewedSession | None) -> Name | None:
+        if kept is not None:
+            return kept.ask(self._sentinel)
+        with self._asking() as once:
+            return once.ask(self._sentinel)
+
+    def _sentinel(self, session: SqlSession) -> Name | None:
+        for schema, name in self._names:
+            found = session.query(
+                "SELECT 1 FROM information_schema.TABLES"
+                f" WHERE TABLE_SCHEMA = {string_literal(schema)}"
+                f" AND TABLE_NAME = {string_literal(name)}"
+            )
+            if found:
+                return schema, name
         return None
 
     def _recheck(self) -> None:
@@ -206,13 +229,14 @@ class Deferral(SwapGate):
         stop = self._run.stop.linked()
 
         def watch(stopping: threading.Event) -> None:
-            while not stopping.wait(_LOOK_SECONDS):
-                try:
-                    if not (self._look() or self._disagreement()):
-                        stop.request(SentinelDropped("the sentinel was dropped"))
-                        return
-                except Exception:
-                    _log.debug("could not look for the sentinel", exc_info=True)
+            with self._asking() as session:
+                while not stopping.wait(_LOOK_SECONDS):
+                    try:
+                        if not (self._look(session) or self._disagreement()):
+                            stop.request(SentinelDropped("the sentinel was dropped"))
+                            return
+                    except Exception:
+                        _log.debug("could not look for the sentinel", exc_info=True)
 
         with Background("sentinel", watch):
             pair.check(stop)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 CANNOT_CONNECT, ACCESS_DENIED = 2003, 1045
 
@@ -43,14 +42,19 @@ def deferral_of(
         def query(self, _sql: str) -> Any:
             return answers.pop(0)()
 
-    @contextlib.contextmanager
-    def session(_role: str) -> Iterator[Session]:
-        yield Session()
+        def close(self) -> None:
+            """Do nothing."""
+
+    opened: list[Session] = []
+
+    def session(_role: str, **_: Any) -> Session:
+        opened.append(Session())
+        return opened[-1]
 
     source = SimpleNamespace(schema="shop", name="t")
     work = SimpleNamespace(mapping=SimpleNamespace(source=source))
     run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
-    run.show = lambda _: None
+    run.show, run.opened = (lambda _: None), opened
     run.config = SimpleNamespace(connection=ConnectionOptions())
     run.veto, run.giving_up = SimpleNamespace(held_back=lambda: "", asks=False), ""
     run.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
@@ -189,6 +193,8 @@ def test_a_sentinel_that_was_there_is_told_once(monkeypatch: pytest.MonkeyPatch)
     assert found.present() == ""
     found.wait()
     assert told == once * 2
+    # A session for each wait, however often it looks.
+    assert len(run.opened) == 3
 
 
 def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
