@@ -14,6 +14,7 @@ import contextlib
 import logging
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -31,7 +32,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.kill import kill_own
-from spirit_py.mysql.retry import retrying, waiting_for
+from spirit_py.mysql.retry import RenewedSession, retrying, waiting_for
 from spirit_py.mysql.session import CuttableSession
 from spirit_py.mysql.tables.deferred_indexes import (
     add_sql,
@@ -199,27 +200,32 @@ class IndexBuild:
     def _watch(self, ended: threading.Event, builder: int) -> None:
         looked = time.monotonic()
         points.reach("index.building")
-        self._show_stage(builder)
-        while not ended.wait(_LOOK_SECONDS):
-            now = time.monotonic()
-            if self._run.stop.requested:
-                self._end(ended, builder)
+        opened = partial(self._run.session, "index-watch", read_timeout=_ANSWER_WITHIN)
+        with contextlib.closing(RenewedSession(opened)) as asked:
+            self._show_stage(asked, builder)
+            while not ended.wait(_LOOK_SECONDS):
+                now = time.monotonic()
+                if self._run.stop.requested:
+                    break
+                if now - looked >= _STAGE_SECONDS:
+                    looked = now
+                    self._show_stage(asked, builder)
+            else:
                 return
-            if now - looked >= _STAGE_SECONDS:
-                looked = now
-                self._show_stage(builder)
+        self._end(ended, builder)
 
-    def _show_stage(self, builder: int) -> None:
+    def _show_stage(self, asked: RenewedSession, builder: int) -> None:
         text = f"the server to build {self._deferred} of {self._deferred.table}"
         stage, others = None, []
         try:
-            with self._run.session("index-watch", read_timeout=_ANSWER_WITHIN) as session:
-                stage = build_stage(session, builder)
-                self._front.look(session)
-                others = [each for each in self._front.now if not each.own]
-                self._subscription.hold_applies(held=any(each.certain for each in others))
-                self._front.kill(session)
+            session = asked.session()
+            stage = build_stage(session, builder)
+            self._front.look(session)
+            others = [each for each in self._front.now if not each.own]
+            self._subscription.hold_applies(held=any(each.certain for each in others))
+            self._front.kill(session)
         except ServerFault:
+            asked.close()
             _log.debug("cannot look at the build of indexes", exc_info=True)
         how = [str(stage)] if stage else []
         how += ["changes wait"] if self._held or others else []
