@@ -91,7 +91,7 @@ ALWAYS = {
             "test_a_lost_task_is_fenced_before_its_chunk_is_copied_again",
             "test_a_task_that_was_given_up_copies_nothing",
         ],
-        "unit/spark/test_settings": ["test_speculation_cannot_be_switched_on"],
+        "unit/spark/test_settings": ["test_what_a_gang_cannot_have_stays_off"],
     },
     "R19": {
         "integration/test_feed": ["test_a_tiny_buffer_holds_the_reader_back_and_loses_nothing"]
