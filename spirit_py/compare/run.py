@@ -268,7 +268,9 @@ class CompareRun:
     def _repairer(self, matching: Matching) -> FittingRows:
         options, target = self.options, matching.mapping.target
         there = options.target_server
-        self._stack.enter_context(migration_lock(there, target.schema, target.name, stop=self.stop))
+        self._stack.enter_context(
+            migration_lock(there, (target.schema, target.name), stop=self.stop)
+        )
         applier = SqlApplier(
             there, sessions=1, batch_rows=_REPAIR_ROWS, stop=self.stop, judge_first=True
         )

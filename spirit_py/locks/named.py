@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
-from spirit_py.classes import KW_ONLY, InitVar, dataclass
+from spirit_py.classes import KW_ONLY, InitVar, dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
@@ -20,13 +20,16 @@ from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.retry import PATIENCE, Patience
 from spirit_py.table.names import lock_name
 from spirit_py.threads import Background
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Mapping
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
 
 #: After a restart of the server another run could begin until the lock is taken again.
@@ -74,15 +77,25 @@ def take_from_lost_session(session: SqlSession, name: str) -> None:
         raise ServerFault(LOCK_WAIT_TIMEOUT, _STILL_RUNS, where="named lock")
 
 
-def migration_lock(
-    options: ConnectionOptions, schema: str, table: str, *, stop: StopSwitch
-) -> AdvisoryLock:
-    """Return the lock of a table that keeps every other run from working on it."""
+def migration_lock(options: ConnectionOptions, *tables: Name, stop: StopSwitch) -> AdvisoryLock:
+    """Return the lock of tables that keeps every other run from working on one of them.
+
+    One session holds it for all: a schema may have hundreds of tables, and a run takes days.
+    """
+    # In one order in all runs, against deadlocks.
+    purposes = {
+        lock_name("migration", schema, table): f"migration of {schema}.{table}"
+        for schema, table in sorted(tables)
+    }
+    first, *also = purposes
+    several = f"migration of {counted(len(tables), 'table')}"
     return AdvisoryLock(
         options,
-        lock_name("migration", schema, table),
+        first,
         stop=stop,
-        purpose=f"migration of {schema}.{table}",
+        purpose=several if also else purposes[first],
+        also=tuple(also),
+        purposes=purposes,
     )
 
 
@@ -90,7 +103,8 @@ def migration_lock(
 class AdvisoryLock:
     """A named lock held for hours on a session of its own, so that a table has one migration.
 
-    ``also`` are names that are locked with it, by the same session.
+    ``also`` are names that are locked with it, by the same session; ``purposes`` say what each of
+    several is for.
 
     A thread checks it and opens a lost session again; if another run has taken the lock, or the
     server stays away, the stop switch gets a :class:`~spirit_py.errors.MigrationFailure`.
@@ -102,6 +116,7 @@ class AdvisoryLock:
     stop: StopSwitch
     purpose: str
     also: tuple[str, ...] = ()
+    purposes: Mapping[str, str] = field(default_factory=dict)
     keep_alive: float = _KEEP_ALIVE_SECONDS
     patience: InitVar[float] = PATIENCE
 
@@ -140,8 +155,9 @@ class AdvisoryLock:
         holder = named_lock_holder(session, name)
         if again:
             self._end_lost(session, name, holder)
+        purpose = self.purposes.get(name, self.purpose)
         raise Refusal(
-            f"another {self.purpose} is running ({whose(session, holder)})",
+            f"another {purpose} is running ({whose(session, holder)})",
             hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
             error_code=ErrorCode.ALREADY_RUNNING,
         )
@@ -189,7 +205,8 @@ class AdvisoryLock:
 
     def _holds(self, session: Session) -> bool:
         names = (self.name, *self.also)
-        return all(named_lock_holder(session, one) == session.id for one in names)
+        holders = session.query("SELECT " + ", ".join(["IS_USED_LOCK(%s)"] * len(names)), names)
+        return all(holder == session.id for holder in holders[0])
 
     def _lost(self, error: BaseException) -> None:
         why = error.message if isinstance(error, SpiritError) else repr(error)

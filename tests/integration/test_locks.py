@@ -13,7 +13,7 @@ import pytest
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.blockers import Blocker, kill_blocker
 from spirit_py.locks.look import LockRequest, _blocker, find_blockers, find_in_front
-from spirit_py.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
+from spirit_py.locks.named import AdvisoryLock, migration_lock, named_lock_holder, take_named_lock
 from spirit_py.locks.table import LockWatch, TableLock
 from spirit_py.locks.turns import Front
 from spirit_py.mysql.connect import connect
@@ -315,6 +315,18 @@ def advisory(db, name):
         )
 
     return build
+
+
+def test_one_session_holds_the_locks_of_all_tables_of_a_run(db):
+    """A schema may have hundreds of tables, and the application needs the connections, too."""
+    options = connection_options(db)
+    names = [(db.name, f"t{number}") for number in range(200)]
+    with migration_lock(options, *names, stop=StopSwitch()) as lock:
+        with pytest.raises(Refusal, match=rf"another migration of {db.name}.t7 is running"):
+            migration_lock(options, names[7], stop=StopSwitch()).acquire()
+        locks = (lock.name, *lock.also)
+        holders = {db.query(f"SELECT IS_USED_LOCK('{one}')")[0][0] for one in locks}
+    assert (len(locks), len(holders), None in holders) == (200, 1, False)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ def test_a_restart_of_the_server_leaves_a_run_without_its_lock_for_seconds_only(
     lost: Any = SimpleNamespace(id=1, query=lost_connection, close=lambda: None)
     again: Any = SimpleNamespace(id=2, query=lambda *_: [(2,)], close=lambda: None)
     monkeypatch.setattr(named, "connect", lambda *_, **__: again)
-    lock = named.migration_lock(SimpleNamespace(), "shop", "t", stop=StopSwitch())  # type: ignore[arg-type]
+    lock = named.migration_lock(SimpleNamespace(), ("shop", "t"), stop=StopSwitch())  # type: ignore[arg-type]
     lock._session = lost
 
     def wait(seconds: float) -> bool:
@@ -31,7 +31,7 @@ def test_a_thread_that_ends_late_leaves_no_session():
     """Whoever ended the run has waited for so long, and has gone on."""
     closed: list[int] = []
     held: Any = SimpleNamespace(id=1, close=lambda: closed.append(1))
-    lock = named.migration_lock(SimpleNamespace(), "shop", "t", stop=StopSwitch())  # type: ignore[arg-type]
+    lock = named.migration_lock(SimpleNamespace(), ("shop", "t"), stop=StopSwitch())  # type: ignore[arg-type]
     lock._session = held
     lock._keep(SimpleNamespace(wait=lambda _: True))  # type: ignore[arg-type]
     assert closed == [1]
