@@ -135,7 +135,17 @@ def decide(found: Found, wanted: Wanted) -> Decision:
                 reason=f"{decision.reason}; {earlier_run.may_hold_rows(*table.name)}",
                 hint=f"{look}, and run the same command again",
             )
-    return _with_others(found, decision) if isinstance(decision, Afresh) else decision
+    if isinstance(decision, Afresh):
+        return _with_others(found, decision)
+    also = _with_others(found, Afresh(reason=decision.reason))
+    if also.throws_away:
+        return Refuse(
+            reason=f"{decision.reason}; and another migration of a table has begun since, which"
+            " would be dropped with this one",
+            hint=f"to resume that one: {also.instead}; spirit-py cleanup, for one table at a time,"
+            " drops what is left of either",
+        )
+    return decision
 
 
 def _with_others(found: Found, decision: Afresh) -> Afresh:
@@ -241,7 +251,8 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
         )
     if swapped:
         kept = any(table.keeps_one for table in found.tables)
-        if refused := _refuse_silence(record, wanted, kept=kept, swapped=True):
+        stays = kept and found.reverse is None
+        if refused := _refuse_silence(record, wanted, kept=kept, followed=stays, swapped=True):
             return refused
         return Resume(record=record, reason=_swapped_already(found), cleanup=True)
     return _before_the_swap(found, record, wanted)
@@ -385,9 +396,17 @@ def refuse_other_modes(record: CheckpointRecord) -> Refuse:
 
 
 def _refuse_silence(
-    record: CheckpointRecord, wanted: Wanted, *, kept: bool = True, swapped: bool = False
+    record: CheckpointRecord,
+    wanted: Wanted,
+    *,
+    kept: bool = True,
+    followed: bool = True,
+    swapped: bool = False,
 ) -> Refuse | None:
-    """Refuse a command that says nothing of an old table to be archived, or kept for a while."""
+    """Refuse a command that says nothing of a swap to be deferred, or of an old table to be kept.
+
+    ``followed``: whether the old table still is to follow the new one.
+    """
     begun, given = record.choices, wanted.choices
     if given is None:
         return None
@@ -399,6 +418,18 @@ def _refuse_silence(
             " dropped, and this command does not say where to",
             hint=f"add {begun.options}; without an archive, {drop if swapped else again}",
             code=ErrorCode.ARCHIVE_REFUSED,
+        )
+    if not swapped and begun.defer_cutover and not (given.defer_cutover or record.sentinel):
+        return Refuse(
+            reason="the migration is to wait for the operator before the swap, and this command"
+            " does not say so",
+            hint=f"add {begun.options}; spirit-py ctl cutover then lets it swap as soon as it can",
+        )
+    if followed and begun.keep_old_current and not given.keep_old_current:
+        return Refuse(
+            reason="the migration is to keep the old table up to date, and this command does not"
+            " say for how long",
+            hint=f"add {begun.options}, or a shorter time",
         )
     if kept and begun.drop_old_after and not (given.drop_old_after or wanted.no_grace):
         return Refuse(

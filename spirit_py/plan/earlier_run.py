@@ -52,7 +52,8 @@ def examine_and_decide(
         modes=config.modes,
         keeps_current=config.keep_old_current > 0,
         once=made_once(contexts),
-        choices=config.swap_choices,
+        # A rehearsal swaps nothing, and resumes nothing.
+        choices=None if config.dry_run else config.swap_choices,
         no_grace="drop_old_after" in config.named,
     )
     return found, decide(found, wanted)

@@ -82,6 +82,8 @@ def test_the_first_run_begins_without_a_message():
         ({"archive_to": "/a"}, {"archive_to": "/b"}, ""),
         ({"drop_old_after": 60.0}, {}, "does not say for how long"),
         ({"drop_old_after": 60.0}, {"drop_old_after": 5.0}, ""),
+        ({"keep_old_current": 60.0}, {}, "to keep the old table up to date"),
+        ({"keep_old_current": 60.0}, {"keep_old_current": 5.0}, ""),
     ],
 )
 @pytest.mark.parametrize("table", [TABLE, AFTER])
@@ -91,6 +93,46 @@ def test_what_becomes_of_the_old_table_is_asked_for(begun, given, refused, table
     decision = decide(there, replace(WANTED, choices=SwapChoices(**given)))
     assert isinstance(decision, Refuse if refused else Resume)
     assert refused in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "asked"),
+    [
+        ({}, {}, True),
+        ({}, {"defer_cutover": True}, False),
+        # The operator has dropped it, or the run waits for it.
+        ({"record": {"sentinel": True}}, {}, False),
+        ({"tables": (AFTER,)}, {}, False),
+    ],
+)
+def test_a_swap_that_was_to_wait_is_not_made_unasked(changes, given, asked):
+    """A run that was killed before its sentinel was there would swap at once."""
+    noted = {"choices": SwapChoices(defer_cutover=True), **changes.get("record", {})}
+    seen = found(**{**changes, "record": replace(RECORD, **noted)})
+    decision = decide(seen, replace(WANTED, choices=SwapChoices(**given)))
+    assert isinstance(decision, Refuse if asked else Resume)
+    assert ("to wait for the operator" in decision.reason) is asked
+
+
+def test_a_way_back_that_is_noted_is_not_made_again():
+    """The old table follows no more, and only the time for which it stays is asked for."""
+    choices = SwapChoices(keep_old_current=60.0, drop_old_after=600.0)
+    noted = ReverseFound(state=ReverseState.NOTED, names="shop.t")
+    after = found(record=replace(RECORD, choices=choices), reverse=noted, tables=(AFTER,))
+    wanted = replace(WANTED, keeps_current=False, choices=replace(choices, keep_old_current=0.0))
+    assert isinstance(decide(after, wanted), Resume)
+
+
+def test_a_migration_that_is_given_up_takes_no_other_one_with_it():
+    """A table of it has one of its own since, which only another version can read."""
+    changed = replace(TABLE, table="u", new_shape="else")
+    record = replace(RECORD, tables=(PROGRESS, replace(PROGRESS, table="u")))
+    both = found(record=record, tables=(TABLE, changed))
+    assert isinstance(decide(both, WANTED), GiveUp)
+    decision = decide(replace(both, unread=(("shop", "u"),)), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "another migration of a table has begun since" in decision.reason
+    assert "the version of spirit-py" in decision.hint
 
 
 def test_nothing_is_asked_about_an_old_table_that_is_gone_or_back():
