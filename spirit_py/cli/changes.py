@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 BATCH: Final = ("tables", "statements")
-#: Whether these were named matters, not only what they are.
+#: Whether these were named matters, not only what they are; the last one by the command itself.
 _NAMED: Final = ("max_lag", "min_free_disk", "drop_old_after")
 #: Have the rows copied.
 _COPYING: Final = ("no_shortcut", "keep_old_current", "defer_cutover")
@@ -189,7 +189,11 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         modes=_modes(options),
         writes_files=bool(options["archive_to"]),
         records=records_of(options),
-        named=frozenset(name for name in _NAMED if options[name] is not None),
+        named=frozenset(
+            name
+            for name in _NAMED
+            if options[name] is not None and (name != "drop_old_after" or is_typed(name))
+        ),
         **alike | {"allow": tuple(window for given in options["allow"] for window in given)},
     )
 

@@ -61,6 +61,13 @@ def test_later_files_count_more_and_the_command_line_most(places, tmp_path, conf
     assert found.replicas == ("db2", "db3:3307")
 
 
+def test_a_default_of_none_for_the_old_table_drops_none_that_was_to_stay(places, configured):
+    """It counts as named on the command line alone: an earlier run's choice is not taken back."""
+    places[0].write_text('[migrate]\ndrop-old-after = "0s"\nmax-lag = "2s"\n')
+    assert configured("migrate").named == {"max_lag"}
+    assert configured("migrate", "--drop-old-after", "0s").named == {"max_lag", "drop_old_after"}
+
+
 @pytest.mark.parametrize("of_the_file", [True, False])
 def test_a_replica_for_rehearsals_is_a_default_for_these_alone(
     places, monkeypatch, configured, of_the_file
