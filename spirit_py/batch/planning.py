@@ -176,9 +176,7 @@ class _Planner:
         action, copied, shape = "", True, shape_of(source)
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self.session):
-            action = "resumed, as its checkpoint says"
-            if not begun:
-                action = what_becomes_of_it(self.session, config, contexts)
+            action = what_becomes_of_it(self.session, config, contexts)
         else:
             for finding in check_before_create(contexts):
                 remedy = f" ({finding.remedy})" if finding.remedy else ""
