@@ -52,16 +52,16 @@ def clear_abandoned(
     run: Run,
     session: SqlSession,
     tables: Sequence[Name],
-    abandoned: CheckpointRecord | None,
+    abandoned: Iterable[CheckpointRecord | None],
     *,
     still_deferred: bool = False,
 ) -> None:
-    """Drop what an earlier run left of these tables, where it is ours.
+    """Drop what earlier runs left of these tables, and beside them, where it is ours.
 
     ``still_deferred``: but the sentinel; the swap waits for it, as preflight has said.
     """
-    if abandoned is not None:
-        for line in drop_left_behind(session, abandoned, tables):
+    for record in abandoned:
+        for line in drop_left_behind(session, record, tables) if record is not None else ():
             run.tell(AuxiliaryDropped(said=line))
     for table in tables:
         _drop(run, session, table, still_deferred=still_deferred)

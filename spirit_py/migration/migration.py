@@ -156,7 +156,7 @@ def _run_phases(run: Run) -> None:
     with run.first_session("driver") as session:
         contexts, decision = open_migration(run, session)
         if isinstance(decision, Afresh):
-            new = _begin(run, session, contexts, decision.abandoned)
+            new = _begin(run, session, contexts, decision)
         elif not decision.cleanup:
             new = _resume(run, session, contexts, decision.record)
     if new is not None:
@@ -165,10 +165,9 @@ def _run_phases(run: Run) -> None:
         _finish(run, decision.record)
 
 
-def _begin(
-    run: Run, session: Session, contexts: Contexts, abandoned: CheckpointRecord | None
-) -> NewTables | None:
+def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> NewTables | None:
     """Change the tables in place, or create the new ones; None when nothing is left to do."""
+    abandoned = decision.abandoned
     require_not_begun(session, contexts, abandoned)
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
@@ -178,7 +177,10 @@ def _begin(
     if abandoned is not None or copy_is_certain(contexts):
         begin_engines(run, contexts)
     require_folders(run, list(sources))
-    auxiliary.clear_abandoned(run, session, list(sources), abandoned, still_deferred=True)
+    # What leads to their other tables goes with the record.
+    orphaned = [one for one in decision.lost if one.home in sources and one != abandoned]
+    left = (abandoned, *orphaned)
+    auxiliary.clear_abandoned(run, session, list(sources), left, still_deferred=True)
     marked = cache(partial(auxiliary.mark, run, session, record))
 
     @cache

@@ -154,7 +154,7 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
         _tell(run, "give_up", f"given up: {decision.reason}", decision.reason)
-        clear_abandoned(run, session, sorted(tables), None)
+        clear_abandoned(run, session, sorted(tables), ())
         raise SchemaChanged(decision.reason, hint=decision.hint)
     if isinstance(decision, Resume):
         record, more = decision.record, ""

@@ -90,6 +90,24 @@ def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(db, en
 
 
 @pytest.mark.slow
+def test_a_fresh_start_drops_what_only_the_record_of_another_table_leads_to(db, engine, interrupt):
+    """The first table has one of its own; that of the second one goes with it, too."""
+    db.execute("CREATE TABLE a (id INT PRIMARY KEY, a INT)")
+    db.execute("INSERT INTO a VALUES (1, 1), (2, 2)")
+    interrupt(statement=BOTH, table="", alter="")
+    interrupt(**{**ALONE, "table": "a"})
+    more = "ALTER TABLE a MODIFY a BIGINT; ALTER TABLE t MODIFY a BIGINT UNSIGNED"
+    asked = {"statement": more, "table": "", "alter": ""}
+    all_three = f"of {db.name}.a, {db.name}.t, {db.name}.u would be dropped"
+    with pytest.raises(UnfinishedWork, match=all_three):
+        start(engine, db, **asked).end()
+    run = start(engine, db, **asked, start_afresh=True)
+    run.end()
+    assert f"dropped what the earlier migration of {db.name}.u" in run.told.text
+    assert_nothing_left(db, "a", "t", "u")
+
+
+@pytest.mark.slow
 def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(db, engine, interrupt):
     """The record of both still names it, and its own checkpoint says otherwise."""
     interrupt(statement=BOTH, table="", alter="")
