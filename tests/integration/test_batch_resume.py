@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -415,7 +416,7 @@ def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, e
 def test_a_batch_that_forgets_that_old_tables_stay_is_refused(four, listener):
     """Also for a table that was begun: the run would drop its old one at once."""
     kill_at(four, listener, REBUILD, "chunk.committed", 1, "--drop-old-after", "never")
-    asked = {"alter": REBUILD, "no_shortcut": True}
+    asked: dict[str, Any] = {"alter": REBUILD, "no_shortcut": True}
     (refused,) = plan_batch(batch_config(four.db, four.pattern, **asked)).refused
     assert "does not say for how long" in refused.refusals[0]
     again = batch_config(four.db, four.pattern, **asked, drop_old_after=math.inf)
