@@ -26,7 +26,7 @@ from spirit_py.events.event import Tell, untold
 from spirit_py.feed import reception
 from spirit_py.feed.apply import Appliers, BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
-from spirit_py.feed.flusher import Flusher
+from spirit_py.feed.flusher import FLUSH_GRACE, Flusher
 from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.shared import ASK_EVERY, Backpressure, EventStore, Shared
 from spirit_py.feed.subscription import TableSubscription
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FLUSH_GRACE: Final = 1.0
-"""Seconds that a running batch has to finish when the feed is closed."""
 LOOK_EVERY: Final = 5.0
 """Seconds between two looks whether the source has kept its past (R25)."""
 JOIN_TIMEOUT: Final = 10.0

@@ -17,6 +17,7 @@ from spirit_py.errors import (
     ValueLost,
 )
 from spirit_py.feed.buffer import Manner
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,8 @@ OWN_ROWS: Final = 4000
 OWN_BYTES: Final = 8 << 20
 _WEIGHED_WITHIN: Final = 3.0
 """Seconds for which a flush under a table lock waits for the weights of keys (R23)."""
+FLUSH_GRACE: Final = 1.0
+"""Seconds for which a batch may run when nothing more is applied."""
 _POLL: Final = 0.2
 _IDLE_PAUSE: Final = 0.25
 
@@ -82,6 +85,9 @@ class Flusher:
         #: Seconds between rounds that somebody asks for, see :meth:`often`; the shortest counts.
         self._asked_for: list[float] = []
         self._rounds = 0
+        #: Since when all is over as far as it was seen, and whether what runs is being ended.
+        self._over_since: float | None = None
+        self._ending = False
         self._requests: list[_Request] = []
         #: When rows of two sources first met, in each partition by what was said.
         self._meetings: dict[Partition, dict[str, float]] = {}
@@ -99,6 +105,7 @@ class Flusher:
                 while request.again or not all(one.done(request.number) for one in parts):
                     if self.shared.over and not self._running():
                         break
+                    self._end_hung()
                     if request.again:
                         request.met, request.number = False, self._ask(insist=True)
                     self._settled.wait(_POLL)
@@ -131,6 +138,7 @@ class Flusher:
         """Request what waits, and wait for an idle worker; return whether anything was applied."""
         self._prove_all()
         with self._lock:
+            self._end_hung()
             before = self._applied()
             if self._ask(insist=False):
                 self._settled.wait_for(lambda: self.shared.over or self._idle(), wait)
@@ -155,6 +163,18 @@ class Flusher:
 
     def _running(self) -> int:
         return sum(s.buffer.partitions.running for s in self._subscriptions)
+
+    def _end_hung(self) -> None:
+        """End batches that run on after a stop, as on a frozen server; called under the lock."""
+        if self._ending or not (self.shared.over and self._running()):
+            return
+        now = time.monotonic()
+        if self._over_since is None:
+            self._over_since = now
+        if now - self._over_since >= FLUSH_GRACE:
+            self._ending = True
+            # It may have to wait for the server.
+            Background("feed-interrupt", lambda _: self.applier.interrupt()).start()
 
     def _idle(self) -> bool:
         if self._running() >= self.appliers.tasks:
@@ -348,7 +368,9 @@ class Flusher:
                 self.holding = True
             try:
                 with self._lock:
-                    self._settled.wait_for(lambda: not self._running())
+                    while self._running():
+                        self._end_hung()
+                        self._settled.wait(_POLL)
                 yield
             finally:
                 with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import replace
@@ -187,6 +188,29 @@ def test_a_bounded_table_takes_no_more_than_its_bound(scene: Scene) -> None:
         assert len(scene.applier.table) == before
     feed.flush()
     assert len(scene.applier.table) == 999
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["flush", "pause"])
+def test_a_stop_does_not_wait_for_a_batch_that_hangs(scene: Scene, paused: bool) -> None:
+    """On a frozen server the answer would come after minutes, or never."""
+    feed, _ = scene.open(flush_interval=0.01)
+    scene.applier.gate.clear()
+    scene.stream.commit(T, upsert(1))
+    until(lambda: flusher(feed)._running() == 1)
+
+    def wait() -> None:
+        with contextlib.suppress(Exception):
+            if not paused:
+                feed.flush()
+            else:
+                with feed.applies_paused():
+                    pass
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    scene.stop.request(Interrupted(2))
+    thread.join(DEADLINE / 4)
+    assert not thread.is_alive()
 
 
 def test_changes_are_held_within_a_bound_alone(scene: Scene) -> None:
