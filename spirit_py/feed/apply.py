@@ -140,12 +140,14 @@ class BatchApplier:
     ) -> None:
         """Write parts in as many sessions as may work; raise the first fault, after the others."""
         appliers, left = self._appliers, list(reversed(parts))
-        turn = appliers.turn
+        turn, at_work = appliers.turn, 0
 
         def work() -> None:
+            nonlocal at_work
             with turn:
                 while turn.wait_for(lambda: not left or not appliers.full) and left:
                     part = left.pop()
+                    at_work += 1
                     rows, began = len(part), appliers.begin()
                     turn.release()
                     try:
@@ -155,10 +157,18 @@ class BatchApplier:
                         raise
                     finally:
                         turn.acquire()
+                        at_work -= 1
                         appliers.end(rows, began, ready=len(left))
                 appliers.rest()
 
-        futures = [self._pool.submit(work) for _ in range(min(len(parts), appliers.most))]
+        try:
+            futures = [self._pool.submit(work) for _ in range(min(len(parts), appliers.most))]
+        except BaseException:
+            # What the caller gives back may be written by others: nothing of it is any more.
+            with turn:
+                left.clear()
+                turn.wait_for(lambda: not at_work)
+            raise
         faults = [fault for each in futures if (fault := each.exception()) is not None]
         if faults:
             raise faults[0]

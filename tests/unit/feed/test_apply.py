@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,6 +104,43 @@ def test_parts_run_side_by_side(batches: BatchApplier, recorder: Recorder) -> No
     recorder.together = threading.Barrier(2)
     batches.apply(mapping(), [change(n) for n in range(20)], in_order=False, session=None)
     assert len(recorder.threads) == 2
+
+
+def test_no_part_is_written_behind_a_batch_that_cannot_be_spread(
+    batches: BatchApplier, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its changes are given back, and newer ones of the same keys may be written at once."""
+    begun, go_on, submit = threading.Event(), threading.Event(), ThreadPoolExecutor.submit
+    write = recorder.upsert_rows
+
+    def slow(*args: Any) -> int:
+        begun.set()
+        assert go_on.wait(30)
+        return write(*args)
+
+    def first_alone(pool: ThreadPoolExecutor, work: Any) -> Any:
+        if not begun.is_set():
+            future = submit(pool, work)
+            assert begun.wait(30)
+            return future
+        threading.Thread(target=go_on_behind_it).start()
+        raise RuntimeError("can't start new thread")
+
+    def go_on_behind_it() -> None:
+        turn: Any = batches._appliers.turn
+        try:
+            until(lambda: bool(turn._waiters), "the batch waits", seconds=10)
+        finally:
+            go_on.set()
+
+    monkeypatch.setattr(recorder, "upsert_rows", slow)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", first_alone)
+    with pytest.raises(RuntimeError):
+        batches.apply(mapping(), [change(n) for n in range(40)], in_order=False, session=None)
+    assert [len(texts) for _, texts, _ in recorder.calls] == [10]
+    monkeypatch.undo()
+    batches.close()
+    assert len(recorder.calls) == 1
 
 
 def test_parts_go_on_when_batches_of_other_tables_have_ended(recorder: Recorder) -> None:
