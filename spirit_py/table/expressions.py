@@ -149,7 +149,11 @@ class RowExpression:
                 return found[0]
             name = f"{table}.{found[0]}" if table else found[0]
             moved = found["name"].replace("``", "`").lower() in zoned
-            return f"CONVERT_TZ({name}, @@SESSION.time_zone, {zone})" if moved else name
+            if not moved:
+                return name
+            # A zero has no time zone: converted it is NULL.
+            converted = f"CONVERT_TZ({name}, @@SESSION.time_zone, {zone})"
+            return f"IF(UNIX_TIMESTAMP({name}) = 0, {name}, {converted})"
 
         return _TEXT.sub(qualified, self.expression)
 

@@ -384,6 +384,38 @@ def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
     assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [
+        ("at = '0000-00-00 00:00:00'", [2, 4]),
+        ("at < '2024-01-01 04:00:00'", [2, 3, 4]),
+        ("NOT at < '2024-01-01 04:00:00'", [1]),
+        ("at IS NULL", [5]),
+    ],
+)
+def test_a_zero_timestamp_is_kept_as_the_server_compares_it(db, engine, monkeypatch, keep, kept):
+    """It has no time zone: rows with it would be gone with the old table."""
+    db.set_global("sql_mode", "")
+    db.set_global("time_zone", "+05:30")
+    db.reconnect()
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL, v INT)")
+    db.execute(
+        "INSERT INTO t VALUES (1, '2024-06-01', 1), (2, 0, 2), (3, '2024-01-01', 3), (5, NULL, 5)"
+    )
+    changed = "INSERT INTO t VALUES (4, 0, 4)"
+    once_at(monkeypatch, "checksum.begin", lambda: db.execute(changed))
+    asked: dict[str, Any] = {
+        "table": "t",
+        "alter": "ADD c INT",
+        "drop_old_after": math.inf,
+        "modes": SessionModes(keep=keep),
+    }
+    start(engine, db, **asked).end()
+    wanted = [row[0] for row in db.query(f"SELECT id FROM _t_old WHERE {keep} ORDER BY id")]
+    assert wanted == kept
+    assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == kept
+
+
 def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
     """An archive alone has no record, and this machine may have another clock."""
 

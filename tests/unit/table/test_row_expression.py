@@ -26,8 +26,10 @@ def test_columns_are_qualified_and_texts_are_not():
 def test_a_timestamp_is_read_in_the_servers_zone():
     """Whatever the session's is."""
     found = kept("`AT` > '2026-01-01'", "at").condition("s")
-    assert found.startswith("((CONVERT_TZ(s.`AT`, @@SESSION.time_zone, ")
-    assert found.endswith(" > '2026-01-01') IS TRUE)")
+    assert found.startswith(
+        "((IF(UNIX_TIMESTAMP(s.`AT`) = 0, s.`AT`, CONVERT_TZ(s.`AT`, @@SESSION.time_zone, "
+    )
+    assert found.endswith(")) > '2026-01-01') IS TRUE)")
 
 
 def test_names_within_texts_are_nobodys():
