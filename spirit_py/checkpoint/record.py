@@ -94,7 +94,8 @@ class CheckpointRecord:
     after the run's last write to a new table, empty while it may write and after a kill.
     ``started_at`` is ISO 8601 in UTC; ``seconds`` and ``totals`` are of all runs. ``sentinel``: it
     was created; one that is gone was dropped by the operator. ``choices`` are of the last run.
-    ``judged``: digests of what decides which rows are kept, and what new columns hold.
+    ``judged``: digests of what decides which rows are kept, and what new columns hold;
+    ``evaluated``: one of the settings under which conversions were made and compared.
     ``shards``: how far the same tables are on the targets of a move after the first.
     """
 
@@ -114,6 +115,7 @@ class CheckpointRecord:
     modes: SessionModes = field(default_factory=SessionModes)
     choices: SwapChoices = field(default_factory=SwapChoices)
     judged: str = ""
+    evaluated: str = ""
     program: str = ""
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from spirit_py.checkpoint.writer import first_record, note_choices, renewed, wit
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.copier.task import JoinCopy
 from spirit_py.errors import HeldBack
-from spirit_py.events.copy import FeedBegun
+from spirit_py.events.copy import ChecksumRestarted, FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration import auxiliary
 from spirit_py.migration.archive import archive_old_tables, require_archived, require_folders
@@ -47,7 +47,7 @@ from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
+from spirit_py.preflight.checks.kept_rows import evaluated_under, judged_by, require_judged_alike
 from spirit_py.preflight.clauses import copy_is_certain
 
 if TYPE_CHECKING:
@@ -201,7 +201,11 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     mappings = auxiliary.create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
-    record = replace(with_new_tables(record, targets), judged=judged_by(contexts, mappings))
+    record = replace(
+        with_new_tables(record, targets),
+        judged=judged_by(contexts, mappings),
+        evaluated=evaluated_under(contexts, mappings),
+    )
     reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
@@ -215,8 +219,21 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     require_judged_alike(contexts, mappings, record.judged)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
+    record = _evaluated(run, record, evaluated_under(contexts, mappings))
     reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
+
+
+def _evaluated(run: Run, record: CheckpointRecord, now: str) -> CheckpointRecord:
+    """Forget what was compared where the server converts or computes values otherwise now."""
+    if record.evaluated == now:
+        return record
+    for table in record.tables:
+        if table.checked_up_to:
+            why = "the server's time_zone, sql_mode or their like are others since"
+            run.tell(ChecksumRestarted(table=str(table), reason=why))
+    tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
+    return replace(record, tables=tables, evaluated=now)
 
 
 def copy_and_swap(run: Run, new: NewTables) -> None:

@@ -99,3 +99,26 @@ def test_after_a_killed_run_everything_is_compared_again(db, engine, monkeypatch
     told, report = finish(engine, db)
     assert "_t_new was written to after the checkpoint" in told
     assert report.differences_found == 1
+
+
+@pytest.mark.slow
+def test_what_was_converted_in_another_zone_is_compared_again(db, engine, monkeypatch):
+    """R22: rows up to where the comparison came would keep the times of the zone of before.
+
+    No later row has a time: a difference in the rest would have all of them compared once more.
+    """
+    make_table(db)
+    db.set_global("time_zone", "+00:00")
+    db.reconnect()
+    db.execute("ALTER TABLE t ADD at TIMESTAMP NULL")
+    changed = db.execute("UPDATE t SET at = '2024-01-01 12:00:00' ORDER BY id LIMIT 5")
+    asked: dict[str, Any] = {"alter": "MODIFY at DATETIME", **SMALL_SNAPSHOTS}
+    Interruption(monkeypatch).at(engine, db, "checksum.begin", 2, **asked)
+    db.set_global("time_zone", "+02:00")
+    run = start(engine, db, **asked)
+    report = run.end()
+    assert db.query("SELECT DISTINCT CAST(at AS CHAR) FROM t WHERE at > 0") == [
+        ("2024-01-01 14:00:00",)
+    ]
+    assert "time_zone, sql_mode or their like are others since" in run.told.text
+    assert report.differences_found == changed == 5

@@ -111,6 +111,17 @@ def judged_with(session: SqlSession, kept: Sequence[RowExpression], facts: Serve
     return ",".join(sorted(found))
 
 
+def evaluated_under(contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]) -> str:
+    """Return a digest of the settings that convert or compute values; empty where none are.
+
+    A comparison that has passed such values under others has not seen what is written now.
+    """
+    if not any(one.time_zone or one.converted or one.computed for one in mappings):
+        return ""
+    session, facts = contexts[0].session, contexts[0].facts
+    return _digest((_meaning(session, facts.time_zone), evaluation_settings(facts)))
+
+
 def _digest(what: object) -> str:
     return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
 

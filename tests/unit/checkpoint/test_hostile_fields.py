@@ -136,7 +136,7 @@ ROWS: tuple[Any, ...] = (
 
 #: Compared with what the server or the command line says, and never sent.
 COMPARED = {
-    "CheckpointRecord.judged",
+    *("CheckpointRecord.judged", "CheckpointRecord.evaluated"),
     "CheckpointRecord.origin.file",  # with the server's own list of its logs
     *("CheckpointRecord.statement", "CheckpointRecord.server_uuid", "Proofs.source.server"),
     *("Proofs.new.server", "BatchRecord.server_uuid", "BatchRecord.home", "TableRecord.statement"),
