@@ -431,6 +431,7 @@ def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
     monkeypatch.setattr(row_expression, "datetime", Behind)
     with open_session(db) as session:
         table = read_table(session, db.name, "t")
+        assert table is not None
         given = row_expression.Given(option="--keep", text="at > NOW()")
         facts = read_facts(session)
         read = row_expression.read_row_expression(session, table, given, facts, moment="")
