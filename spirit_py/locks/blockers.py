@@ -27,14 +27,17 @@ WHERE t.THREAD_ID = %s AND m.OWNER_EVENT_ID = %s AND m.LOCK_STATUS = 'GRANTED'
 class Blocker:
     """A session whose lock, held or requested, a lock of ours has to wait for.
 
-    ``key`` identifies this very lock. ``session`` is None for a prepared, detached XA transaction.
-    ``seconds``: since when it executes its statement, or idles; ``open_seconds``: since when its
-    transaction is open. ``statement`` is a digest without values (R20). ``rows_modified`` is None
-    when unreadable. ``defining``: it changes a table's definition. ``requesting``: it waits itself
-    for a lock that keeps others out. ``certain``: it is known to use the table.
+    ``key`` identifies this very lock where the server numbers the thread's events; ``began``, of
+    its transaction, tells locks apart where it does not, and may be empty. ``session`` is None for
+    a prepared, detached XA transaction. ``seconds``: since when it executes its statement, or
+    idles; ``open_seconds``: since when its transaction is open. ``statement`` is a digest without
+    values (R20). ``rows_modified`` is None when unreadable. ``defining``: it changes a table's
+    definition. ``requesting``: it waits itself for a lock that keeps others out. ``certain``: it is
+    known to use the table.
     """
 
     key: tuple[int, int]
+    began: str = ""
     session: int | None
     user: str = ""
     host: str = ""

@@ -77,7 +77,7 @@ SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM performance_schema.metadata_
 WHERE LOCK_STATUS = 'GRANTED' AND OWNER_THREAD_ID IN ({})"""
 
 _MODIFIED: Final = """
-SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX
+SELECT trx_mysql_thread_id, trx_rows_modified, trx_started FROM information_schema.INNODB_TRX
 WHERE trx_mysql_thread_id IN ({})"""
 
 _READ_LOCK: Final = """
@@ -180,23 +180,24 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
     for thread, kind, lock in session.query(_HELD.format(threads)):
         held.setdefault(thread, set()).add((kind, lock))
     sessions = [int(row[2]) for row in rows if row[2] is not None]
-    modified = _rows_modified(session, sessions)
-    found = [_blocker(row, held.get(row[0], set()), modified) for row in rows]
+    opened = _transactions(session, sessions)
+    found = [_blocker(row, held.get(row[0], set()), opened) for row in rows]
     own = ours(session, sessions)
     return [replace(each, own=True) if each.session in own else each for each in found]
 
 
-def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:
+def _transactions(session: SqlSession, ids: list[int]) -> dict[int, tuple[int, str]] | None:
+    """Return by session the rows changed, and when the transaction began; None where unreadable."""
     if not ids:
         return {}
     sql = _MODIFIED.format(", ".join(map(str, ids)))
     asked = partial(open_transactions, session, sql, tries=1)
     rows = excused(asked, None, {ACCESS_NEEDS_PRIVILEGE})
-    return None if rows is None else dict(rows)
+    return None if rows is None else {one: (int(rows), str(at)) for one, rows, at in rows}
 
 
 def _blocker(
-    row: tuple[Any, ...], held: set[tuple[str, str]], modified: dict[int, int] | None
+    row: tuple[Any, ...], held: set[tuple[str, str]], opened: dict[int, tuple[int, str]] | None
 ) -> Blocker:
     thread, event, number, user, host, database, command, seconds, statement, name, age, asks = row
     locks = {lock for kind, lock in held if kind == "TABLE"}
@@ -212,7 +213,8 @@ def _blocker(
         seconds=int(seconds or 0),
         open_seconds=float(age or 0.0),
         statement=(statement or "")[:_LONGEST_STATEMENT],
-        rows_modified=None if modified is None else modified.get(number, 0),
+        rows_modified=None if opened is None else opened.get(number, (0, ""))[0],
+        began="" if opened is None else opened.get(number, (0, ""))[1],
         table_locks=bool(locks & _TABLE_LOCKS) or globally,
         defining=bool(locks & _DEFINITION_LOCKS) or bool(asks),
         # With terminology_use_previous, as before 8.0.26, an applier is a slave (measured on 9.7).

@@ -57,17 +57,24 @@ class Front:
     unseen: str = ""
     tell: Tell = untold
     _asked: bool = False
-    _first_seen: dict[tuple[int, int], float] = field(default_factory=dict)
+    _first_seen: dict[tuple[int, int], tuple[float, str]] = field(default_factory=dict)
     _killed_keys: set[tuple[int, int]] = field(default_factory=set)
 
     def look(self, session: SqlSession, waiter: int | None = None) -> list[Blocker]:
         """Note who is in front now; ``waiter`` is the session whose request waits, if any."""
         self.now = self._find(session, waiter)
         seen = self.clock()
-        self._first_seen = {b.key: self._first_seen.get(b.key, seen) for b in self.now}
+        self._first_seen = {b.key: self._first(b, seen) for b in self.now}
         if self.now:
             self.last = self.now
         return self.now
+
+    def _first(self, blocker: Blocker, now: float) -> tuple[float, str]:
+        """Return when a lock was first seen, and when its transaction began."""
+        seen, began = self._first_seen.get(blocker.key, (now, ""))
+        if began and blocker.began and began != blocker.began:
+            return now, blocker.began
+        return seen, blocker.began or began
 
     def _find(self, session: SqlSession, waiter: int | None) -> list[Blocker]:
         if not self._asked:
@@ -100,7 +107,7 @@ class Front:
 
     def _seen_for(self, blocker: Blocker) -> float:
         now = self.clock()
-        return now - self._first_seen.get(blocker.key, now)
+        return now - self._first_seen.get(blocker.key, (now, ""))[0]
 
     def kill(self, session: SqlSession, permitted: Callable[[], bool] = lambda: True) -> None:
         """Kill those of the last look that may be killed; asks ``permitted`` before each kill."""

@@ -17,6 +17,7 @@ from spirit_py.locks.look import (
     find_in_front,
     why_locks_are_unseen,
 )
+from spirit_py.locks.turns import Front
 from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.processlist import FRESH_SECONDS
@@ -438,3 +439,26 @@ def test_limits_go_on_after_what_has_held_the_swap_back(db, monkeypatch, kill, t
     assert swapped(db, swap) is (kill == "idle")
     with contextlib.suppress(MySQLdb.Error):
         holder.end()
+
+
+def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
+    """The server numbers no events of a thread that is not instrumented: their locks are alike."""
+    make_tables(db)
+    front = Front(LockRequest(tables=[(db.name, "t")]), clock=iter((0.0, 100.0, 100.0)).__next__)
+    other = db.connect()
+    db.execute(
+        "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = %s",
+        (other.thread_id(),),
+    )
+    with connect(connection_options(db), role="test") as session:
+        keys = []
+        for _ in range(2):
+            began = db.query("SELECT NOW()")
+            other.query("BEGIN")
+            other.query("INSERT INTO t (v) VALUES (1)")
+            (blocker,) = front.look(session)
+            keys.append(blocker.key)
+            until(lambda began=began: db.query("SELECT NOW()") != began, "the next second")
+            other.rollback()
+        assert len(set(keys)) == 1
+        assert front.older_than(50.0) == []
