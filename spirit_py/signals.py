@@ -70,7 +70,7 @@ def run_and_tell(
     stop: StopSwitch,
     reporter: Reporter,
     report_json: Path | None,
-    begun: Event,
+    begun: Callable[[], Event],
     broke: Callable[[BaseException], None],
     completed: Callable[[], OutcomeReport],
     status: Callable[[], MigrationStatus | BatchStatus],
@@ -79,12 +79,13 @@ def run_and_tell(
 ) -> None:
     """Do the work as :func:`run_command`, from the event of its beginning to its report.
 
-    ``begun``, ``broke`` and ``completed`` are those of :func:`~spirit_py.status.report.told`.
+    ``begun`` makes the first event; ``broke`` and ``completed`` are those of
+    :func:`~spirit_py.status.report.told`.
     """
     # To the end of the report: a hook may be waited for.
     with (
         stop_on_signals(stop),
-        told(report_json, reporter, begun=begun, broke=broke, completed=completed),
+        told(report_json, reporter, begun=begun(), broke=broke, completed=completed),
     ):
         run_command(
             work,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
@@ -370,7 +371,7 @@ def compare(
         stop=switch,
         reporter=reporter,
         report_json=options.records.report_json,
-        begun=run_begun("checksum", options.source),
+        begun=partial(run_begun, "checksum", options.source),
         broke=report.note_failure,
         completed=completed,
         status=run.status,

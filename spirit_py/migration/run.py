@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.errors import SpiritError
@@ -257,7 +258,7 @@ def run_to_its_end(
         stop=run.stop,
         reporter=reporter,
         report_json=run.config.records.report_json,
-        begun=run_begun(command, run.config.connection),
+        begun=partial(run_begun, command, run.config.connection),
         broke=run.broke,
         completed=completed,
         status=run.snapshots.take,

@@ -34,6 +34,7 @@ from spirit_py.migration.reverse.revert import revert
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command, stop_on_signals, work_goes_on
+from spirit_py.status import report as report_module
 from spirit_py.status.report import OutcomeReport, told
 from spirit_py.threads import StopSwitch
 from tests.kits.waiting import until
@@ -338,3 +339,20 @@ def test_signals_are_handled_until_the_end_is_told(name):
     assert closing.handlers
     assert before not in closing.handlers
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("name", ["migrate", "revert", "checksum"])
+def test_signals_are_handled_before_the_beginning_is_told(name, monkeypatch):
+    """No moment is left in which a SIGTERM would end the process without a report."""
+    before, seen, stop = signal.getsignal(signal.SIGTERM), [], StopSwitch()
+    stop.request(Stopped("before it began"))
+
+    def begun(**fields):
+        seen.append(signal.getsignal(signal.SIGTERM))
+        return RunBegun(**fields)
+
+    monkeypatch.setattr(report_module, "RunBegun", begun)
+    with contextlib.suppress(SpiritError):
+        ENTRIES[name](reporter=_Closing(), stop=stop)
+    assert len(seen) == 1
+    assert before not in seen

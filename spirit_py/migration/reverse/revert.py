@@ -189,7 +189,7 @@ def revert(
         stop=switch,
         reporter=reporter,
         report_json=config.records.report_json,
-        begun=run_begun("revert", config.connection),
+        begun=partial(run_begun, "revert", config.connection),
         broke=report.note_failure,
         completed=partial(run.completed, report),
         status=run.status,
