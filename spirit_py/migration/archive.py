@@ -266,11 +266,12 @@ def require_archived(run: Run, archives: Archives) -> LastLook | None:
     # Under the lock only what is written from now on is waited for.
     last_look(None)
     if there:
+        position = watching[0].position
+
         # A drop that stops half-way is carried on from here.
         def note(session: Session) -> None:
             for name in there:
-                files = made[name][1].digest
-                note_of_old(session, name, looked_at=watching[0].position, files=files)
+                note_of_old(session, name, looked_at=position, files=made[name][1].digest)
 
         run.step("cleanup", note, passing=takes_no_writes)
     return last_look
