@@ -10,7 +10,6 @@ from spirit_py import __version__
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
 from spirit_py.migration.archive import archive_rows, read_to_archive
 from spirit_py.migration.facts import Concluded, PlainFact
-from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.mysql.connect import client_version
 from spirit_py.mysql.endpoint import require_one_server
@@ -53,6 +52,9 @@ def migrate(
     is asked before the tables are changed, and ``along``, which needs ``no_shortcut``, is swapped
     in the same RENAME. Raises SpiritError with the exit code of the process (R16).
     """
+    # Only here: an archive, which this module runs as well, needs none of it.
+    from spirit_py.migration.migration import run_migration
+
     reporter = Reporters([reporter])
     run = Run(
         config,

@@ -456,6 +456,16 @@ def test_status_and_ctl_import_nothing_that_copies():
     _runs_well(program)
 
 
+def test_an_archive_imports_nothing_that_migrates():
+    """It reads one table: the phases of a migration would add half to the time until it begins."""
+    program = (
+        "import sys, spirit_py.migration.entry\n"
+        "runs = {'spirit_py.migration.migration', 'spirit_py.copier', 'spirit_py.feed'}\n"
+        "sys.exit(', '.join(sorted(runs & set(sys.modules))) or 0)"
+    )
+    _runs_well(program)
+
+
 @pytest.mark.parametrize("command", ["migrate", "checksum", "watch"])
 def test_help_imports_nothing_heavy(command):
     """``--help`` loads no driver, no Spark, no rich: it must answer at once."""
