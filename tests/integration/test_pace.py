@@ -91,6 +91,20 @@ def test_the_size_of_a_transaction_follows_the_pace(filled):
     assert filled.query("SELECT COUNT(*) FROM _t_new") == [(ROWS,)]
 
 
+def test_long_rows_are_few_in_a_transaction(db):
+    """Those whose text is beside the page too: the server's statistics count it."""
+    db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT)")
+    db.execute("INSERT INTO t (v) " + " UNION ALL ".join(["SELECT REPEAT('x', 1 << 20)"] * 24))
+    db.execute("ANALYZE TABLE t")
+    with copying(db, map_table(db), DriverEngine(1), first_rows=1000) as run:
+        run.start()
+        run.join()
+        chunks = run.feed.dispatched
+    # At most three of a megabyte each: the statistics are estimates.
+    assert sum(len(chunk.parts) for chunk in chunks) >= 8
+    assert db.query("SELECT COUNT(*) FROM _t_new") == [(24,)]
+
+
 def test_a_checksum_waits_and_reads_every_row(filled):
     """While there is a reason no chunk is handed out, and it is shown; afterwards nothing lacks."""
     pair = Pair(filled).copy()
