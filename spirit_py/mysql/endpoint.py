@@ -111,6 +111,9 @@ SELECT LOWER(ROUTINE_NAME) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA
 AND (ROUTINE_NAME = 'rds_show_configuration' OR ROUTINE_NAME LIKE 'az\_%')"""
 _RETENTION: Final = "binlog retention hours"
 _AUTO_PURGE: Final = "binlog_expire_logs_auto_purge"
+#: The variables that :func:`service_of` and :func:`expires_after` read.
+_OF_SERVICE: Final = ("aurora_version", "version_comment", "basedir")
+_OF_RETENTION: Final = (_AUTO_PURGE, "expire_logs_days", "binlog_expire_logs_seconds")
 #: Without a retention RDS drops a file of the binlog once it is uploaded, every five minutes, and
 #: Azure once nobody reads it. When Aurora drops it is not told.
 _SOON: Final = 300.0
@@ -158,7 +161,7 @@ def how_to_set(service: Service, name: str, value: str) -> str:
 
 def kept_seconds(session: SqlSession) -> float:
     """Return for how long the server, or its service, keeps its binlog; 0 for ever or unknown."""
-    facts = read_facts(session)
+    facts = read_facts(session, (*_OF_SERVICE, *_OF_RETENTION))
     service = service_of(session, facts)
     if service.amazon:
         known, hours = amazon_retention(session)

@@ -97,12 +97,14 @@ def server_uuid(session: SqlSession) -> str:
     return str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
 
 
-def read_facts(session: SqlSession) -> ServerFacts:
-    """Read the facts; needs no privilege."""
+def read_facts(session: SqlSession, names: Iterable[str] = ()) -> ServerFacts:
+    """Read the facts, or of the variables only ``names``; needs no privilege."""
     version = str(session.query("SELECT VERSION()")[0][0])
+    listed = ", ".join(string_literal(name) for name in names)
+    only = f" WHERE Variable_name IN ({listed})" if listed else ""
     variables = {
         str(name).lower(): "" if value is None else str(value)
-        for name, value in session.query("SHOW GLOBAL VARIABLES")
+        for name, value in session.query(f"SHOW GLOBAL VARIABLES{only}")
     }
     return ServerFacts(version=version, variables=variables)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import MySQLdb
 
+from spirit_py.sql import string_literal
 from tests.simulation.server import EXCLUSIVE, Unknown, fault
 from tests.simulation.statements import (
     _ID,
@@ -131,9 +132,11 @@ _constant(
 )
 
 
-@statement(r"SHOW GLOBAL VARIABLES")
-def _variables(session: Session, *_: Any) -> Rows:
-    return [*VARIABLES.items(), ("server_uuid", session.server.uuid)]
+@statement(r"SHOW GLOBAL VARIABLES(?: WHERE Variable_name IN \((?P<names>.*)\))?")
+def _variables(session: Session, found: re.Match[str], *_: Any) -> Rows:
+    rows = [*VARIABLES.items(), ("server_uuid", session.server.uuid)]
+    names = found["names"]
+    return rows if names is None else [row for row in rows if string_literal(row[0]) in names]
 
 
 _constant(r"SELECT CURRENT_USER\(\).*", ("u@%", 0))

@@ -10,6 +10,7 @@ import pytest
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.endpoint import Service, how_to_set, kept_seconds, service_of
 from spirit_py.mysql.facts import ServerFacts
+from spirit_py.sql import string_literal
 
 
 class Routines:
@@ -93,8 +94,10 @@ def kept(settings: dict[str, str], routine: str, hours: Any = None) -> float:
     def query(sql: str) -> list[tuple[Any, ...]]:
         if sql == "SELECT VERSION()":
             return [("8.0.36",)]
-        if sql == "SHOW GLOBAL VARIABLES":
-            return list(settings.items())
+        if sql.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
+            return [
+                (name, value) for name, value in settings.items() if string_literal(name) in sql
+            ]
         if "ROUTINES" in sql:
             return [(routine,)] if routine else []
         if hours is None:
