@@ -7,6 +7,7 @@ alive, because it writes down that the migration is done.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import signal
 import sys
@@ -26,7 +27,7 @@ from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from spirit_py.api.running import Running
     from spirit_py.config import MigrationConfig
@@ -56,6 +57,7 @@ _CHECKS: Final = (
     "SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS"
     " WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
+_MOST_NAMINGS: Final = 64
 _NAMING_CHECKS: Final = (
     *(ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT),
     *(ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT),
@@ -286,11 +288,29 @@ def _require_alike(session: FrameworkSession, around: SessionFacts, alter: Alter
 
 
 def _named(clause: Clause, present: Collection[str]) -> str:
-    other = clause.name[1:] if clause.name.startswith("_") else f"_{clause.name}"
     named = clause.kind in _NAMING_CHECKS and clause.name.lower() not in present
-    if not named or other.lower() not in present:
-        return clause.text
-    return f"{clause.kind.value.upper()} {quote_identifier(other)} {clause.body}".rstrip()
+    return clause.text if not named or _other(clause).lower() not in present else _renamed(clause)
+
+
+def _other(clause: Clause) -> str:
+    """Return the name that a copy gives to the constraint that a clause names."""
+    return clause.name[1:] if clause.name.startswith("_") else f"_{clause.name}"
+
+
+def _renamed(clause: Clause) -> str:
+    return f"{clause.kind.value.upper()} {quote_identifier(_other(clause))} {clause.body}".rstrip()
+
+
+def namings(statement: str, around: SessionFacts) -> Iterator[str]:
+    """Yield a statement, and it with the names that copies give to its CHECK constraints."""
+    yield statement
+    for alter in parse_statement(statement, around.schema, sql_mode=around.sql_mode):
+        ways = (
+            (one.text, _renamed(one)) if one.kind in _NAMING_CHECKS else (one.text,)
+            for one in alter.parsed
+        )
+        for clauses in itertools.islice(itertools.product(*ways), 1, _MOST_NAMINGS):
+            yield replace(alter, clauses=", ".join(clauses)).sql
 
 
 def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -> Settle:

@@ -16,7 +16,7 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks import joining, steps
-from spirit_py.frameworks.online import Left, change, look_around, prepared
+from spirit_py.frameworks.online import Left, change, look_around, namings, prepared
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ class Revision:
                 )
         del self._steps[self._done :]
 
-    def _begin(self, table: tuple[str, str], statement: str, after: str = "") -> None:
+    def _begin(self, table: Name, statement: str, after: str = "") -> None:
         del self._steps[self._done :]
         step = steps.RevisionStep(
             history=self._key,
@@ -420,12 +420,15 @@ class Revision:
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
         session = self.session()
         if self._passes(one.table, one.statement):
-            if self._is_last(one.table) and steps.is_unfinished(
-                session, one.table, around, one.statement
-            ):
+            if not self._is_last(one.table):
+                return
+            sent = steps.unfinished(session, one.table, around, namings(one.statement, around))
+            if sent:
                 with self._hinting():
                     # The archive that failed is made, and the old table dropped or kept.
                     config = prepared(session, one.arguments, around, one.statement)
+                    # Its own copy has changed the names of CHECK constraints again.
+                    config = replace(config, statement=sent)
                     change(session, config, self.log, handle_signals=one.handle_signals)
             return
         if together > 1:
@@ -434,7 +437,9 @@ class Revision:
             # What the framework has open would hold back the swap, and is committed by any ALTER.
             config = prepared(session, one.arguments, around, one.statement)
             self._have_alone()
-            self._begin(one.table, one.statement, joining.form_expected(session, one, around))
+            as_sent = replace(one, statement=config.statement)
+            after = joining.form_expected(session, as_sent, around)
+            self._begin(one.table, one.statement, after)
             self._table.write([*self._others, *self._steps])
             points.reach("revision.begun")
             try:

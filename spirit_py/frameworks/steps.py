@@ -29,7 +29,7 @@ from spirit_py.statement import parse_statement
 from spirit_py.table.names import AuxiliaryNames, Name, Swap, is_building_name, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession, SessionFacts, Settle
@@ -388,25 +388,30 @@ def _is_kept(session: SqlSession, table: Name) -> bool | None:
     return bool(record.choices.archive_to or record.choices.drop_old_after)
 
 
-def is_unfinished(
-    session: FrameworkSession, table: Name, around: SessionFacts, statement: str
-) -> bool:
-    """Return whether the run of a statement has ended before the old table was settled."""
+def unfinished(
+    session: FrameworkSession, table: Name, around: SessionFacts, statements: Iterable[str]
+) -> str:
+    """Return that of the statements whose run has ended before the old table was settled."""
     plain = cast("SqlSession", session)
     if not CheckpointTable(*table).is_ours(plain):
-        return False
+        return ""
     try:
         record = find_record(plain, table).record
     except UnreadableCheckpoint:
-        return False
-    # The table may have been changed again since, by another command.
-    altered = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
-    named = {one.name: alter for one in record.tables for alter in altered} if record else {}
-    if record is None or record.statement != normal_form(named):
-        return False
+        return ""
+    if record is None:
+        return ""
+    for statement in statements:
+        # The table may have been changed again since, by another command.
+        altered = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
+        named = {one.name: alter for one in record.tables for alter in altered}
+        if record.statement == normal_form(named):
+            break
+    else:
+        return ""
     noted, proofs = old_table_of(plain, table), proofs_here(plain, *table, None)
     left = AuxiliaryNames.of(table[1]).old in proven(plain, *table, proofs)
-    return left and not (noted is not None and noted.finished)
+    return statement if left and not (noted is not None and noted.finished) else ""
 
 
 def is_auxiliary(session: FrameworkSession, table: Name, versions: Name) -> bool:

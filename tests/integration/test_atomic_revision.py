@@ -307,6 +307,20 @@ def test_a_change_outside_of_a_block_that_ended_behind_its_swap_is_finished(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("clause", ["DROP CHECK positive", "ALTER CHECK positive NOT ENFORCED"])
+def test_so_is_one_that_names_a_check_whose_name_a_copy_has_changed(db, shop, tmp_path, clause):
+    """It is known by the names that the constraint had, and by them it is sent again."""
+    db.execute("ALTER TABLE orders ADD CONSTRAINT _positive CHECK (a > 0)")
+    given = f"{clause!r}, no_shortcut=True, drop_old_after='1s'"
+    shop.add("two", "one", (f"op.spirit_alter('orders', {given})",))
+    killed(shop, tmp_path, "cutover.renamed", 1)
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert state(db)[0] == ["two"]
+    assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+@pytest.mark.slow
 def test_the_old_table_of_another_command_holds_up_no_revision(db, shop, tmp_path, engine):
     """A step is made and not recorded; somebody has rebuilt its table since, and keeps the old."""
     shop.add("two", "one", ("op.spirit_alter('orders', 'ADD COLUMN n INT', no_shortcut=True)",))
