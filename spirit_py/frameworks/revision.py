@@ -144,6 +144,8 @@ class Revision:
                 if error.error_code is not ErrorCode.ALREADY_RUNNING:
                     raise
                 self.log.info("spirit-py: left to the process that works on it: %s", error)
+            finally:
+                self._table.release()
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Execute, or return None if an earlier run has; Refusal where others changed it since."""
@@ -272,8 +274,13 @@ class Revision:
 
     def noted(self) -> None:
         """Forget the steps where the framework has noted their migration by now."""
-        if self._table.exists and not self._carrying_out and self._table.hold():
+        at_work = self._carrying_out or self._whole is not None
+        if self._table.exists and not at_work and self._table.hold():
             self._look()
+            if not self._steps:
+                # What is left is another's, and its command may come at any time.
+                self._begin_anew()
+                self._table.release()
 
     def _look(self) -> None:
         key = self._key_of(self.scope())

@@ -405,7 +405,7 @@ def held(project, tmp_path, point):
 def branches(db, tmp_path):
     """Two branches of one project: of a table with rows, and of another table."""
     db.execute("CREATE TABLE orders (id INT PRIMARY KEY, a INT); INSERT INTO orders VALUES (1, 1)")
-    db.execute(f"CREATE TABLE {VERSIONS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    db.execute(f"CREATE TABLE {VERSIONS} (version_num VARCHAR(36) NOT NULL PRIMARY KEY)")
     project = AlembicProject(db, tmp_path / "project", **QUICK)
     changes = [f"spirit_alter(op, 'orders', {one!r})" for one in ANEW]
     project.add("one", None, [*changes, f"op.execute('{LAST}')"])
@@ -442,6 +442,21 @@ def test_another_branch_that_is_noted_voids_nothing_of_a_revision_that_has_faile
     assert code == 0, output
     assert db.query("SELECT a FROM orders") == [(7,)]
     assert STEPS not in tables(db)
+
+
+@pytest.mark.slow
+def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migration(db, branches):
+    """Its connection stays open, as in a pool, after its own migration is noted."""
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    with connected(db) as connection:
+        with migration(connection) as op:
+            op.create_table("more", sa.Column("id", sa.Integer))
+        assert db.query(
+            "SELECT OBJECT_NAME FROM performance_schema.metadata_locks"
+            " WHERE OBJECT_NAME LIKE 'spirit-py:steps:%'"
+        ) == []  # fmt: skip
+        assert STEPS in tables(db)
 
 
 @pytest.mark.slow
