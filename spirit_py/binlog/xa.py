@@ -93,10 +93,11 @@ class XaRows:
 
 
 def _not_kept(error: Exception) -> HandOverFailed:
+    # Empty where no folder was fit to be one; asking for it would fail again.
+    where = f" in {tempfile.tempdir}" if tempfile.tempdir else ""
     return HandOverFailed(
         f"rows of an undecided XA transaction cannot be stored: {error!r}",
-        hint=f"make room for temporary files in {tempfile.gettempdir()} (TMPDIR), then run the"
-        " same command again",
+        hint=f"make room for temporary files{where} (TMPDIR), then run the same command again",
     )
 
 

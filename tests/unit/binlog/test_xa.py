@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,3 +126,17 @@ def test_rows_that_were_set_aside_keep_their_doubt() -> None:
     for doubt in Doubt:
         rows.append(replace(changed(1, 10), doubt=doubt))
     assert [event.doubt for event in rows.replay()] == list(Doubt)
+
+
+def test_without_any_folder_for_temporary_files_the_remedy_is_said(monkeypatch) -> None:
+    """As in a container whose file system cannot be written; it is no bug of the program."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", no_folder)
+    with pytest.raises(HandOverFailed, match="no usable temporary") as failed:
+        XaRows(0).append(changed(1, 10))
+    assert "TMPDIR" in failed.value.hint
+
+
+def no_folder() -> str:
+    """Fail as the library does."""
+    raise FileNotFoundError("no usable temporary directory found")
