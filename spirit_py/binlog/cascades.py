@@ -32,8 +32,9 @@ BY_SQL_LAYER: Final = 16
 """USE_SQL_FOREIGN_KEY_F."""
 _INSERTS: Final = frozenset({wire.WRITE_ROWS_V1, wire.WRITE_ROWS})
 _NAME: Final = r"`(?:[^`]|``)+`"
+_NAMES: Final = rf"\({_NAME}(?:, ?{_NAME})*\)"
 _ACTING: Final = re.compile(
-    rf"^  CONSTRAINT {_NAME} FOREIGN KEY \(.+?\) REFERENCES (?:({_NAME})\.)?({_NAME}) \(.+?\)"
+    rf"^  CONSTRAINT {_NAME} FOREIGN KEY {_NAMES} REFERENCES (?:({_NAME})\.)?({_NAME}) {_NAMES}"
     r".* ON (?:DELETE|UPDATE) (?:CASCADE|SET )",
     re.MULTILINE,
 )

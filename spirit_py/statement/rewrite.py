@@ -169,7 +169,10 @@ def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]
             yield token, True
 
 
-FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY [^\n]*?(?=,?\n)")
+#: A name may hold a line's end.
+FOREIGN_KEY: Final = re.compile(
+    r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY (?:[^\n`]|`(?:[^`]|``)+`)*?(?=,?\n)"
+)
 _FULLTEXT: Final = re.compile(r",\n  FULLTEXT KEY [^\n]*?(?=,?\n)")
 _PARTITIONS: Final = re.compile(r"\n/\*!\d+ +PARTITION BY.*\Z", re.DOTALL)
 _OPTION: Final = re.compile(

@@ -94,7 +94,9 @@ def test_parents_are_those_whose_keys_change_rows() -> None:
         " ON DELETE RESTRICT ON UPDATE SET NULL,\n"
         "  CONSTRAINT `d` FOREIGN KEY (`x`) REFERENCES `r` (`id`) ON DELETE RESTRICT,\n"
         "  CONSTRAINT `e` FOREIGN KEY (`x`) REFERENCES `t` (`id`),\n"
+        "  CONSTRAINT `g` FOREIGN KEY (`x\ny`) REFERENCES `v` (`i\nd`) ON DELETE CASCADE,\n"
         "  CONSTRAINT `f` CHECK ((`x` <> _utf8mb4' FOREIGN KEY (`x`) REFERENCES `u` (`id`)"
         " ON DELETE CASCADE'))\n) ENGINE=InnoDB",
     )
-    assert acting_parents(source) == {wire.name_key("s", "p"), wire.name_key("d`b", "q")}
+    parents = {("s", "p"), ("d`b", "q"), ("s", "v")}
+    assert acting_parents(source) == {wire.name_key(*one) for one in parents}
