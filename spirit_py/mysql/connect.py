@@ -45,6 +45,13 @@ def load_driver() -> Any:
     except (ImportError, AttributeError, OSError, SystemError) as error:
         # A driver of two versions, or one whose library was replaced, fails in any of these ways.
         raise _unusable(error) from error
+    if MySQLdb.__name__ != "MySQLdb":
+        raise Refusal(
+            f"{MySQLdb.__name__} is in the place of mysqlclient (install_as_MySQLdb)",
+            hint="leave that call out of the program, whose own connections may use that driver by"
+            " its name, as in mysql+pymysql://; and see that mysqlclient is installed",
+            error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+        )
     return MySQLdb
 
 

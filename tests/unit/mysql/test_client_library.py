@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 
+import pymysql
 import pytest
 
 from spirit_py import system_packages
@@ -110,3 +111,11 @@ def test_the_command_that_adds_the_driver_is_one_of_a_shell():
     """The folder of an installation may have a blank in its name."""
     command = system_packages.install_command("/opt/my venv", "/opt/my venv/bin/python")
     assert command == "'/opt/my venv/bin/python' -m pip install"
+
+
+def test_another_driver_in_its_place_is_refused_by_name(monkeypatch):
+    """It takes other arguments: each connection would end in a TypeError, called a bug of ours."""
+    monkeypatch.setitem(sys.modules, "MySQLdb", pymysql)
+    with pytest.raises(Refusal, match="pymysql is in the place of mysqlclient") as caught:
+        load_driver()
+    assert "mysql+pymysql" in caught.value.hint
