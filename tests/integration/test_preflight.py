@@ -371,6 +371,17 @@ def test_a_checkpoint_that_is_none(db, desk):
     assert "2 checks" in refusals(desk)[0]
 
 
+@pytest.mark.parametrize(("letters", "refused"), [(56, 0), (57, 1)])
+def test_a_check_whose_name_has_no_room_where_the_new_table_is_built_is_refused(
+    db, desk, letters, refused
+):
+    """That name is longer than those of the swap; error 1059 of the server's has no remedy."""
+    name = "t_chk_".ljust(letters, "x")
+    db.execute(f"ALTER TABLE t ADD CONSTRAINT {name} CHECK (a > -9)")
+    said = [one for one in refusals(desk) if "more than 64 characters" in one]
+    assert len(said) == refused
+
+
 def test_a_check_that_loses_its_name_is_warned_of(db, desk):
     """A CHECK constraint that loses its name is a warning."""
     db.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0), ADD CHECK (a < 9)")

@@ -12,7 +12,7 @@ from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, names_of_checks
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
-from spirit_py.table.names import MAX_IDENTIFIER
+from spirit_py.table.names import MAX_IDENTIFIER, building_name
 
 
 def leftovers(context: PreflightContext) -> Findings:
@@ -64,16 +64,19 @@ def is_ours(context: PreflightContext) -> bool:
 def check_constraints(context: PreflightContext) -> Findings:
     """Warn of names that the swap cannot bring back, refuse names that would become too long."""
     new, old = context.names.new, context.names.old
+    # Longer than both: the name that the new table is built under.
+    built = building_name(context.table, "0" * 6)
+    longest = max(map(len, (new, old, built)))
     for name, copy in names_of_checks(context.session, context.source).items():
         if not copy.startswith(f"{new}_chk_"):
             yield warn(
                 f"CHECK constraint {name} will be called {copy}: its name is taken while"
                 " the old table exists"
             )
-        elif max(len(new), len(old)) + len(name) - len(context.table) > MAX_IDENTIFIER:
+        elif longest + len(name) - len(context.table) > MAX_IDENTIFIER:
             yield refuse(
                 f"CHECK constraint {name} would get a name of more than {MAX_IDENTIFIER}"
-                " characters when its table is renamed",
+                " characters when its table is copied and renamed",
                 "drop it and add it again under a shorter name",
             )
 
