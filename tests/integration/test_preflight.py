@@ -371,15 +371,13 @@ def test_a_checkpoint_that_is_none(db, desk):
     assert "2 checks" in refusals(desk)[0]
 
 
-@pytest.mark.parametrize(("letters", "refused"), [(56, 0), (57, 1)])
-def test_a_check_whose_name_has_no_room_where_the_new_table_is_built_is_refused(
-    db, desk, letters, refused
-):
+def test_a_check_whose_name_has_no_room_where_the_new_table_is_built_is_refused(db, desk):
     """That name is longer than those of the swap; error 1059 of the server's has no remedy."""
-    name = "t_chk_".ljust(letters, "x")
+    name = "t_chk_".ljust(57, "x")
+    db.execute(f"ALTER TABLE t ADD CONSTRAINT {name[:-1]} CHECK (a > -9)")
+    assert desk.before("ADD c INT") == ()
     db.execute(f"ALTER TABLE t ADD CONSTRAINT {name} CHECK (a > -9)")
-    said = [one for one in refusals(desk) if "more than 64 characters" in one]
-    assert len(said) == refused
+    assert f"{name} would get a name of more than 64" in refusals(desk)[0]
 
 
 def test_a_check_that_loses_its_name_is_warned_of(db, desk):
