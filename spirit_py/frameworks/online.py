@@ -6,6 +6,7 @@ alive, because it writes down that the migration is done.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import re
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     Settle = Callable[[Name, bool | None], None]
 
 _ALIVE_SECONDS: Final = 20.0
+_CANCELLED_SECONDS: Final = 1.0
 _AGAIN: Final = "the source table is intact; run the same command again: it resumes"
 _PASSES_OVER: Final = (
     "run the same command again: it waits for what is left of drop_old_after, archives what is to"
@@ -350,7 +352,7 @@ def change(
     running = run_of(config, handle_signals=handle_signals, along=along)
     try:
         report = _run(session, running, log)
-    except (KeyboardInterrupt, Interrupted) as interrupt:
+    except (KeyboardInterrupt, Interrupted, asyncio.CancelledError) as interrupt:
         raise _say_interrupted(running) from interrupt
     except SpiritError as failure:
         if failure.hint:
@@ -394,12 +396,24 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> Left:
     return left
 
 
+def _require_not_cancelled() -> None:
+    """Raise where the task of asyncio was cancelled, as by asyncio.run at the first Ctrl-C.
+
+    Nothing is awaited while a change runs, so it would be felt at the next question alone.
+    """
+    with contextlib.suppress(RuntimeError):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+
+
 def _run(
     session: FrameworkSession, run: Running[MigrationReport, MigrationStatus], log: logging.Logger
 ) -> MigrationReport:
     with run as running:
         shown = time.monotonic()
-        while (event := running.next_event(_ALIVE_SECONDS)) is not None or running.running:
+        while (event := running.next_event(_CANCELLED_SECONDS)) is not None or running.running:
+            _require_not_cancelled()
             if event is not None and event.is_shown(verbose=False):
                 log.info("spirit-py: %s", event.line)
             if time.monotonic() - shown >= _ALIVE_SECONDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import traceback
@@ -102,6 +103,21 @@ def test_an_interrupt_ends_a_command_with_its_code_and_two_lines(monkeypatch, ca
         "error: interrupted by SIGINT\n"
         "hint: the source table is intact; run the same command again: it resumes\n"
     )
+
+
+def test_a_task_of_asyncio_that_is_cancelled_is_an_interrupt(monkeypatch, capsys):
+    """So asyncio.run takes the first Ctrl-C; env.py runs Alembic so for an asynchronous driver."""
+
+    async def migrate() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        carried_out(monkeypatch, until_stopped, interrupted=False)
+
+    with pytest.raises(KeyboardInterrupt) as ended:
+        asyncio.run(migrate())
+    assert isinstance(ended.value, SystemExit)
+    assert capsys.readouterr().err.startswith("error: interrupted by SIGINT")
 
 
 def test_a_second_interrupt_does_not_know_whether_the_change_is_made(monkeypatch, capsys):
