@@ -69,6 +69,10 @@ class Front:
             self.last = self.now
         return self.now
 
+    def ask_again(self) -> None:
+        """Ask at the next look whether locks are seen: that may change in a wait of days."""
+        self._asked = False
+
     def _first(self, blocker: Blocker, now: float) -> tuple[float, str]:
         """Return when a lock was first seen, and when its transaction began."""
         seen, began = self._first_seen.get(blocker.key, (now, ""))
@@ -210,6 +214,8 @@ class LockTurns:
                 stack.enter_context(connect(options, role="lock-look", read_timeout=_READ_SECONDS))
                 for options, _ in self.fronts
             ]
+            for _, front in self.fronts:
+                front.ask_again()
             began = self.clock()
             self._looked = 0.0
             with self._counted() as count:

@@ -11,13 +11,14 @@ import MySQLdb
 import pytest
 
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
+from spirit_py.events.event import untold
 from spirit_py.locks import turns
 from spirit_py.locks.look import (
     LockRequest,
     find_in_front,
     why_locks_are_unseen,
 )
-from spirit_py.locks.turns import Front
+from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.processlist import FRESH_SECONDS
@@ -32,7 +33,7 @@ from tests.kits.cutover import (
     swapped,
     untouched,
 )
-from tests.kits.locking import looking
+from tests.kits.locking import looking, policy
 from tests.kits.reporter import lines_to
 from tests.kits.waiting import until
 
@@ -462,3 +463,28 @@ def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
             other.rollback()
         assert len(set(keys)) == 1
         assert front.older_than(50.0) == []
+
+
+def test_whether_locks_are_seen_is_asked_in_each_wait(db):
+    """The instrument may be switched off while a swap is deferred for days."""
+    make_tables(db)
+    front = Front(LockRequest(tables=[(db.name, "t")]))
+    waits = LockTurns(
+        [(connection_options(db), front)],
+        policy(),
+        StopSwitch(),
+        what="swap",
+        show=str,
+        tell=untold,
+    )
+    switch = "UPDATE performance_schema.setup_instruments SET ENABLED = %s WHERE NAME = %s"
+    assert waits.await_free()
+    assert front.unseen == ""
+    try:
+        db.execute(switch, ("NO", "wait/lock/metadata/sql/mdl"))
+        assert waits.await_free()
+        assert "is disabled" in front.unseen
+    finally:
+        db.execute(switch, ("YES", "wait/lock/metadata/sql/mdl"))
+    assert waits.await_free()
+    assert front.unseen == ""
