@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import MySQLdb
@@ -451,6 +452,10 @@ def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
         "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = %s",
         (other.thread_id(),),
     )
+
+    def passed(second):
+        return db.query("SELECT NOW()") != second
+
     with connect(connection_options(db), role="test") as session:
         keys = []
         for _ in range(2):
@@ -459,7 +464,7 @@ def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
             other.query("INSERT INTO t (v) VALUES (1)")
             (blocker,) = front.look(session)
             keys.append(blocker.key)
-            until(lambda began=began: db.query("SELECT NOW()") != began, "the next second")
+            until(partial(passed, began), "the next second")
             other.rollback()
         assert len(set(keys)) == 1
         assert front.older_than(50.0) == []
@@ -474,7 +479,7 @@ def test_whether_locks_are_seen_is_asked_in_each_wait(db):
         policy(),
         StopSwitch(),
         what="swap",
-        show=str,
+        show=lambda _: None,
         tell=untold,
     )
     switch = "UPDATE performance_schema.setup_instruments SET ENABLED = %s WHERE NAME = %s"
