@@ -51,6 +51,10 @@ class FleetOrders:
         """What was ordered, and when."""
         return self.number, self.paused, self.aborted, self.at_once
 
+    def ahead_of(self, now: float) -> bool:
+        """Return whether they are from the future by a clock, in seconds: such count for nobody."""
+        return self.number >= now * 1000 + _CLOCKS_DIFFER
+
 
 def agreed(
     found: Collection[FleetOrders],
@@ -68,8 +72,8 @@ def agreed(
     servers, without the new ones, it is known that they have a row, or may have one; where one of
     them could not be read, no lone row is believed.
     """
-    soon = time.time_ns() // 1_000_000 + _CLOCKS_DIFFER
-    rows = [one for one in (*found, *new) if 0 < one.number < soon]
+    now = time.time()
+    rows = [one for one in (*found, *new) if one.number and not one.ahead_of(now)]
     rows.sort(key=lambda one: -one.number)
     wanted = [one.order for one in rows]
     asked = found or [one for one in new if one.number > known.number]

@@ -337,8 +337,9 @@ def _written(
 
 
 def _replaced(records: Iterable[FleetRecord], orders: FleetOrders) -> bool:
-    """Return whether a later order than this one stands there."""
-    return bool(orders.number) and any(one.orders.number > orders.number for one in records)
+    """Return whether a later order than this one stands there, and not one from the future."""
+    later = (one.orders for one in records if one.orders.number > orders.number > 0)
+    return not all(one.ahead_of(time.time()) for one in later)
 
 
 def _write(begun: Sequence[ServerRecords], orders: FleetOrders, verb: str) -> None:

@@ -15,10 +15,11 @@ from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.fleet.planning import LOOKING
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationProgress, MigrationStatus, RunTotals
@@ -186,8 +187,16 @@ class ServerRecords:
         """Write orders into each record; ``resumes``: no table resumes with a pause."""
 
         def write(session: Session) -> None:
+            now = server_now(session)
+            if orders.ahead_of(now):
+                raise MigrationFailure(
+                    "this machine's clock is more than a day ahead of that server's: the order"
+                    " would count for nobody",
+                    hint="set the clock of this machine, then give the order again",
+                )
             for one in self.records:
-                if one.store.orders(session).number > orders.number:
+                there = one.store.orders(session)
+                if there.number > orders.number and not there.ahead_of(now):
                     # It came meanwhile, from a command that has other servers in its list.
                     continue
                 one.store.order(session, replace(orders, finished=one.orders.finished))

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -498,6 +499,32 @@ def test_a_later_order_stays_and_is_told(four, monkeypatch, begins):
         )
     assert ordered(four, store.name[0]) == [later]
     assert any(line.startswith("s3: a later order") for line in said), said
+
+
+TWO_DAYS = 172_800_000
+
+
+def test_an_order_by_a_clock_that_is_ahead_is_no_order(four, monkeypatch):
+    """It would count for nobody, and keep each correct order from being written."""
+    found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]
+    for one in found:
+        begin(four, *one)
+    ahead = {"time_ns": lambda: time.time_ns() + TWO_DAYS * 1_000_000}
+    monkeypatch.setattr(orders_module, "time", SimpleNamespace(**(vars(time) | ahead)))
+    with pytest.raises(spirit_py.MigrationFailure, match="clock is more than a day ahead"):
+        order_fleet(members_of(four), table="orders", verb=Verb.PAUSE, arguments={}, say=print)
+    kept = [orders for schema in four.made.schemas for orders in ordered(four, schema)]
+    assert [one.number for one in kept] == [0, 0]
+
+
+def test_an_order_from_the_future_holds_up_no_other(four):
+    """It was written by a clock that was ahead, or forged; a correct one is written over it."""
+    future = FleetOrders(number=time.time_ns() // 1_000_000 + TWO_DAYS)
+    for schema in four.made.schemas[:2]:
+        begin(four, *fleet_record(four, schema), future)
+    order_fleet(members_of(four), table="orders", verb=Verb.PAUSE, arguments={}, say=print)
+    kept = [orders for schema in four.made.schemas for orders in ordered(four, schema)]
+    assert [one.paused for one in kept] == [True] * 2
 
 
 def test_an_order_that_a_coordinator_has_written_over_is_written_again(four, monkeypatch):
