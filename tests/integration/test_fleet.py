@@ -521,7 +521,8 @@ def test_an_order_from_the_future_holds_up_no_other(four):
     """It was written by a clock that was ahead, or forged; a correct one is written over it."""
     future = FleetOrders(number=time.time_ns() // 1_000_000 + TWO_DAYS)
     for schema in four.made.schemas[:2]:
-        begin(four, *fleet_record(four, schema), future)
+        store, record = fleet_record(four, schema)
+        begin(four, store, record, future)
     order_fleet(members_of(four), table="orders", verb=Verb.PAUSE, arguments={}, say=print)
     kept = [orders for schema in four.made.schemas for orders in ordered(four, schema)]
     assert [one.paused for one in kept] == [True] * 2

@@ -188,6 +188,18 @@ def test_data_directory_is_kept(db, desk):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_a_table_that_is_made_from_text_gets_no_default(db):
+    """With implicit defaults the server would add one, and ON UPDATE; LIKE copies the column."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL) ENCRYPTION='N'")
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL)")
+    db.execute(f"ALTER DATABASE `{db.name}` DEFAULT ENCRYPTION='Y'")
+    db.set_global("explicit_defaults_for_timestamp", "OFF")
+    refused = "TIMESTAMP NOT NULL without a default"
+    with open_schema_tools(db) as desk, pytest.raises(Refusal, match=refused):
+        desk.create("ADD c INT")
+    assert [name for (name,) in db.query("SHOW TABLES")] == ["t", "u"]
+
+
 def test_a_table_that_is_not_encrypted_stays_so(db, desk):
     """Also in a schema whose new tables are encrypted; a native ALTER leaves it alone, too."""
     db.execute(f"{CHECKED} COMMENT=' ENCRYPTION=''Y'''")

@@ -185,6 +185,7 @@ class NewTable:
         checks = names_of_checks(session, source, new)
         if rewrite.is_unlike(source.create_sql):
             # LIKE leaves these options out, as it does with foreign keys.
+            _require_no_default(session, source)
             alone = rewrite.FOREIGN_KEY.sub("", source.create_sql)
             sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
@@ -246,6 +247,22 @@ def _changed_meanwhile(table: str) -> Refusal:
         hint="wait for the other change to end, then run the same command again",
         error_code=ErrorCode.SCHEMA_CHANGED,
     )
+
+
+def _require_no_default(session: SqlSession, source: TableSchema) -> None:
+    """Refuse a column to which the server would give a default: the copy is made from text."""
+    if session.query("SELECT @@SESSION.explicit_defaults_for_timestamp")[0][0]:
+        return
+    for one in source.columns:
+        if one.data_type == "timestamp" and not one.nullable and one.default is None:
+            raise Refusal(
+                f"{source.full_name}.{one.name} is TIMESTAMP NOT NULL without a default, and the"
+                " server would give it one in the new table (explicit_defaults_for_timestamp=OFF):"
+                " CREATE TABLE ... LIKE leaves out an option of the table",
+                hint="SET GLOBAL explicit_defaults_for_timestamp = ON, or give the column a"
+                " default before",
+                error_code=ErrorCode.SERVER_SETTINGS,
+            )
 
 
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
