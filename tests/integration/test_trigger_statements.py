@@ -151,6 +151,26 @@ def test_a_committed_write_fires_each_trigger_once_wherever_the_sequence_is_cut_
     assert refused, "no snapshot was old enough to be refused: the test proves nothing"
 
 
+def test_a_writer_that_has_set_its_clock_is_judged_by_the_servers(db):
+    """It is refused as others are, for some seconds after a RENAME whose session was killed."""
+    make_tables(db, *TWO)
+    carrying = Carrying(db)
+    ours = carrying.session()
+    ours.cursor().execute("LOCK TABLES t WRITE, _t_new WRITE")
+    for statement in carrying.statements:
+        carrying.send(ours, [statement])
+        if statement == "RENAME TABLE t TO _t_old, _t_new TO t":
+            break
+    ours.close()
+    for key, clock in enumerate(("DEFAULT", "2000000000"), start=1):
+        other = snapshot(db)
+        other.cursor().execute(f"SET SESSION timestamp = {clock}")
+        assert not write(other, key)
+        other.close()
+    carrying.settle()
+    assert carrying.now() == carrying.before
+
+
 @contextlib.contextmanager
 def charset(db, client: str, connection: str) -> Any:
     """Have a session of another character set, whose statements are bytes."""

@@ -226,8 +226,9 @@ def gate(note: TriggerNote) -> str:
     4. The trigger itself is missing: the body runs.
     """
     itself, mine = _exists(note, note.name), _exists(note, note.temporary)
+    # A writer may have set the clock that NOW() shows.
     recent = _exists(
-        note, note.temporary, f" AND CREATED > NOW() - INTERVAL {_WARY_SECONDS} SECOND"
+        note, note.temporary, f" AND CREATED > SYSDATE() - INTERVAL {_WARY_SECONDS} SECOND"
     )
     return (
         f"IF NOT {mine} THEN {_TRY_AGAIN};"
