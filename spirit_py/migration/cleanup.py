@@ -18,12 +18,11 @@ from spirit_py.classes import astuple, dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.migration.listing import HIDDEN
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.migration.swap.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
+from spirit_py.mysql.grants import HIDDEN, IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.definition import existing_tables, require_name, stored_name

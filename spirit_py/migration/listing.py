@@ -30,7 +30,7 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
+from spirit_py.mysql.grants import HIDDEN, IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.deferred_indexes import build_stage
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
-HIDDEN: Final = "tables that are left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "resume", Afresh: "start afresh", GiveUp: "give up", Refuse: "refuse",

@@ -28,6 +28,8 @@ _SEES_KEYS: Final = ("SELECT",)
 _ACCOUNT: Final = "SELECT CURRENT_USER()/*!80016 , @@GLOBAL.partial_revokes */"
 IDENTITY_PRIVILEGES: Final = ("PROCESS",)
 """The privilege for information_schema.INNODB_TABLES, which proves which tables are ours."""
+HIDDEN: Final = "tables that are left there could be hidden from it"
+"""Why an account must see the auxiliary tables of a migration."""
 
 
 @dataclass(frozen=True, kw_only=True)

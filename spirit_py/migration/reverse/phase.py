@@ -1,4 +1,7 @@
-"""Reverse replication as a phase of a migration: planned, run after the swap, or found again."""
+"""Reverse replication as a phase of a migration: planned, run after the swap, or found again.
+
+Also what a later ``spirit-py revert`` finds of it, and may swap back.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,12 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
-from spirit_py.migration.listing import HIDDEN
 from spirit_py.migration.reverse.feed import begin, plan_reverse, reverse_table
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.swap.old_tables import after_change
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import takes_no_writes
-from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.grants import HIDDEN, read_grants
 from spirit_py.mysql.tables.definition import require_name
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
