@@ -1,4 +1,6 @@
-"""Write the checkpoint: the first record, then periodically and on request.
+"""Write the checkpoint: the first record, then periodically and on request; notes beside it.
+
+A note is of an old table, and of the end of reverse replication.
 
 The uncopied ranges U and the feed's safe position P of a record may be read in either order. U
 first: what the feed passed over in between was applied, or dropped because it was in U, and the

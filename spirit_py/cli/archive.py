@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.cli.changes import require_archive
 from spirit_py.cli.display import records_of, reporters_of, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import MigrationConfig, SessionModes, SparkConfig
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import ArchiveCommand
-from spirit_py.table.names import LOCAL, is_local
 
 if TYPE_CHECKING:
     from spirit_py.cli.outcome import ErrorsShown
@@ -64,23 +62,3 @@ def archive_config(options: dict[str, Any]) -> MigrationConfig:
             "threads": threads,
         },
     )
-
-
-def require_archive(options: dict[str, Any]) -> None:
-    """Refuse an empty folder of an archive, and one that depends on where a command is given.
-
-    The same command has to carry on with the same archive, from any directory.
-    """
-    path = options["archive_to"]
-    if path is not None and not path.strip():
-        raise UsageFault(
-            "--archive-to is empty: nothing would be archived",
-            hint="name a folder, or leave it out",
-        )
-    if options["archive_by"] is not None and not options["archive_by"].strip():
-        raise UsageFault("--archive-by is empty", hint="give an expression, or leave it out")
-    if path and is_local(path) and not path.startswith(("/", LOCAL)):
-        raise UsageFault(
-            f"--archive-to {path} is another folder in another directory",
-            hint=f"write {shlex.join(['--archive-to', str(Path(path).absolute())])}",
-        )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from spirit_py.cli.archive import require_archive
 from spirit_py.cli.configfile import is_typed
 from spirit_py.cli.display import records_of
 from spirit_py.cli.values import complete, connection_of, named_alike
@@ -15,11 +15,8 @@ from spirit_py.command_config import BatchConfig
 from spirit_py.config import FeedOptions, MigrationConfig, SessionModes
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
+from spirit_py.table.names import LOCAL, is_local
 from spirit_py.units import host_and_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 BATCH: Final = ("tables", "statements")
 #: Whether these were named matters, not only what they are; the last one by the command itself.
@@ -236,3 +233,23 @@ def _feed_options(options: dict[str, Any]) -> FeedOptions:
     from spirit_py.mysql.own_sessions import new_run
 
     return FeedOptions(own_writes=new_run(), passable=options["passable"])
+
+
+def require_archive(options: dict[str, Any]) -> None:
+    """Refuse an empty folder of an archive, and one that depends on where a command is given.
+
+    The same command has to carry on with the same archive, from any directory.
+    """
+    path = options["archive_to"]
+    if path is not None and not path.strip():
+        raise UsageFault(
+            "--archive-to is empty: nothing would be archived",
+            hint="name a folder, or leave it out",
+        )
+    if options["archive_by"] is not None and not options["archive_by"].strip():
+        raise UsageFault("--archive-by is empty", hint="give an expression, or leave it out")
+    if path and is_local(path) and not path.startswith(("/", LOCAL)):
+        raise UsageFault(
+            f"--archive-to {path} is another folder in another directory",
+            hint=f"write {shlex.join(['--archive-to', str(Path(path).absolute())])}",
+        )

@@ -1,6 +1,7 @@
 """Find which neighbouring statements about one table the server carries out alike as one ALTER.
 
-It is asked, by temporary tables: some clauses mean something else beside others.
+It is asked, by temporary tables: some clauses mean something else beside others. A step is proved
+by the form of a definition as it is read here, whether it joins statements or has one.
 """
 
 from __future__ import annotations

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
-from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.estimates import likely_sizes
-from spirit_py.move.shards import facing, of_each_kind, unlike_tables
+from spirit_py.move.shards import facing, of_each_kind
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
-from spirit_py.mysql.grants import read_grants, scope_of
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import NOTHING, is_one_of
@@ -26,7 +26,6 @@ from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.options import load_limits
-from spirit_py.preflight.checks.privileges import privileges
 from spirit_py.preflight.checks.server_settings import server_settings
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_before_create
@@ -48,51 +47,6 @@ _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 _SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 #: What is the same for both servers, or names and values mean something else.
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
-#: On the whole schema: a new table is made under a random name there. TRIGGER: to see triggers.
-_ON_SCHEMA: Final = (
-    *("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX"),
-    *("TRIGGER", "LOCK TABLES", "CREATE TEMPORARY TABLES"),
-)
-_GLOBAL: Final = ("PROCESS", "REPLICATION CLIENT")
-#: The binary log of the target is read.
-_TO_FOLLOW: Final = ("REPLICATION SLAVE",)
-
-
-def require_rights(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[SqlSession]) -> None:
-    """Raise a Refusal with all that the accounts of all servers lack, and the GRANTs for it.
-
-    Asked before all else: without them the first looks at an earlier run fail.
-    """
-    lacking: list[Finding] = []
-    for one in opened:
-        where = f"on {one.run.config.shard}: " if one.run.config.shard else ""
-        for finding in (each for context in one.contexts for each in privileges(context)):
-            if finding.severity is Severity.REFUSAL:
-                cause, code = f"{where}{finding.cause}", ErrorCode.MISSING_PRIVILEGES
-                lacking.append(replace(finding, cause=cause, code=code))
-    schemas = sorted({context.schema for context in opened[0].contexts})
-    for way, there in zip(run.backs(), theirs, strict=True):
-        name = way.config.shard if way.config.shards else ""
-        where = f"the target {name}".rstrip()
-        lacking += _on_target(there, schemas, where, follows=way.config.keep_old_current)
-    if lacking:
-        raise refusal_of(list(dict.fromkeys(lacking)), "the move")
-
-
-def _on_target(
-    there: SqlSession, schemas: Sequence[str], where: str, *, follows: object
-) -> Iterator[Finding]:
-    grants = read_grants(there)
-    asked = [(schema, grants.missing(_ON_SCHEMA, schema)) for schema in schemas]
-    asked.append(("", grants.missing((*_GLOBAL, *(_TO_FOLLOW if follows else ())))))
-    missing = [(schema, found) for schema, found in asked if found]
-    if missing:
-        named = "; ".join(f"{', '.join(found)} on {scope_of(schema)}" for schema, found in missing)
-        yield refuse(
-            f"account {grants.account} lacks {named} of {where}",
-            " ".join(grants.grant(found, schema) for schema, found in missing) + grants.or_role,
-            code=ErrorCode.MISSING_PRIVILEGES,
-        )
 
 
 def check_servers(
@@ -134,7 +88,7 @@ def found_between(
     """Return what is found of the servers together, and of the targets; each once."""
     config, home = run.config, opened[0]
     sources = [one.contexts for one in opened]
-    found_wrong = [*unlike_tables(config, sources), *_between(config, opened, theirs, facts)]
+    found_wrong = [*_unlike_tables(config, sources), *_between(config, opened, theirs, facts)]
     for one in opened:
         found_wrong += _findings(one.contexts, one.session, config)
     faced = [facing(one.contexts, one.run.config) for one in opened]
@@ -148,6 +102,32 @@ def found_between(
                 found_wrong.append(replace(finding, cause=f"{named}{finding.cause}"))
     # What is so of the target is found with each source.
     return list(dict.fromkeys(found_wrong))
+
+
+def _unlike_tables(
+    config: MoveConfig, found: Sequence[Sequence[PreflightContext]]
+) -> Iterator[Finding]:
+    """Yield which tables are not the same on all sources, of which each has been ``found``."""
+    home = found[0]
+    for shard, contexts in zip(config.sources[1:], found[1:], strict=bool(config.sources)):
+        for first, other in zip(home, contexts, strict=True):
+            if first.found is None or other.found is None:
+                continue
+            if shape_digest(first.found) != shape_digest(other.found):
+                yield refuse(
+                    f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
+                    f" another one on {shard.name}",
+                    "give it the same on all sources; SHOW CREATE TABLE shows both",
+                )
+    for first in home if config.sources and home[0].found else ():
+        for index in first.source.indexes:
+            if index.unique and not index.columns:
+                yield refuse(
+                    f"the unique key {index.name} of {first.source.full_name} has a part of a"
+                    " column, or an expression: whether rows of two sources meet there cannot be"
+                    " seen",
+                    "drop it for the move, and add it on the target after it",
+                )
 
 
 def on_source(one: Opened, text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.changes import left_out, matching, read_pattern, require_left_out
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
@@ -20,7 +20,7 @@ from spirit_py.events.run import AlgorithmChosen
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run, tell_afresh, tell_resumed
 from spirit_py.migration.swap.same_tables import MOVED
-from spirit_py.move.checks import check_servers, require_rights
+from spirit_py.move.checks import check_servers
 from spirit_py.move.decision import decide, finished, rows_copied, together
 from spirit_py.move.remains import look, statement_of_move, told_sources
 from spirit_py.move.run import Opened, forget_there
@@ -28,8 +28,10 @@ from spirit_py.move.shards import twice
 from spirit_py.move.sides import bring_home
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.grants import read_grants, scope_of
 from spirit_py.mysql.tables.identity import doubtful, looked_at
-from spirit_py.preflight.check import refusal_of, warn
+from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
+from spirit_py.preflight.checks.privileges import privileges
 from spirit_py.preflight.preflight import prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import moving
@@ -46,6 +48,15 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.table.names import Name
+
+#: On the whole schema: a new table is made under a random name there. TRIGGER: to see triggers.
+_ON_SCHEMA: Final = (
+    *("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX"),
+    *("TRIGGER", "LOCK TABLES", "CREATE TEMPORARY TABLES"),
+)
+_GLOBAL: Final = ("PROCESS", "REPLICATION CLIENT")
+#: The binary log of the target is read.
+_TO_FOLLOW: Final = ("REPLICATION SLAVE",)
 
 
 def tables_of(session: SqlSession, config: MoveConfig, *, late: bool = False) -> list[Name]:
@@ -179,6 +190,43 @@ def open_move(
         require_throttlers(run.config, home)
     run.stop.check()
     return opened, decision
+
+
+def require_rights(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[SqlSession]) -> None:
+    """Raise a Refusal with all that the accounts of all servers lack, and the GRANTs for it.
+
+    Asked before all else: without them the first looks at an earlier run fail.
+    """
+    lacking: list[Finding] = []
+    for one in opened:
+        where = f"on {one.run.config.shard}: " if one.run.config.shard else ""
+        for finding in (each for context in one.contexts for each in privileges(context)):
+            if finding.severity is Severity.REFUSAL:
+                cause, code = f"{where}{finding.cause}", ErrorCode.MISSING_PRIVILEGES
+                lacking.append(replace(finding, cause=cause, code=code))
+    schemas = sorted({context.schema for context in opened[0].contexts})
+    for way, there in zip(run.backs(), theirs, strict=True):
+        name = way.config.shard if way.config.shards else ""
+        where = f"the target {name}".rstrip()
+        lacking += _on_target(there, schemas, where, follows=way.config.keep_old_current)
+    if lacking:
+        raise refusal_of(list(dict.fromkeys(lacking)), "the move")
+
+
+def _on_target(
+    there: SqlSession, schemas: Sequence[str], where: str, *, follows: object
+) -> Iterator[Finding]:
+    grants = read_grants(there)
+    asked = [(schema, grants.missing(_ON_SCHEMA, schema)) for schema in schemas]
+    asked.append(("", grants.missing((*_GLOBAL, *(_TO_FOLLOW if follows else ())))))
+    missing = [(schema, found) for schema, found in asked if found]
+    if missing:
+        named = "; ".join(f"{', '.join(found)} on {scope_of(schema)}" for schema, found in missing)
+        yield refuse(
+            f"account {grants.account} lacks {named} of {where}",
+            " ".join(grants.grant(found, schema) for schema, found in missing) + grants.or_role,
+            code=ErrorCode.MISSING_PRIVILEGES,
+        )
 
 
 def require_no_other(config: MoveConfig, opened: Sequence[Opened]) -> None:

@@ -12,7 +12,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.errors import Refusal
 from spirit_py.move.carrier import rows_in, write_over
-from spirit_py.move.checks import found_between, on_source, parted, require_rights
+from spirit_py.move.checks import found_between, on_source, parted
 from spirit_py.move.decision import rows_copied
 from spirit_py.move.move import between, require_aligned
 from spirit_py.move.opening import (
@@ -21,6 +21,7 @@ from spirit_py.move.opening import (
     opened_by,
     read_servers,
     require_no_other,
+    require_rights,
 )
 from spirit_py.move.remains import statement_of_move, told_sources, told_targets
 from spirit_py.move.run import MoveRun, set_apart

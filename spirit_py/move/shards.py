@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py import errors
 from spirit_py.applier.state import other_keys
-from spirit_py.checkpoint.proofs import shape_digest
 from spirit_py.classes import replace
 from spirit_py.preflight.check import refuse
 from spirit_py.sql import string_literal
@@ -191,32 +190,6 @@ def _not_told_apart(mapping: TableMapping, why: str) -> errors.Refusal:
         f"the rows of several sources could not be told apart in {mapping.source.full_name}: {why}",
         hint="make that change on the target, after the move",
     )
-
-
-def unlike_tables(
-    config: MoveConfig, found: Sequence[Sequence[PreflightContext]]
-) -> Iterator[Finding]:
-    """Yield which tables are not the same on all sources, of which each has been ``found``."""
-    home = found[0]
-    for shard, contexts in zip(config.sources[1:], found[1:], strict=bool(config.sources)):
-        for first, other in zip(home, contexts, strict=True):
-            if first.found is None or other.found is None:
-                continue
-            if shape_digest(first.found) != shape_digest(other.found):
-                yield refuse(
-                    f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
-                    f" another one on {shard.name}",
-                    "give it the same on all sources; SHOW CREATE TABLE shows both",
-                )
-    for first in home if config.sources and home[0].found else ():
-        for index in first.source.indexes:
-            if index.unique and not index.columns:
-                yield refuse(
-                    f"the unique key {index.name} of {first.source.full_name} has a part of a"
-                    " column, or an expression: whether rows of two sources meet there cannot be"
-                    " seen",
-                    "drop it for the move, and add it on the target after it",
-                )
 
 
 def twice(config: MoveConfig, facts: Sequence[ServerFacts]) -> Iterator[Finding]:
