@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 
+#: From the grace on a revert is answered, or refused; phases are declared in the order of a run.
+_FROM_GRACE: Final = tuple(Phase)[tuple(Phase).index(Phase.GRACE) :]
 #: For another server of a move to answer.
 _READ_SECONDS: Final = 10
 
@@ -70,7 +72,7 @@ class Verbs(Carrier):
             # The revert takes over when the process has ended.
             return False
         keeps = config.keep_old_current or config.drop_old_after or phase is Phase.KEEP
-        return not keeps or phase in {Phase.GRACE, Phase.CLEANUP, Phase.DONE}
+        return not keeps or phase in _FROM_GRACE
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked; a revert is asked for by ``spirit-py revert``, not by ``ctl``."""
