@@ -19,11 +19,17 @@ from spirit_py.codes import ErrorCode
 from spirit_py.command_config import MOST_SERVERS, FleetOrders, agreed
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError, UsageFault
 from spirit_py.fleet.planning import LOOKING, allowed_files
-from spirit_py.fleet.records import FleetMember, ServerRecords, look_at, looked_at
+from spirit_py.fleet.records import (
+    FleetMember,
+    ServerRecords,
+    leave_out,
+    look_at,
+    looked_at,
+    sessions_on,
+)
 from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.control.command import control
 from spirit_py.migration.control.subject import CLEANUP, Verb
-from spirit_py.mysql.connect import connect_first
 from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
 from spirit_py.units import counted
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.fleet.records import FleetRecord
-    from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
 
     Say = Callable[[str], None]
@@ -78,7 +83,8 @@ def order_fleet(
         # Those that are asked to drop their copies must be alive for that.
         first = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
         begun = _written(asked, first, verb, table)
-        if absent := sorted({name for one in seen for name in one.members} - _names(members)):
+        listed = {one.name for one in members}
+        if absent := sorted({name for one in seen for name in one.members} - listed):
             said = f"{counted(len(absent), 'server')} of this change, {', '.join(absent[:_NAMED])}"
             say(f"{said}: not in this list, so that migrations there are not asked")
         if orders.number:
@@ -103,11 +109,11 @@ def _in_turn(
     parts = looked_at(members, table)
     lock = lock_name("fleet-order", _chosen(parts, say)[0].records[0].fleet)
     until = time.monotonic() + _TURN_SECONDS
-    for identity, session in _sessions(stack, parts):
+    for identity, session in sessions_on(stack, parts, 2 * _TURN_SECONDS):
         try:
             taken = take_named_lock(session, lock, timeout=max(0.0, until - time.monotonic()))
         except SpiritError as error:
-            _leave_out(parts, identity, error)
+            leave_out(parts, identity, error)
             continue
         if not taken:
             raise Refusal(
@@ -120,48 +126,6 @@ def _in_turn(
     if not any(one.records for one in parts):
         _raise_failures(parts, say)
     return parts, _chosen(parts, lambda _: None)
-
-
-def where_to_meet(parts: Iterable[ServerRecords]) -> list[ServerRecords]:
-    """Return whose locks commands take: each server once, in an order that all lists have.
-
-    So two commands meet where their lists have one server in common, and neither waits for one that
-    waits for it.
-    """
-    found = {one.identity: one for one in parts if one.error is None}
-    return [found[identity] for identity in sorted(found)]
-
-
-def _leave_out(parts: Iterable[ServerRecords], identity: str, error: SpiritError) -> None:
-    """Leave a server out that was lost, with all of its entries, to the end of the command."""
-    for part in parts:
-        if part.identity == identity:
-            part.error, part.records = error, []
-
-
-def _sessions(
-    stack: contextlib.ExitStack, parts: Sequence[ServerRecords]
-) -> list[tuple[str, Session]]:
-    """Open a session on each server; one that does not answer by now has an error, and none."""
-    opened: dict[str, Session] = {}
-
-    def reach(part: ServerRecords) -> None:
-        options = part.member.connection
-        try:
-            session = connect_first(options, role="ctl", read_timeout=2 * _TURN_SECONDS)
-        except SpiritError as error:
-            _leave_out(parts, part.identity, error)
-        else:
-            opened[part.identity] = stack.enter_context(session)
-
-    meeting = where_to_meet(parts)
-    side_by_side("look", [partial(reach, one) for one in meeting], LOOKING)
-    identities = [one.identity for one in meeting]
-    return [(one, opened[one]) for one in identities if one in opened]
-
-
-def _names(members: Iterable[FleetMember]) -> set[str]:
-    return {one.name for one in members}
 
 
 _HOLDING: Final = (Verb.PAUSE, Verb.POSTPONE, Verb.ABORT)
@@ -270,7 +234,7 @@ def _keep_coordinators_away(
 
     One that comes later finds that the records are not as it has planned.
     """
-    for identity, session in _sessions(stack, parts):
+    for identity, session in sessions_on(stack, parts, 2 * _TURN_SECONDS):
         there = [part.records for part in begun if part.identity == identity]
         locks = {lock_name("fleet", one.store.name[1]) for found in there for one in found}
         for lock in sorted(locks):

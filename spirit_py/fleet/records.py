@@ -257,6 +257,44 @@ def looked_at(members: Iterable[FleetMember], table: str) -> list[ServerRecords]
     return parts
 
 
+def where_to_meet(parts: Iterable[ServerRecords]) -> list[ServerRecords]:
+    """Return whose locks commands take: each server once, in an order that all lists have.
+
+    So two commands meet where their lists have one server in common, and neither waits for one that
+    waits for it.
+    """
+    found = {one.identity: one for one in parts if one.error is None}
+    return [found[identity] for identity in sorted(found)]
+
+
+def leave_out(parts: Iterable[ServerRecords], identity: str, error: SpiritError) -> None:
+    """Leave a server out that was lost, with all of its entries, to the end of the command."""
+    for part in parts:
+        if part.identity == identity:
+            part.error, part.records = error, []
+
+
+def sessions_on(
+    stack: contextlib.ExitStack, parts: Sequence[ServerRecords], read_timeout: int
+) -> list[tuple[str, Session]]:
+    """Open a session on each server; one that does not answer by now has an error, and none."""
+    opened: dict[str, Session] = {}
+
+    def reach(part: ServerRecords) -> None:
+        options = part.member.connection
+        try:
+            session = connect_first(options, role="ctl", read_timeout=read_timeout)
+        except SpiritError as error:
+            leave_out(parts, part.identity, error)
+        else:
+            opened[part.identity] = stack.enter_context(session)
+
+    meeting = where_to_meet(parts)
+    side_by_side("look", [partial(reach, one) for one in meeting], LOOKING)
+    identities = [one.identity for one in meeting]
+    return [(one, opened[one]) for one in identities if one in opened]
+
+
 def _look_at(parts: Sequence[ServerRecords]) -> None:
     try:
         options = parts[0].member.connection

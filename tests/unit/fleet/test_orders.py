@@ -17,8 +17,7 @@ from spirit_py.config import ConnectionOptions
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.fleet import orders
 from spirit_py.fleet import records as fleet_records
-from spirit_py.fleet.orders import where_to_meet
-from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords
+from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords, where_to_meet
 from spirit_py.migration.control.subject import CLEANUP
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatc
         for one in parts:
             vars(one).update(vars(part_of(one.member.name)))
 
-    monkeypatch.setattr(orders, "connect_first", session)
+    monkeypatch.setattr(fleet_records, "connect_first", session)
     monkeypatch.setattr(orders, "take_named_lock", take)
     for module in (orders, fleet_records):
         monkeypatch.setattr(module, "look_at", look_at)
@@ -205,8 +204,7 @@ def test_an_order_copies_nothing_of_a_row_that_may_be_forged(monkeypatch, away, 
                 one.records = []
                 one.error = MigrationFailure("it is away") if away else None
 
-    monkeypatch.setattr(orders, "connect_first", contextlib.nullcontext)
-    monkeypatch.setattr(orders, "_sessions", lambda *_: [])
+    monkeypatch.setattr(orders, "sessions_on", lambda *_: [])
     for module in (orders, fleet_records):
         monkeypatch.setattr(module, "look_at", look_at)
     monkeypatch.setattr(ServerRecords, "order", lambda _, given, **__: written.append(given))
@@ -238,7 +236,7 @@ def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(m
     def order(self: ServerRecords, *_: Any, **__: Any) -> None:
         ordered.append(self.member.name)
 
-    monkeypatch.setattr(orders, "connect_first", session)
+    monkeypatch.setattr(fleet_records, "connect_first", session)
     monkeypatch.setattr(orders, "take_named_lock", take)
     for module in (orders, fleet_records):
         monkeypatch.setattr(module, "look_at", look_at)
@@ -266,7 +264,7 @@ class AtWork:
                 working = (TABLE,) if self.asked < self._ends else ()
                 one.records = [replace(each, at_work=working) for each in one.records]
 
-        monkeypatch.setattr(orders, "_sessions", lambda *_: [])
+        monkeypatch.setattr(orders, "sessions_on", lambda *_: [])
         for module in (orders, fleet_records):
             monkeypatch.setattr(module, "look_at", look_at)
         monkeypatch.setattr(ServerRecords, "order", lambda *_, **__: None)
