@@ -54,7 +54,6 @@ _LOOK_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = 0.5
 #: As of the hook that is asked before a swap.
 _GOOD_SECONDS: Final = 30.0
-_UNANSWERED_SECONDS: Final = 120.0
 #: Orders are read of the servers at work, and of so many that have a record.
 _ASKED_SERVERS: Final = 3
 _AT_A_TIME: Final = 8
@@ -92,8 +91,6 @@ class Fleet:
         self.state = FleetState(self.plan.servers)
         self._orders = self.plan.orders
         self._turn = 0
-        #: Since when the cluster does not say how many tasks it runs.
-        self._unanswered_since: float | None = None
         #: Why records are left although all servers are done.
         self.left_over: tuple[str, ...] = ()
         self._looking = threading.Lock()
@@ -134,14 +131,7 @@ class Fleet:
         done = self.state.of(ServerState.DONE)
         if self.rehearses or len(done) < len(self.plan.servers):
             return
-        outside = sorted(set(self._orders.members) - {one.server.name for one in done})
-        if outside:
-            told = ", ".join(outside[:5])
-            why = f"commands for this change also had other servers: {told}"
-            then = "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them"
-            self.left_over = (f"{why}; {then}",)
-        else:
-            self.left_over = tuple(finish([one.plan for one in done], self._orders, self.stop))
+        self.left_over = tuple(finish([one.plan for one in done], self._orders, self.stop))
         for line in self.left_over:
             self._tell(Warned(said=line))
 
@@ -181,16 +171,7 @@ class Fleet:
         if self._halted or self._orders.paused:
             return None
         most = min(self._orders.at_once or self.config.at_once, self.most)
-        try:
-            slots = self.place.slots() if waiting else None
-        except SpiritError:
-            # It may answer again; those at work go on.
-            now = time.monotonic()
-            self._unanswered_since = self._unanswered_since or now
-            if now - self._unanswered_since > _UNANSWERED_SECONDS:
-                raise
-            return None
-        self._unanswered_since = None
+        slots = self.place.slots() if waiting else None
         return next_server(
             waiting,
             [self.state[name].server for name in self._threads],

@@ -25,6 +25,7 @@ _PAUSE: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 1.0
 _NOTICED_SECONDS: Final = 300.0
+_UNANSWERED_SECONDS: Final = 120.0
 
 
 class Runner(Protocol):
@@ -37,7 +38,7 @@ class Runner(Protocol):
         """Run a server's process to its end, or until the stop; raise where it tells no end."""
 
     def slots(self) -> int | None:
-        """Return how many can run at a time; None for as many as wanted."""
+        """Return how many can run at a time; None for as many as wanted. One thread asks."""
 
     def close(self) -> None:
         """End what is left of it."""
@@ -69,6 +70,8 @@ class OnSpark:
 
     def __init__(self, engine: GangEngine) -> None:
         self._engine = engine
+        #: Since when the cluster does not say how many tasks it runs.
+        self._unanswered_since: float | None = None
 
     def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
         """Run a server's process below an executor; what it tells comes at its end."""
@@ -108,8 +111,18 @@ class OnSpark:
         return outcome.result or []
 
     def slots(self) -> int | None:
-        """Return how many tasks the cluster runs at a time."""
-        return self._engine.slots
+        """Return how many tasks the cluster runs at a time; 0 as long as it may answer again."""
+        try:
+            found = self._engine.slots
+        except SpiritError:
+            # Those at work go on.
+            now = time.monotonic()
+            self._unanswered_since = self._unanswered_since or now
+            if now - self._unanswered_since > _UNANSWERED_SECONDS:
+                raise
+            return 0
+        self._unanswered_since = None
+        return found
 
     def close(self) -> None:
         """Stop Spark."""

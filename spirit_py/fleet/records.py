@@ -122,6 +122,10 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
     As long as one is left it names all servers that are done, and the same command drops the rest.
     """
     done = tuple(plan.server.name for plan in plans)
+    if outside := sorted(set(orders.members) - set(done)):
+        why = f"commands for this change also had other servers: {', '.join(outside[:5])}"
+        then = "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them"
+        return [f"{why}; {then}"]
     failed: list[str] = []
 
     def each(plan: ServerPlan, action: Callable[[ServerPlan], None], what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from unittest.mock import Mock, PropertyMock
 
 import pytest
 
@@ -13,8 +14,8 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import MigrationFailure, SpiritError
-from spirit_py.fleet import coordinator
+from spirit_py.errors import MigrationFailure, SparkFailure, SpiritError
+from spirit_py.fleet import coordinator, places
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
 from spirit_py.threads import StopSwitch
@@ -191,3 +192,20 @@ def test_servers_that_were_stopped_are_left():
     why: SpiritError = MigrationFailure("it was stopped")
     run.state.note("s1", lambda one: one.ended(1.0, why, stopped=True))
     assert run.status().counts == {"done": 0, "running": 0, "failed": 0, "left": 2}
+
+
+def test_a_cluster_that_does_not_answer_begins_nothing_for_a_while(monkeypatch):
+    """It may answer again; after two minutes its error ends the fleet."""
+    now = [1000.0]
+    monkeypatch.setattr(places, "time", Mock(monotonic=lambda: now[0]))
+    lost = SparkFailure("Spark does not answer")
+    answers = PropertyMock(side_effect=[lost, lost, 3, lost, lost, lost])
+    engine = type("Engine", (), {"slots": answers})()
+    spark = places.OnSpark(engine)
+    found = []
+    for _ in range(5):
+        found.append(spark.slots())
+        now[0] += 100.0
+    assert found == [0, 0, 3, 0, 0]
+    with pytest.raises(SparkFailure):
+        spark.slots()
