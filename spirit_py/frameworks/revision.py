@@ -292,7 +292,12 @@ class Revision:
         if not self._table.exists:
             self._table.release()
             return
-        noted = self._have_alone()
+        try:
+            noted = self._have_alone()
+        except BaseException:
+            # A revision may catch it, and go on to its next statement.
+            self._begin_anew()
+            raise
         self._steps = [one for one in noted if one.history == key]
         self._others = [one for one in noted if one.history != key and self._is_open(one.history)]
         if len(self._steps) + len(self._others) < len(noted):

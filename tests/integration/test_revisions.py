@@ -177,6 +177,24 @@ def test_what_another_version_has_noted_is_never_executed_again(db):
     assert STEPS not in tables(db)
 
 
+def test_a_refusal_that_a_revision_catches_refuses_its_next_statement_too(db):
+    """What another process has noted is neither executed again nor written over."""
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, 5)
+    before = db.query(f"SELECT * FROM {STEPS}")
+    with connected(db) as connection, connected(db) as another:
+        session = online.FrameworkSession(another.connection.dbapi_connection)
+        kept = StepTable(lambda: session, ("", VERSIONS))
+        kept.read(db.name)
+        assert kept.hold()
+        op = Operations(MigrationContext.configure(connection=connection))
+        for name in ("c", "d"):
+            with pytest.raises(Refusal, match="another process works on a migration"):
+                op.add_column("small", sa.Column(name, sa.Integer))
+    assert db.query(f"SELECT * FROM {STEPS}") == before
+
+
 def test_what_another_version_has_noted_of_a_swap_of_versions_is_kept(db):
     """Its row alone keeps the table of steps too: it proves whose the framework's tables are."""
     prepared(db)
