@@ -20,7 +20,13 @@ U = TypeVar("U")
 
 TOO_MANY_CONNECTIONS: Final = 1040
 #: Further sessions are refused, of all accounts or of one; the last also stands for other limits.
-_TOO_MANY: Final = frozenset({TOO_MANY_CONNECTIONS, 1203, 1226})
+_ACCOUNT_LIMIT: Final = 1226
+_RAISE_LIMIT: Final = (
+    "SHOW CREATE USER CURRENT_USER() has the account's limits, most of which count for an hour: take"
+    " it away (ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0, or the one that is named), then run the"
+    " same command again"
+)
+_TOO_MANY: Final = frozenset({TOO_MANY_CONNECTIONS, 1203, _ACCOUNT_LIMIT})
 ACCESS_DENIED: Final = 1045
 SYNTAX_ERROR: Final = 1064
 NO_SUCH_TABLE: Final = 1146
@@ -77,7 +83,7 @@ _TRANSIENT: Final = frozenset({
     DEADLOCK,
     INTERRUPTED,
     1203,  # max_user_connections
-    1226,  # a resource limit of the account
+    _ACCOUNT_LIMIT,
     1412,  # table definition has changed, retry the transaction
     1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
     *(1613, 1614),  # XA branch rolled back: took too long, deadlock
@@ -206,6 +212,8 @@ def _hint(code: int) -> str:
         return "free disk space on the server, then run the same command again"
     if code in _TOO_LARGE:
         return f"where transactions are larger than {_TOO_LARGE[code]}, raise it on the server"
+    if code == _ACCOUNT_LIMIT:
+        return _RAISE_LIMIT
     if code in LOST or code in _CANNOT_CONNECT or code in _TRANSIENT:
         return "when the server answers again, run the same command again"
     return ""
@@ -218,8 +226,9 @@ _CONNECTION_FAULTS: Final = (
     ((2005,), "the host {host} is unknown", "check --host, and DNS"),
     ((2006, 2012, 2013), "the server closed the connection before it was established",
      "check that this is a MySQL server, and its error log"),
-    ((TOO_MANY_CONNECTIONS, 1203, 1226), "{text}",
+    ((TOO_MANY_CONNECTIONS, 1203), "{text}",
      "wait, or raise max_connections or the account's limits"),
+    ((_ACCOUNT_LIMIT,), "{text}", _RAISE_LIMIT),
     ((_OFFLINE,), "{text}", "wait until it has offline_mode=OFF again"),
     # The server's words are the same for all of these.
     ((ACCESS_DENIED, 1698), "the server does not accept user {user} with this password",
