@@ -22,9 +22,9 @@ TOO_MANY_CONNECTIONS: Final = 1040
 #: Further sessions are refused, of all accounts or of one; the last also stands for other limits.
 _ACCOUNT_LIMIT: Final = 1226
 _RAISE_LIMIT: Final = (
-    "SHOW CREATE USER CURRENT_USER() has the account's limits, most of which count for an hour: take"
-    " it away (ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0, or the one that is named), then run the"
-    " same command again"
+    "SHOW CREATE USER CURRENT_USER() has the account's limits, most of which count for an hour:"
+    " take it away (ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0, or the one that is named), then run"
+    " the same command again"
 )
 _TOO_MANY: Final = frozenset({TOO_MANY_CONNECTIONS, 1203, _ACCOUNT_LIMIT})
 ACCESS_DENIED: Final = 1045
