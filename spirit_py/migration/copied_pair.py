@@ -187,9 +187,6 @@ class CopiedPair(Pair):
         return self.checked_to
 
     def _begin_anew(self, why: str) -> None:
-        if self.checked_to is None:
-            # There was no comparison before this one.
-            return
         self.job.tell(ChecksumRestarted(table=self.name, reason=why))
 
 
