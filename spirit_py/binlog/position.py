@@ -313,11 +313,16 @@ def split_log(text: str) -> tuple[str, LogFile | None]:
 
 def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
     """Compute how far the binlog (``files``, oldest first) reaches from a place; 0: for ever."""
-    age = float(max(0, now - place.executed_at)) if place.executed_at else 0.0
+    # A writer may have set the time of an event, which is none of its commit.
+    happened = place.committed_at or place.executed_at
+    age = max(0.0, now - happened) if happened else 0.0
     names = [name for name, _ in files]
     if place.file not in names:
         return Retention(kept=float(kept) or None, age=age, gone=True)
     behind = files[names.index(place.file) :]
+    if len(behind) == 1:
+        # The server drops no file that it writes, however old the last event is.
+        age = 0.0
     into = min(place.offset, behind[0][1])
     unread = sum(size for _, size in behind) - into
     older = sum(size for _, size in files) - unread

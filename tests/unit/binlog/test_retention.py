@@ -29,3 +29,16 @@ def test_an_event_older_than_the_retention_may_go_at_any_time() -> None:
     """Nothing is left, never less than nothing; clocks that differ make no negative age."""
     assert reach(Place("b.1", 4, executed_at=1), FILES, kept=60, now=100).left == 0.0
     assert reach(Place("b.1", 4, executed_at=200), FILES, kept=60, now=100).left == 60.0
+
+
+def test_the_file_that_is_written_is_not_dropped() -> None:
+    """On a server without writes its last event may be older than the retention."""
+    newest = FILES[-1][0]
+    found = reach(Place(newest, 4, executed_at=1), FILES, kept=60, now=100_000)
+    assert (found.age, found.left) == (0.0, 60.0)
+
+
+def test_the_time_of_a_commit_counts_before_that_of_the_event() -> None:
+    """SET timestamp gives an event any time."""
+    place = Place("b.1", 4, executed_at=1, committed_at=90_000.5)
+    assert reach(place, FILES, kept=60_000, now=100_000).age == 9_999.5
