@@ -180,8 +180,8 @@ class BinlogConnection:
             "charset": "utf8mb4",
             "autocommit": True,
             "program_name": "spirit-py",
-            # The library says that it reads checksums only while the server writes them; older files
-            # may have them. Each file says of itself whether it has.
+            # The library says that it reads checksums only while the server writes them; older
+            # files may have them. Each file says of itself whether it has.
             "init_command": "SET @source_binlog_checksum='CRC32', @master_binlog_checksum='CRC32',"
             f" SESSION net_write_timeout={NET_WRITE_TIMEOUT},"
             " SESSION sql_big_selects=1, SESSION max_execution_time=0, "
