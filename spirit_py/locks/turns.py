@@ -74,9 +74,13 @@ class Front:
         self._asked = False
 
     def _first(self, blocker: Blocker, now: float) -> tuple[float, str]:
-        """Return when a lock was first seen, and when its transaction began."""
+        """Return when a lock was first seen, and when its transaction began.
+
+        A lock of LOCK TABLES, or a global one, outlives its session's transactions.
+        """
         seen, began = self._first_seen.get(blocker.key, (now, ""))
-        if began and blocker.began and began != blocker.began:
+        another = began and blocker.began and began != blocker.began
+        if another and not blocker.table_locks:
             return now, blocker.began
         return seen, blocker.began or began
 

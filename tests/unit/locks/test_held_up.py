@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.classes import replace
 from spirit_py.events.event import untold
 from spirit_py.locks.blockers import Blocker, KillPolicy, LockPolicy
 from spirit_py.locks.look import LockRequest
@@ -48,6 +49,9 @@ class Waiting:
             key=(7, 7), session=7, certain=True, user="app", host="web", own=False
         )
         return [blocker] if self.time < self._free_at else []
+
+    def ask_again(self) -> None:
+        """Ask nothing: the front is seen."""
 
     def look(self, _session: object) -> None:
         """Look: the front is as the clock says."""
@@ -139,3 +143,21 @@ def test_locks_that_are_unseen_are_told_of_where_tables_are_locked(
     turns = LockTurns(fronts, LockPolicy(), nothing, what="", show=shown.append, tell=told.append)
     assert turns.in_front([nothing]) == []
     assert len(told) == told_of
+
+
+@pytest.mark.parametrize(("table_locks", "old"), [(True, 1), (False, 0)])
+def test_a_lock_of_lock_tables_grows_old_over_many_transactions(
+    monkeypatch: pytest.MonkeyPatch, table_locks: bool, old: int
+) -> None:
+    """A busy session begins another transaction with each statement, under one lock."""
+    now = 0.0
+    blocker = Blocker(key=(40, 1), session=7, table_locks=table_locks)
+    monkeypatch.setattr("spirit_py.locks.turns.why_locks_are_unseen", lambda *_: "")
+    monkeypatch.setattr(
+        "spirit_py.locks.turns.find_in_front", lambda *_: [replace(blocker, began=str(now))]
+    )
+    front = Front(LockRequest(tables=[("shop", "t")]), clock=lambda: now)
+    nothing: Any = None
+    for now in (0.0, 0.4, 0.8, 1.2):  # noqa: B007
+        front.look(nothing)
+    assert len(front.older_than(1.0)) == old
