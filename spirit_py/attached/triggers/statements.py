@@ -84,7 +84,9 @@ def _move_of(note: TriggerNote, there: Mapping[tuple[str, str], Trigger]) -> Tri
 
 
 def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
-    begin = gate(note)
+    # That of earlier versions has the other clock.
+    begins = [gate(note), gate(note, clock="NOW()")]
+    begin = next(filter(copy.body.startswith, begins), begins[0])
     # The server keeps the semicolon that followed it in the packet.
     body = copy.body.rstrip("; \t\r\n")
     if not (body.startswith(begin) and body.endswith(_GATE_END)):
@@ -214,7 +216,7 @@ def _is_block(trigger: Trigger) -> bool:
         return False
 
 
-def gate(note: TriggerNote) -> str:
+def gate(note: TriggerNote, *, clock: str = "SYSDATE()") -> str:
     """Return the begin of a temporary trigger: its body runs while the trigger itself is missing.
 
     Only met where the session was killed half-way. The catalogue is read in the writer's snapshot,
@@ -228,7 +230,7 @@ def gate(note: TriggerNote) -> str:
     itself, mine = _exists(note, note.name), _exists(note, note.temporary)
     # A writer may have set the clock that NOW() shows.
     recent = _exists(
-        note, note.temporary, f" AND CREATED > SYSDATE() - INTERVAL {_WARY_SECONDS} SECOND"
+        note, note.temporary, f" AND CREATED > {clock} - INTERVAL {_WARY_SECONDS} SECOND"
     )
     return (
         f"IF NOT {mine} THEN {_TRY_AGAIN};"

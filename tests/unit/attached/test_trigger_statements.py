@@ -119,6 +119,9 @@ def test_a_trigger_is_made_again_from_its_copy_behind_the_gate():
     statements = placed(NOTES, left)
     again = create(MOVES[2].trigger, name="b", table="orders")[1]
     assert again in statements
+    before = left[2].body.replace("SYSDATE()", "NOW()")
+    earlier = replace(left[2], body=before, text=before)
+    assert placed(NOTES, [*left[:2], earlier]) == statements
     strange = replace(left[2], body="BEGIN SET @mine = 1; END")
     with pytest.raises(Refusal, match="since this program made it: b cannot be restored"):
         placed(NOTES, [*left[:2], strange])
