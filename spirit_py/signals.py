@@ -150,7 +150,7 @@ def stop_on_signals(
             stop.request(Interrupted(number, hint=hint))
         finally:
             requesting.clear()
-        if signal.SIGINT in received[known:] and len(received) > 1:
+        if signal.SIGINT in received[max(known, 1) :]:
             raise KeyboardInterrupt
 
     earlier = {

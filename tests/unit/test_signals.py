@@ -175,7 +175,7 @@ SIGNALLED = """
 import signal, sys, threading
 from spirit_py.signals import stop_on_signals
 from spirit_py.threads import StopSwitch
-again = getattr(signal, sys.argv[1])
+first, again = (getattr(signal, name) for name in sys.argv[1:])
 def interrupt(frame, what, _):
     if what == "line":
         seen.append(frame.f_lineno)
@@ -187,7 +187,7 @@ def entered(frame, what, _):
 inside = {getattr(StopSwitch, name).__code__ for name in ("request", "linked", "wait")}
 ended = set()
 for doing in (
-    lambda stop: signal.raise_signal(signal.SIGTERM),
+    lambda stop: signal.raise_signal(first),
     lambda stop: stop.linked(),
     lambda stop: stop.wait(0.01),
 ):
@@ -218,9 +218,10 @@ print("goes on", *ended)
 @pytest.mark.parametrize(
     ("second", "said"), [("SIGTERM", "goes on\n"), ("SIGINT", "goes on at once\n")]
 )
-def test_a_signal_within_the_request_of_another_one_does_not_hang(second, said):
+@pytest.mark.parametrize("first", ["SIGTERM", "SIGINT"])
+def test_a_signal_within_the_request_of_another_one_does_not_hang(first, second, said):
     """Its handler interrupts, at any line, the thread that is at the stop switch."""
-    command = [sys.executable, "-c", SIGNALLED, second]
+    command = [sys.executable, "-c", SIGNALLED, first, second]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == said, done.stderr
 
