@@ -61,6 +61,7 @@ from spirit_py.move.sides import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_seconds
 
@@ -262,6 +263,9 @@ class Switch:
 
     def _prepare(self, watchers: Sequence[Session]) -> None:
         """Look at all servers, and note that a switch is begun; without a lock."""
+        for origin, watcher in zip(self._origins, watchers, strict=True):
+            if self._direction is MOVED:
+                require_still_here(watcher, origin.run.config, self.tables)
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
                 put_back(there, target.swaps, self._direction)

@@ -293,6 +293,25 @@ def test_a_trigger_that_comes_after_the_preflight_ends_it(two, listener):
 
 
 @pytest.mark.slow
+def test_a_source_that_became_a_replica_meanwhile_switches_nothing(two, listener):
+    """Its RENAME would be on a replica alone, and the application sent away from the primary."""
+    hold = listener.hold("drain.begun", 1)
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.here.set_global("read_only", "ON")
+    try:
+        hold.release()
+        report, _ = two.end(process)
+    finally:
+        two.here.execute("SET GLOBAL read_only = OFF")
+    assert "takes no writes any more (read_only=ON)" in report["error"], report
+    assert "t" in two.tables(two.here)
+    report, _ = two.move("--on-switch", two.switch)
+    assert report["resumed"], report
+    assert_moved(two)
+
+
+@pytest.mark.slow
 def test_the_search_for_duplicates_of_a_new_key_is_held_back(two, listener):
     """It reads the whole table, as the copy does."""
     hold = listener.hold("feed.started", 1)
