@@ -173,7 +173,9 @@ def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]
 FOREIGN_KEY: Final = re.compile(
     r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY (?:[^\n`]|`(?:[^`]|``)+`)*?(?=,?\n)"
 )
-_FULLTEXT: Final = re.compile(r",\n  FULLTEXT KEY [^\n]*?(?=,?\n)")
+_FULLTEXT: Final = re.compile(
+    r",\n  FULLTEXT KEY (?:[^\n`']|`(?:[^`]|``)+`|'(?:[^']|'')*')*?(?=,?\n)"
+)
 _PARTITIONS: Final = re.compile(r"\n/\*!\d+ +PARTITION BY.*\Z", re.DOTALL)
 _OPTION: Final = re.compile(
     r" (?:ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=\d+|AUTOEXTEND_SIZE=\d+|COMPRESSION='[^']*'"

@@ -172,3 +172,13 @@ def test_a_key_to_the_same_table_has_the_new_names():
     assert "(`up`) REFERENCES `o(` (`oid`) ON DELETE CASCADE\n" in made
     # As SHOW CREATE TABLE writes them: with a blank where it is a foreign key's.
     assert "FOREIGN KEY (`up`, `oid`) REFERENCES `o(` (`oid`, `up`),\n" in made
+
+
+def test_an_index_with_a_lines_end_in_a_columns_name_is_taken_out_whole():
+    """As one is that has a grave accent in its comment."""
+    index = ",\n  FULLTEXT KEY `a``\n` (`w,\n``x`) COMMENT 'it''s `'"
+    create = f"CREATE TABLE `t` (\n  `id` int NOT NULL{index},\n  KEY `k` (`id`)\n) ENGINE=InnoDB"
+    form = TemporaryForm.of(create, "t")
+    assert form is not None
+    assert form.fulltext == (index,)
+    assert form.body == "(\n  `id` int NOT NULL,\n  KEY `k` (`id`)\n) ENGINE=InnoDB"
