@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+
+from spirit_py.mysql.session import OWN_QUERIES, Session
 from spirit_py.throttle.latency import Traffic
 
 
@@ -32,3 +37,25 @@ def test_inserts_of_this_process_are_not_others():
     before = traffic(0, (0, 0), writes=100, own_writes=(30, 31))
     after = traffic(0, (0, 0), writes=150, own_writes=(72, 73))
     assert after.others_since(before) == (7.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("sql", "counted"),
+    [
+        ("INSERT INTO `shop`.`_t_new` SELECT 1", 1),
+        ("UPDATE `shop`.`_t_new` SET a = 1", 1),
+        ("DELETE `shop`.`_t_new` FROM `keys` STRAIGHT_JOIN `shop`.`_t_new` ON a = b", 1),
+        ("DELETE FROM `shop`.`_t_new`", 0),
+        ("DELETE /*+ NO_INDEX_MERGE() */ FROM `shop`.`_t_new`", 0),
+        ("REPLACE INTO `shop`.`_t_new` SELECT 1", 0),
+    ],
+)
+def test_the_writes_of_a_session_are_those_of_the_counters(sql: str, counted: int) -> None:
+    """The server counts a DELETE of several tables as such, and the applier sends it."""
+    cursor = SimpleNamespace(execute=lambda *_: 0, close=lambda: None)
+    session = Session(
+        SimpleNamespace(thread_id=lambda: 1, cursor=lambda: cursor), role="apply", address="here:1"
+    )
+    before = OWN_QUERIES.writes("here:1")
+    session.execute(sql)
+    assert OWN_QUERIES.writes("here:1") - before == counted
