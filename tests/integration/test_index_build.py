@@ -488,6 +488,31 @@ def test_the_record_is_written_before_the_drop(db, engine, slow, monkeypatch):
     assert report.differences_found == 0
 
 
+@pytest.mark.slow
+def test_a_drop_can_be_ended_by_the_build(db, engine, slow, monkeypatch):
+    """One whose connection broke while it waited would run behind the build otherwise."""
+    held = []
+    note_altered = DeferredIndexes.note_altered
+
+    def looked(self, session):
+        held.append(
+            session.value(
+                "SELECT OBJECT_NAME FROM performance_schema.metadata_locks"
+                " WHERE OBJECT_TYPE = 'USER LEVEL LOCK'"
+                " AND OBJECT_NAME LIKE 'spirit-py:index:%'"
+                " AND OWNER_THREAD_ID = PS_CURRENT_THREAD_ID()"
+            )
+        )
+        note_altered(self, session)
+
+    monkeypatch.setattr(DeferredIndexes, "note_altered", looked)
+    report = start(engine, db, target_chunk_time=0.02).end()
+    assert slow.dropped
+    of_drop, of_build = held
+    assert of_drop == of_build is not None
+    assert report.differences_found == 0
+
+
 @pytest.mark.draws(2)
 def test_the_build_is_shown(db, engine, monkeypatch):
     """Status and display show that indexes are built."""

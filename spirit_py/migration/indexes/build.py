@@ -358,6 +358,9 @@ def leave_out(
 
     def drop() -> None:
         with connect(run.config.connection, role="index", lock_wait_timeout=_LOCK_WAIT) as session:
+            # As the build does, which ends a lost session that still waits to drop them.
+            lock = build_lock(run.config.connection.label, deferred.target)
+            take_from_lost_session(session, lock)
             deferred.drop(session)
 
     pair.deferred = deferred
