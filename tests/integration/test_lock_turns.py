@@ -453,18 +453,19 @@ def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
         (other.thread_id(),),
     )
 
-    def passed(second):
-        return db.query("SELECT NOW()") != second
+    def a_second_later(than):
+        # In another second; the server shows INNODB_TRX of up to 0.1 s before, too.
+        return db.query("SELECT NOW(6) > %s + INTERVAL 1 SECOND", (than,))[0][0]
 
     with connect(connection_options(db), role="test") as session:
         keys = []
         for _ in range(2):
-            began = db.query("SELECT NOW()")
             other.query("BEGIN")
             other.query("INSERT INTO t (v) VALUES (1)")
             (blocker,) = front.look(session)
             keys.append(blocker.key)
-            until(partial(passed, began), "the next second")
+            ((looked,),) = db.query("SELECT NOW(6)")
+            until(partial(a_second_later, looked), "the next second")
             other.rollback()
         assert len(set(keys)) == 1
         assert front.older_than(50.0) == []
