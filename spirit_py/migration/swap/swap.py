@@ -137,8 +137,8 @@ class PairSwap:
 
     def _before_lock(self, session: SqlSession) -> None:
         require_same(session, (pair.tables for pair in self.pairs))
-        self._align(session, lowers=True)
         self.prepare(session)
+        self._align(session, lowers=True)
         if self.along is not None:
             self.along.prepare(session)
         for pair in self.pairs:

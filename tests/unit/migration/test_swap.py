@@ -79,3 +79,20 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
     ended: Any = migration._swap(run, [], checkpoints=Any, new=new)  # type: ignore[arg-type]
     assert ended == "swapped"
     assert planned * 3 == tried
+
+
+def test_nothing_is_altered_before_it_is_seen_that_writes_come_in_here(monkeypatch):
+    """The counter of the new table on a replica is its source's."""
+    sent: list[object] = []
+
+    def prepare(_session: object) -> None:
+        raise HeldBack.by("a switchover")
+
+    monkeypatch.setattr(swap, "require_same", lambda *_: None)
+    monkeypatch.setattr(swap, "align_auto_increment", lambda *_, **__: sent.append("ALTER"))
+    swapping: Any = object.__new__(PairSwap)
+    swapping.pairs = [SimpleNamespace(tables=None, source_name=("s", "t"), mapping=None)]
+    swapping.counters, swapping.prepare = {}, prepare
+    with pytest.raises(HeldBack):
+        swapping._before_lock(None)
+    assert sent == []
