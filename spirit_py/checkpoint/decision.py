@@ -252,7 +252,7 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
     if swapped:
         kept = any(table.keeps_one for table in found.tables)
         stays = kept and found.reverse is None
-        if refused := _refuse_silence(record, wanted, kept=kept, followed=stays, swapped=True):
+        if refused := refuse_silence(record, wanted, kept=kept, followed=stays, swapped=True):
             return refused
         return Resume(record=record, reason=_swapped_already(found), cleanup=True)
     return _before_the_swap(found, record, wanted)
@@ -370,7 +370,7 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
                 hint="see what was changed, then start the migration again: it starts from the"
                 " beginning",
             )
-    if refused := _refuse_silence(record, wanted):
+    if refused := refuse_silence(record, wanted):
         return refused
     there = f"; this is another server, {found.server_uuid}, which has all of it"
     if found.moved:
@@ -395,7 +395,7 @@ def refuse_other_modes(record: CheckpointRecord) -> Refuse:
     )
 
 
-def _refuse_silence(
+def refuse_silence(
     record: CheckpointRecord,
     wanted: Wanted,
     *,

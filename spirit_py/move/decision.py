@@ -24,6 +24,7 @@ a new table is gone                             afresh
 a position purged, or never executed here       afresh
 a definition that another session changed       refused
 other modes than the record's                   refused
+a wait or a way back that is not said again     refused
 anew, and another source's table is there       refused
 anything else                                   resume
 ==============================================  ============================================
@@ -37,7 +38,14 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from spirit_py.checkpoint.decision import Afresh, Refuse, Resume, refuse_other_modes
+from spirit_py.checkpoint.decision import (
+    Afresh,
+    Refuse,
+    Resume,
+    Wanted,
+    refuse_other_modes,
+    refuse_silence,
+)
 from spirit_py.checkpoint.earlier_run import is_being_brought
 from spirit_py.checkpoint.record import REVERTING, CheckpointRecord
 from spirit_py.classes import dataclass
@@ -48,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checkpoint.record import MoveNote, OldTableRecord, Pointer, ReverseRecord
-    from spirit_py.config import SessionModes
+    from spirit_py.config import SessionModes, SwapChoices
 
 Decision: TypeAlias = Afresh | Resume | Refuse
 
@@ -136,10 +144,11 @@ def decide(
     max_age: float,
     start_afresh: bool = False,
     modes: SessionModes | None = None,
+    choices: SwapChoices | None = None,
 ) -> Decision:
     """Return what to do; a :class:`Resume` with ``cleanup`` goes on after the switch.
 
-    Before it the ``modes`` must be those of the record, unless they are None.
+    Before it the ``modes`` must be those of the record, and the ``choices`` said again; None: any.
 
     A move does not begin anew where the application may use the target's table: that would go.
     """
@@ -154,7 +163,10 @@ def decide(
             return Refuse(reason=f"on the target, {reason}", hint=hint)
     if isinstance(decision, Resume) and not decision.cleanup:
         record = decision.record
-        return decision if modes in {None, record.modes} else refuse_other_modes(record)
+        if modes not in {None, record.modes}:
+            return refuse_other_modes(record)
+        wanted = Wanted(statement=statement, max_age=max_age, choices=choices)
+        return refuse_silence(record, wanted, kept=False) or decision
     in_use = [one for one in found.tables if one.arrived and (_sent(found) or not one.here)]
     return _in_use(in_use) if isinstance(decision, Afresh) and in_use else decision
 

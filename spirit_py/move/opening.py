@@ -323,6 +323,8 @@ def _decision(one: Opened, of_sources: str) -> Decision:
         max_age=config.checkpoint_max_age,
         start_afresh=config.start_afresh,
         modes=config.modes,
+        # A rehearsal switches nothing, and resumes nothing.
+        choices=None if config.dry_run else config.swap_choices,
     )
 
 

@@ -19,7 +19,7 @@ from spirit_py.checkpoint.record import (
     TableProgress,
 )
 from spirit_py.classes import replace
-from spirit_py.config import SessionModes
+from spirit_py.config import SessionModes, SwapChoices
 from spirit_py.move.decision import MoveFound, TableSeen, decide, finished, together
 
 STATEMENT = "MOVE TO there; ALTER TABLE `s`.`t` FORCE"
@@ -251,6 +251,29 @@ def test_other_modes_are_refused_before_the_switch():
     assert "this command has other modes" in decision.reason
     assert of(found(MOVED)).cleanup is True
     assert isinstance(of(found(record=replace(RECORD, modes=modes))), Resume)
+
+
+@pytest.mark.parametrize(
+    ("begun", "said"),
+    [
+        (SwapChoices(defer_cutover=True), "add --defer-cutover"),
+        (SwapChoices(keep_old_current=60.0), "add --keep-old-current"),
+    ],
+    ids=["deferred", "kept"],
+)
+def test_what_was_to_be_done_at_the_switch_has_to_be_said_again(begun, said):
+    """The operator's decision, or the way back, would be gone; behind the switch it is too late."""
+
+    def of(seen: MoveFound, choices: SwapChoices | None = begun) -> Any:
+        return decide(seen, statement=STATEMENT, max_age=100.0, choices=choices)
+
+    seen = found(record=replace(RECORD, choices=begun))
+    decision = of(seen, SwapChoices())
+    assert isinstance(decision, Refuse)
+    assert said in decision.hint
+    assert isinstance(of(seen), Resume)
+    assert isinstance(of(seen, None), Resume)
+    assert of(replace(seen, tables=(MOVED,)), SwapChoices()).cleanup is True
 
 
 def test_an_old_record_is_dropped_with_consent_alone():
