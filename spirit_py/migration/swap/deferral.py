@@ -158,12 +158,16 @@ class Deferral(SwapGate):
                     hint="run the same command again to go on waiting; drop the table to swap",
                     error_code=ErrorCode.SWAP_HELD_BACK,
                 )
-            self._run.step("sentinel", self._require_still_here)
+            self._require_still_here()
             self._recheck()
 
-    def _require_still_here(self, session: SqlSession) -> None:
-        tables = [pair.source_name for pair in self._pairs]
-        require_still_here(session, self._run.config, tables)
+    def _require_still_here(self) -> None:
+        """Ask the server of each table: a move may have several sources."""
+        jobs = {pair.job.config.connection: pair.job for pair in self._pairs}
+        for connection, job in jobs.items():
+            here = (pair for pair in self._pairs if pair.job.config.connection == connection)
+            tables = [pair.source_name for pair in here]
+            job.step("sentinel", partial(require_still_here, config=job.config, tables=tables))
 
     def _tell(self, sentinel: Name | None) -> None:
         if sentinel is None or sentinel == self._told:

@@ -202,6 +202,7 @@ def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyP
     looks, paused_for = 0, 400
     there: Callable[[], Any] = lambda: [(1,)]  # noqa: E731 - an answer like the others
     found = deferral_of([there] * 1000)
+    monkeypatch.setattr(found, "_require_still_here", lambda: None)
     monkeypatch.setattr(found, "_recheck", lambda: None)
     run: Any = found._run
 
@@ -234,3 +235,32 @@ def test_a_sentinel_that_appears_while_another_reason_is_waited_for_is_reported(
     run.veto.held_back = lambda: "not now" if len(looks) > 3 else ""
     found.wait()
     assert told == [CutoverDeferred, CutoverReleased]
+
+
+def test_each_source_of_a_move_is_asked_for_its_own_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of them may have become a replica while the wait went on, and it is not the first."""
+    asked: list[tuple[str, list[Any]]] = []
+    monkeypatch.setattr(
+        deferral,
+        "require_still_here",
+        lambda session, config, tables: asked.append((session + config.name, tables)),
+    )
+    found = deferral_of([])
+    found._pairs = [
+        SimpleNamespace(source_name=("shop", name), job=job)  # type: ignore[misc]
+        for host, names in (("eu", "tu"), ("us", "t"))
+        for job in [
+            SimpleNamespace(
+                config=SimpleNamespace(name=f" as {host}", connection=ConnectionOptions(host=host)),
+                step=lambda _role, work, host=host: work(host),
+            )
+        ]
+        for name in names
+    ]
+    found._require_still_here()
+    assert asked == [
+        ("eu as eu", [("shop", "t"), ("shop", "u")]),
+        ("us as us", [("shop", "t")]),
+    ]
