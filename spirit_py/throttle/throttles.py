@@ -319,7 +319,12 @@ class Throttles:
             self.tell(ThrottleEnded(throttler=name, seconds=round(now - began, 1)))
 
     def stands(self) -> bool:
-        """Return whether a pause, or the time of the day, holds everything for minutes or hours."""
+        """Return whether a pause, or the time of the day, holds everything for minutes or hours.
+
+        Not while changes are applied, which goes on: they are a load, and are replicated.
+        """
+        if self.adaptive is not None and self.adaptive.applying:
+            return False
         windows = (one for one in self._watched if one.throttler.name == WINDOWS)
         return bool(self.settings.current.paused) or any(one.reason for one in windows)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.errors import MigrationFailure, UsageFault
-from spirit_py.pace import PART_BYTES, ChunkDone, Work
+from spirit_py.knee import Knee
+from spirit_py.pace import FIRST_TASKS, PART_BYTES, ChunkDone, Work
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.throttler import ALL_WORK, WINDOWS, WRITES
@@ -152,6 +153,17 @@ def test_what_stands_for_long_is_paused_or_outside_of_its_window():
     window.why = "the time of --allow"
     assert pace.stands()
     assert throttles(paused="ana@db1").stands()
+
+
+def test_nothing_stands_while_changes_are_applied():
+    """The night's changes are a load, and are replicated: the probe and the replicas are asked."""
+    pace = throttles(paused="ana@db1")
+    pace.adaptive = Adaptive()
+    feed = Knee(FIRST_TASKS)
+    pace.govern(feed)
+    assert pace.stands()
+    feed.working = 1
+    assert not pace.stands()
 
 
 def test_a_pause_holds_back_everything():
