@@ -70,6 +70,7 @@ class SegmentReading:
         self._held_by = ""
         self._held_since = 0.0
         self._handed_out = 0
+        self._outstanding = False
         self._ending = False
         #: What is done beside the chunks that are handed out.
         self._beside = ""
@@ -79,6 +80,12 @@ class SegmentReading:
 
     def read(self, gang: Gang[list[RowDifference]], *, aligned: bool) -> Mapping[Side, int]:
         """Hand out chunks, then at once the counts; return the rows counted on each side."""
+        try:
+            return self._read(gang, aligned=aligned)
+        finally:
+            self._note_outstanding(now=False)
+
+    def _read(self, gang: Gang[list[RowDifference]], *, aligned: bool) -> Mapping[Side, int]:
         self._tasks = gang.size
         if self.rolling:
             pieces = self._rolling_pieces()
@@ -93,6 +100,7 @@ class SegmentReading:
         while not ended or asked or any(begun):
             busy = sum(bool(gang.outstanding(rank)) for rank in range(gang.size))
             self._at_work.count(busy, time.monotonic())
+            self._note_outstanding(now=bool(asked) or any(begun))
             rank = self._next_rank(gang, begun, ended=ended)
             if rank is None:
                 for answer in gang.collect():
@@ -106,6 +114,11 @@ class SegmentReading:
                 rest = {"rest": self.what.pace.rest_after(1.0)}
                 asked[rank, gang.post(rank, json.dumps({**text, **rest}))] = take
         return self._counted
+
+    def _note_outstanding(self, *, now: bool) -> None:
+        if now != self._outstanding:
+            self._outstanding = now
+            self.show(outstanding=now)
 
     def _next_rank(
         self, gang: Gang[list[RowDifference]], begun: Sequence[deque[_Order]], *, ended: bool

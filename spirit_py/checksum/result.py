@@ -118,13 +118,15 @@ class ChecksumProgress:
     """The progress of a checksum; ``passes`` counts from 1.
 
     ``rows`` have been compared, those that only the target has with them; ``handed_out`` are in
-    chunks that are not answered; ``whole``: the pass began at the table's beginning; ``ended``: all
+    chunks that are not answered; ``outstanding``: a task was asked for one, or for a count, and has
+    not answered; ``whole``: the pass began at the table's beginning; ``ended``: all
     is compared and counted; ``doing``: what is done beside comparing the source's chunks.
     """
 
     passes: int = 0
     rows: int = 0
     handed_out: int = 0
+    outstanding: bool = False
     left: RowsLeft = field(default_factory=RowsLeft)
     whole: bool = True
     ended: bool = False

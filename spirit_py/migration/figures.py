@@ -93,9 +93,9 @@ class Figures:
         self.copiers.append((table, copier))
 
     def in_flight(self) -> bool:
-        """Return whether chunks of the last table run, that is copied or compared. No I/O."""
+        """Return whether chunks, or counts, of the last copy or comparison run. No I/O."""
         copies = [copier.statistics().in_flight for _, copier in self.copiers[-1:]]
-        return any(copies + [checker.progress.handed_out for _, checker in self.checkers[-1:]])
+        return any(copies + [checker.progress.outstanding for _, checker in self.checkers[-1:]])
 
     def checking(self, checker: Checker, table: TableSchema) -> None:
         """Note that a table is being compared, perhaps once more."""

@@ -21,6 +21,9 @@ from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.locks.table import LockWatch, open_lock_session
+from spirit_py.migration.figures import Figures, Journal
+from spirit_py.spark.gang import Gang
+from spirit_py.status.report import MigrationReport
 from spirit_py.table.keys import KeyBound
 from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
@@ -652,6 +655,42 @@ class Killer:
             " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'checksum-1'"
         )
         self._db.execute(f"KILL {victim}")
+
+
+def test_counts_run_as_chunks_do(db, monkeypatch):
+    """Commits without the work are not timed beside a count, which may take minutes."""
+    fill(db)
+    checker = Pair(db).copy().checker(tasks=1)
+    figures = Figures(Journal(MigrationReport()))
+    figures.checking(checker, checker.what.mapping.source)
+    seen = []
+    collect = Gang.collect
+
+    def looked(gang):
+        seen.append((checker.progress.rows, figures.in_flight()))
+        return collect(gang)
+
+    monkeypatch.setattr(Gang, "collect", looked)
+    checker.run()
+    assert seen[-1] == (5000, True)
+    assert not figures.in_flight()
+
+
+def test_nothing_runs_of_a_comparison_that_was_ended(db):
+    """Of chunks that are never answered; a measure would wait for them otherwise."""
+    fill(db, 20_000)
+    pair = Pair(db).copy()
+
+    def end(progress):
+        if progress.handed_out:
+            pair.stop.request(Interrupted(signal.SIGTERM))
+
+    checker = pair.checker(on_progress=end, target_seconds=0.001)
+    figures = Figures(Journal(MigrationReport()))
+    figures.checking(checker, checker.what.mapping.source)
+    with pytest.raises(Interrupted):
+        checker.run()
+    assert not figures.in_flight()
 
 
 @pytest.mark.slow
