@@ -122,7 +122,11 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             working=throttles.working,
             held=throttles.held,
             in_flight=run.figures.in_flight if run.measures is None else run.measures.in_flight,
-            at_work=lambda: adaptive.at_work if run.measures is None else run.measures.at_work(),
+            at_work=(
+                (lambda: adaptive.at_work(runs=run.figures.in_flight()))
+                if run.measures is None
+                else run.measures.at_work
+            ),
             stands=throttles.stands,
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: ("replica lag", max((lag.pressure() for lag in lags), default=0.0)),

@@ -142,10 +142,13 @@ class Adaptive:
         self._appliers.append(appliers)
         appliers.begin(appliers.now, appliers.tasks, sparing=self.spares)
 
-    @property
-    def at_work(self) -> int:
-        """How many sessions execute a statement for it, at most."""
-        copying = 0 if self.held or self.measuring else self.tasks
+    def at_work(self, *, runs: bool) -> int:
+        """Return how many sessions execute a statement for it, at most.
+
+        ``runs``: whether chunks or counts of its own do; a count may for minutes, and asks nothing.
+        """
+        idle = self.measuring or (self.held and not runs)
+        copying = 0 if idle else self.tasks
         return copying + self.applying
 
     @property

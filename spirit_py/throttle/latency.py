@@ -211,7 +211,7 @@ class Measures:
 
     def at_work(self) -> int:
         """Return how many sessions of all of them execute a statement, at most."""
-        return sum(one.at_work for one in self._paces)
+        return sum(one.at_work(runs=runs()) for one, runs in self._paces.items())
 
     def in_flight(self) -> bool:
         """Return whether chunks of any of them run."""

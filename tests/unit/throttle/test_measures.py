@@ -49,15 +49,19 @@ def test_what_the_others_have_begun_ends_before_commits_count():
 
 def test_what_works_for_all_of_them_is_not_others():
     """Tasks that are allowed, and sessions that apply a batch now."""
-    measures, first, second = Measures(), Adaptive(), Adaptive()
+    measures, first, second, runs = Measures(), Adaptive(), Adaptive(), [False]
+    measures.join(first)
+    measures.join(second, lambda: runs[0])
     for pace in (first, second):
-        measures.join(pace)
         pace.knee.begin(1.0, 8, sparing=False)
     second.held = True
     feed = Knee(FIRST_TASKS)
     second.govern(feed)
     feed.working = 3
     assert measures.at_work() == 8 + 3
+    # A comparison that counts asks for nothing, and every task executes a statement.
+    runs[0] = True
+    assert measures.at_work() == 8 + 8 + 3
 
 
 def test_chunks_of_any_of_them_are_waited_for():
