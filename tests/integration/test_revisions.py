@@ -463,6 +463,21 @@ def test_another_branch_that_is_noted_voids_nothing_of_a_revision_that_has_faile
 
 
 @pytest.mark.slow
+def test_steps_of_another_branch_commit_nothing_of_a_transaction(db, branches):
+    """What a revision sends after its savepoint can still be taken back to it."""
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    db.execute("CREATE TABLE t (id INT)")
+    inserts = [f"op.execute('INSERT INTO t VALUES ({n})')" for n in (1, 2)]
+    begun = "begun = op.get_bind().begin_nested()"
+    branches.add("two", None, (begun, *inserts, "begun.rollback()"))
+    code, output = branches.run("upgrade", "two")
+    assert code == 0, output
+    assert db.query("SELECT COUNT(*) FROM t") == [(0,)]
+    assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
+
+
+@pytest.mark.slow
 def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migration(db, branches):
     """Its connection stays open, as in a pool, after its own migration is noted."""
     db.execute(LAST)
@@ -488,11 +503,9 @@ def test_a_revision_that_is_stamped_leaves_nothing(db, branches):
     assert STEPS not in tables(db)
 
 
-@pytest.mark.slow
-def test_another_application_that_is_noted_voids_nothing_of_a_migration_that_has_failed(
-    db, tmp_path
-):
-    """As it is with branches; and Django's own note of the migration, or a fake, ends it."""
+@pytest.fixture
+def applications(db, tmp_path):
+    """A project of two applications, of which one has failed after it has changed a table."""
     project = DjangoProject(db, tmp_path / "django", ("shop", "users"), **QUICK)
     model = "migrations.CreateModel({!r}, [('id', models.AutoField(primary_key=True))])"
     changes = [f"SpiritAlter('orders', {one!r})" for one in ANEW]
@@ -503,13 +516,35 @@ def test_another_application_that_is_noted_voids_nothing_of_a_migration_that_has
     db.execute(LAST)
     assert project.run("migrate", "shop")[0]
     db.execute("UPDATE orders SET a = 7; DROP TABLE last")
-    code, output = project.run("migrate", "users")
+    return project
+
+
+@pytest.mark.slow
+def test_another_application_that_is_noted_voids_nothing_of_a_migration_that_has_failed(
+    db, applications
+):
+    """As it is with branches; and Django's own note of the migration, or a fake, ends it."""
+    code, output = applications.run("migrate", "users")
     assert code == 0, output
     assert db.query("SELECT COUNT(*) FROM _django_migrations_steps") == [(2,)]
-    code, output = project.run("migrate")
+    code, output = applications.run("migrate")
     assert code == 0, output
     assert db.query("SELECT a FROM orders") == [(7,)]
     assert "_django_migrations_steps" not in tables(db)
+
+
+@pytest.mark.slow
+def test_steps_of_another_application_commit_nothing_of_a_transaction(db, applications):
+    """Rows of RunPython are rolled back whole, and its savepoints are there to its end."""
+    users = "apps.get_model('users', 'User').objects"
+    fill = f"[{users}.update_or_create(id=n) for n in (1, 2)] + [int('stopped')]"
+    operation = f"migrations.RunPython(lambda apps, _: {fill})"
+    applications.add("0002", "0001", (operation,), atomic=False, app="users")
+    code, output = applications.run("migrate", "users")
+    assert code
+    assert "invalid literal for int() with base 10: 'stopped'" in output
+    assert db.query("SELECT COUNT(*) FROM users_user") == [(0,)]
+    assert db.query("SELECT COUNT(*) FROM _django_migrations_steps") == [(2,)]
 
 
 EACH = """

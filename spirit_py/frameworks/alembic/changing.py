@@ -134,9 +134,13 @@ class _Migrations:
         event.listen(connection, "rollback", lambda *_: _rolled_back(self.present))
         event.listen(connection, "after_cursor_execute", self._executed)
 
-    def _executed(self, _: Connection, cursor: Any, *__: Any) -> None:
-        """Look for what the framework has noted; not where rows may wait to be read one by one."""
-        if cursor.description is None:
+    def _executed(self, connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
+        """Look for what the framework has noted; not where rows may wait to be read one by one.
+
+        Nor after a statement of a revision, whose transaction it would commit.
+        """
+        versions = connection.dialect.identifier_preparer.quote(self.present.versions[1])
+        if cursor.description is None and versions in statement:
             self.present.noted()
 
 

@@ -125,7 +125,9 @@ def _following(
         return None
     revision.flush(sql)
     result = execute(sql, params, *more)
-    if sql.lstrip()[:6].upper() != "SELECT":
+    # What looks for it commits: neither among an application's own rows, nor in its transaction.
+    noting = _VERSIONS in sql and sql.lstrip()[:6].upper() != "SELECT"
+    if noting and not more[-1]["connection"].in_atomic_block:
         revision.noted()
     return result
 
