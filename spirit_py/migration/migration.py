@@ -219,18 +219,20 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     require_judged_alike(contexts, mappings, record.judged)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
-    record = _evaluated(run, record, evaluated_under(contexts, mappings))
+    record = compared_under(run, record, evaluated_under(contexts, mappings))
     reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)
 
 
-def _evaluated(run: Run, record: CheckpointRecord, now: str) -> CheckpointRecord:
+def compared_under(run: Run, record: CheckpointRecord, now: str) -> CheckpointRecord:
     """Forget what was compared where the server converts or computes values otherwise now."""
     if record.evaluated == now:
         return record
+    why = "the server's time_zone, sql_mode or their like are others since"
+    if not record.evaluated:
+        why = "an earlier version has not noted under which settings values were converted"
     for table in record.tables:
         if table.checked_up_to:
-            why = "the server's time_zone, sql_mode or their like are others since"
             run.tell(ChecksumRestarted(table=str(table), reason=why))
     tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
     return replace(record, tables=tables, evaluated=now)

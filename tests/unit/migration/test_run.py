@@ -11,11 +11,13 @@ import pytest
 
 import spirit_py.migration.run as module
 from spirit_py.batch import entry as batch_entry
+from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
 from spirit_py.errors import AnotherServer, Refusal
 from spirit_py.events.run import ResumeDecided
 from spirit_py.migration import entry
 from spirit_py.migration.facts import AlterAnswered, PlainFact
+from spirit_py.migration.migration import compared_under
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.run import Run
 from spirit_py.move import move
@@ -190,3 +192,20 @@ def test_more_tables_than_a_record_can_name_are_refused_before_anything_is_writt
     with pytest.raises(Refusal, match="1001 tables are more than one run takes") as refused:
         run_of().lock_tables_from_other_runs(names)
     assert "several runs" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("noted", "reason"),
+    [("then", "are others since"), ("", "an earlier version has not noted"), ("now", "")],
+)
+def test_what_was_compared_under_other_settings_does_not_count(noted, reason):
+    """Nor under settings that nobody knows."""
+    progress = TableProgress(schema="s", table="t", checked_up_to=("5",))
+    record = CheckpointRecord(
+        statement="", tables=(progress,), server_uuid="", phase="copy", evaluated=noted
+    )
+    told = RecordingReporter()
+    found = compared_under(run_of(told), record, "now")
+    assert reason in told.text
+    assert found.evaluated == "now"
+    assert bool(found.tables[0].checked_up_to) is not bool(reason)
