@@ -231,11 +231,14 @@ def compared_under(run: Run, record: CheckpointRecord, now: str) -> CheckpointRe
     why = "the server's time_zone, sql_mode or their like are others since"
     if not record.evaluated:
         why = "an earlier version has not noted under which settings values were converted"
-    for table in record.tables:
+    for table in record.everywhere:
         if table.checked_up_to:
             run.tell(ChecksumRestarted(table=str(table), reason=why))
-    tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
-    return replace(record, tables=tables, evaluated=now)
+    tables, shards = (
+        tuple(replace(table, checked_up_to=()) for table in some)
+        for some in (record.tables, record.shards)
+    )
+    return replace(record, tables=tables, shards=shards, evaluated=now)
 
 
 def copy_and_swap(run: Run, new: NewTables) -> None:

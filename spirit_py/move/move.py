@@ -32,7 +32,7 @@ from spirit_py.migration import auxiliary
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.facts import Concluded, PlainFact
 from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
-from spirit_py.migration.migration import NewTables, ReadServer, copy_and_swap
+from spirit_py.migration.migration import NewTables, ReadServer, compared_under, copy_and_swap
 from spirit_py.migration.opening import begin_engines, evaluated_at
 from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.throttling import traffic_now
@@ -54,7 +54,7 @@ from spirit_py.move.run import (
 from spirit_py.move.shards import facing, with_shards
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.phases import Phase
-from spirit_py.preflight.checks.kept_rows import judged_by, require_judged_alike
+from spirit_py.preflight.checks.kept_rows import evaluated_under, judged_by, require_judged_alike
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.reporters import Reporters
 from spirit_py.threads import StopSwitch
@@ -154,7 +154,15 @@ def _new_tables(
     noted = [
         _noted(run, one, record, mappings) for one, record in zip(opened, records, strict=True)
     ]
-    records = [replace(record, judged=judged_by(contexts, mapped)) for record in noted]
+    judged, evaluated = judged_by(contexts, mapped), evaluated_under(contexts, mapped)
+    records = [
+        replace(
+            compared_under(run, record, evaluated) if begun else record,
+            judged=judged,
+            evaluated=evaluated,
+        )
+        for record in noted
+    ]
     plans = tuple(
         IndexPlan(deferred=nothing_deferred(one, shape_digest(one.target))) for one in mapped
     )

@@ -202,10 +202,15 @@ def test_what_was_compared_under_other_settings_does_not_count(noted, reason):
     """Nor under settings that nobody knows."""
     progress = TableProgress(schema="s", table="t", checked_up_to=("5",))
     record = CheckpointRecord(
-        statement="", tables=(progress,), server_uuid="", phase="copy", evaluated=noted
+        statement="",
+        tables=(progress,),
+        shards=(replace(progress, shard="b"),),
+        server_uuid="",
+        phase="copy",
+        evaluated=noted,
     )
     told = RecordingReporter()
     found = compared_under(run_of(told), record, "now")
     assert reason in told.text
     assert found.evaluated == "now"
-    assert bool(found.tables[0].checked_up_to) is not bool(reason)
+    assert [bool(one.checked_up_to) for one in found.everywhere] == [not reason] * 2
