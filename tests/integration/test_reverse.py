@@ -384,6 +384,25 @@ def test_a_revert_that_fails_may_be_tried_again(db, engine):
 
 
 @pytest.mark.slow
+def test_a_primary_that_became_a_replica_meanwhile_is_not_swapped_back(db, engine):
+    """The old table would be in place there alone; reverse replication goes on."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL); INSERT INTO t VALUES (1, 1)")
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
+    following = changed.keep()
+    db.set_global("read_only", "ON")
+    try:
+        with pytest.raises(SpiritError, match="takes no writes any more") as failed:
+            changed.revert()
+    finally:
+        db.execute("SET GLOBAL read_only = OFF")
+    assert failed.value.exit_code == 1
+    assert changed.columns() == ["id", "v", "extra"]
+    changed.revert(RecordingReporter())
+    assert following.result() is True
+    assert changed.columns() == ["id", "v"]
+
+
+@pytest.mark.slow
 def test_what_the_feed_could_not_see_is_repaired(db, engine):
     """Rows of the old table that differ are found before the swap back and made equal.
 

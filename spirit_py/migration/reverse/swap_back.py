@@ -29,6 +29,7 @@ from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.plan.sample import comparison_time, take_sample
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
@@ -169,11 +170,14 @@ class SwapBack:
         """Return what swaps back; it may be called again after :class:`HeldBack`."""
         tables = self._kept.record.tables
         check = partial(require_definitions, tables=tables)
+        names = [pair.source_name for pair in self._pairs]
+        here = partial(require_still_here, config=self._job.config, tables=names)
         carried = partial(_carried_back, changes={table.name: table.changes for table in tables})
         swap = PairSwap(
             job=self._job,
             pairs=self._pairs,
             direction=BACK,
+            prepare=here,
             final_check=check,
             gate=gate,
             carried=carried,

@@ -16,7 +16,7 @@ from spirit_py.sql import is_like
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from spirit_py.config import MigrationConfig
+    from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.table.names import Name
@@ -55,12 +55,11 @@ def other_writers(context: PreflightContext) -> Findings:
         yield refuse(f"table {context.schema}.{context.table}: {cause}", _REMEDY)
 
 
-def require_still_here(
-    session: SqlSession, config: MigrationConfig, tables: Iterable[Name]
-) -> None:
+def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[Name]) -> None:
     """Require in the middle of a run that writes come in here, and through no other server.
 
-    A primary may have become a replica of the new one meanwhile, or its group have several.
+    A primary may have become a replica of the new one meanwhile, or its group have several. What a
+    command looks at that does not ask for the latter, such as revert, is the former alone.
     """
     if config.connection.unlogged:
         return
@@ -71,7 +70,7 @@ def require_still_here(
             hint="run the same command again against the primary, or here once it takes writes",
             error_code=ErrorCode.SERVER_SETTINGS,
         )
-    if config.writes_only_here:
+    if getattr(config, "writes_only_here", True):
         return
     seen = _look(session, facts)
     for schema, table in tables:
