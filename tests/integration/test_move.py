@@ -377,6 +377,26 @@ def test_interrupted_it_is_resumed(two, listener):
     assert_moved(two)
 
 
+@pytest.mark.slow
+def test_what_was_compared_under_other_settings_is_compared_again(two, listener):
+    """As by a migration: the place of the comparison is forgotten where the digest is another."""
+    alter = ("--alter", "MODIFY a VARCHAR(20)")
+    hold = listener.hold("chunk.committed", 3)
+    process = two.start(*alter, listener=listener)
+    await_held(process, hold)
+    process.send_signal(signal.SIGTERM)
+    hold.release()
+    assert two.end(process)[0]["outcome"] == "interrupted"
+    place = """REPLACE(record, '"checked_up_to": []', '"checked_up_to": ["1"]')"""
+    assert two.here.execute(f"UPDATE _t_chkpnt SET record = {place} WHERE id = 1")
+    two.here.set_global("time_zone", "+02:00")
+    report, events = two.move(*alter)
+    assert report["outcome"] == "done", report
+    reasons = [one["reason"] for one in events if one["event"] == "checksum.restarted"]
+    assert len([one for one in reasons if "are others since" in one]) == 1, reasons
+    assert_moved(two)
+
+
 # -- the way back
 
 
@@ -471,7 +491,7 @@ def test_what_a_way_back_has_left_is_forgotten(two, listener):
         hold.release()
         assert two.here.query(of_reverse) == []
         clients.wait_for(20)
-        report, _ = two.move()
+        report, _ = two.move("--keep-old-current", "1s")
         clients.wait_for(20)
     assert report["outcome"] == "done", report
     clients.assert_kept(two.there)
