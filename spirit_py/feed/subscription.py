@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.cascades import DoubtfulKeys
 from spirit_py.chunk.chunk import walk_directions
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.feed.ledger import Epoch, VisibilityGate
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
+
+_LOOK_SECONDS: Final = 0.2
 
 
 @dataclass(eq=False)
@@ -109,13 +112,18 @@ class TableSubscription:
         self.wake()
 
     @contextlib.contextmanager
-    def applies_bounded(self, limit: int) -> Iterator[None]:
-        """Let about so many bytes of changes be applied meanwhile; a flush would wait for more."""
-        with self.lock:
-            self.room = 0
-            self.lock.wait_for(lambda: not self.buffer.partitions.running)
-            self.room = limit
+    def applies_bounded(self, limit: int, stop: StopSwitch) -> Iterator[None]:
+        """Let about so many bytes of changes be applied meanwhile; a flush would wait for more.
+
+        Batches that run end first; raises what ``stop`` was given instead, as one may hang.
+        """
         try:
+            with self.lock:
+                self.room = 0
+                while self.buffer.partitions.running:
+                    stop.check()
+                    self.lock.wait(_LOOK_SECONDS)
+                self.room = limit
             yield
         finally:
             with self.lock:

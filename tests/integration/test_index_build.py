@@ -305,10 +305,10 @@ class Backlog:
         backlog = self
 
         @contextlib.contextmanager
-        def applies_bounded(table, limit):
+        def applies_bounded(table, limit, stop):
             first = not backlog.limits
             backlog.limits.append(limit)
-            with backlog._bounded(table, 0 if first else limit):
+            with backlog._bounded(table, 0 if first else limit, stop):
                 if first:
                     until(lambda: table.buffer.pending >= ROWS, "changes of all rows")
                     backlog._tables.append(table)

@@ -191,7 +191,7 @@ class IndexBuild:
         self.tries += 1
         points.reach("index.begin")
         with (
-            self._subscription.applies_bounded(room),
+            self._subscription.applies_bounded(room, self._run.stop),
             Background("index-build", lambda ended: self._watch(ended, session.id)),
             as_stored(session),
         ):

@@ -175,19 +175,44 @@ def test_a_bounded_table_takes_no_more_than_its_bound(scene: Scene) -> None:
     scene.stream.commit(T, upsert(1))
     until(lambda: flusher(feed)._running() == 1)
     threading.Timer(0.05, scene.applier.gate.set).start()
-    with subscription.applies_bounded(1000):
+    with subscription.applies_bounded(1000, scene.stop):
         assert flusher(feed)._running() == 0
         scene.stream.commit(T, *(upsert(n) for n in range(2, 1000)))
         feed.block_wait()
         until(lambda: subscription.room is not None and subscription.room <= 0)
         until(lambda: flusher(feed)._running() == 0)
         assert 1 < len(scene.applier.table) < 10
-    with subscription.applies_bounded(0):
+    with subscription.applies_bounded(0, scene.stop):
         before = len(scene.applier.table)
         assert not flusher(feed).request(wait=0.05)
         assert len(scene.applier.table) == before
     feed.flush()
     assert len(scene.applier.table) == 999
+
+
+def test_a_stop_ends_the_wait_for_batches_before_a_bound(scene: Scene) -> None:
+    """On a frozen server one hangs; afterwards nothing is bounded any more."""
+    feed, subscription = scene.open(flush_interval=3600.0)
+    scene.applier.gate.clear()
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    flusher(feed).request(wait=0.0)
+    until(lambda: flusher(feed)._running() == 1)
+    met: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            with subscription.applies_bounded(1000, scene.stop):
+                pass
+        except Interrupted as error:
+            met.append(error)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    scene.stop.request(Interrupted(2))
+    thread.join(DEADLINE / 4)
+    assert len(met) == 1
+    assert subscription.room is None
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["flush", "pause"])
@@ -217,7 +242,7 @@ def test_changes_are_held_within_a_bound_alone(scene: Scene) -> None:
     """Who looks at an index build may see the other user of the table after the build's end."""
     _, subscription = scene.open()
     may_apply = []
-    with subscription.applies_bounded(1000):
+    with subscription.applies_bounded(1000, scene.stop):
         subscription.hold_applies(held=True)
         may_apply.append(subscription.may_apply)
     may_apply.append(subscription.may_apply)
