@@ -118,9 +118,10 @@ class ChecksumProgress:
     """The progress of a checksum; ``passes`` counts from 1.
 
     ``rows`` have been compared, those that only the target has with them; ``handed_out`` are in
-    chunks that are not answered; ``outstanding``: a task was asked for one, or for a count, and has
-    not answered; ``whole``: the pass began at the table's beginning; ``ended``: all
-    is compared and counted; ``doing``: what is done beside comparing the source's chunks.
+    chunks that are not answered; ``outstanding``: a task was asked for one, for a count or for rows
+    that only the target has, and has not answered; ``whole``: the pass began at the table's
+    beginning; ``ended``: all is compared and counted; ``doing``: what is done beside comparing the
+    source's chunks.
     """
 
     passes: int = 0

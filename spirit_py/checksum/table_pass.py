@@ -316,8 +316,11 @@ class TablePass:
         doubtful = reading.below and self.what.feed is None
         if aligned or not (extra or doubtful):
             return
-        self.show(doing="looking for rows that only the target has")
-        (said,) = gang.ask([json.dumps({"do": "extra"})])
+        self.show(doing="looking for rows that only the target has", outstanding=True)
+        try:
+            (said,) = gang.ask([json.dumps({"do": "extra"})])
+        finally:
+            self.show(outstanding=False)
         if extra := max(extra, int(json.loads(said)["counts"]["extra"])):
             coverage.counts += Counts(extra=extra)
             coverage.differing_chunks += 1

@@ -177,6 +177,17 @@ def test_a_key_that_the_alter_orders_anew_is_compared_by_a_join(db):
     assert result.passes == 2
 
 
+def test_a_search_for_rows_of_the_target_alone_runs_too(db):
+    """It reads the whole new table, and asks for no chunk: no commits are timed beside it."""
+    db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
+    pair = Pair(db, "MODIFY k VARCHAR(30) COLLATE utf8mb4_bin").copy()
+    db.execute("INSERT INTO _t_new VALUES ('extra', 0)")
+    shown: list[ChecksumProgress] = []
+    assert pair.check(on_progress=shown.append).differences == 1
+    assert next(one.outstanding for one in shown if "only the target" in one.doing)
+    assert not shown[-1].outstanding
+
+
 def test_rows_with_null_in_a_key_made_nullable_are_compared(db):
     """Rows are compared by it all the same, and a row that holds NULL there is not passed over."""
     db.execute("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, n INT, UNIQUE KEY u (a, b))")
