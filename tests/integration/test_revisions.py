@@ -463,6 +463,23 @@ def test_another_branch_that_is_noted_voids_nothing_of_a_revision_that_has_faile
 
 
 @pytest.mark.slow
+def test_a_branch_that_goes_on_voids_nothing_of_a_revision_that_depends_on_it(db, branches):
+    """What it depends on is no part of it, so what is noted of that may change."""
+    with (branches.folder / "versions" / "one.py").open("a") as file:
+        file.write("depends_on = 'two'\n")
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    assert db.query(f"SELECT * FROM {VERSIONS}") == [("two",)]
+    db.execute("UPDATE orders SET a = 7; DROP TABLE last")
+    branches.add("three", "two", ("pass",))
+    for target in ("three", "heads"):
+        code, output = branches.run("upgrade", target)
+        assert code == 0, output
+    assert db.query("SELECT a FROM orders") == [(7,)]
+    assert STEPS not in tables(db)
+
+
+@pytest.mark.slow
 def test_steps_of_another_branch_commit_nothing_of_a_transaction(db, branches):
     """What a revision sends after its savepoint can still be taken back to it."""
     db.execute(LAST)

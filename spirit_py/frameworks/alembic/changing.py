@@ -160,7 +160,9 @@ def begin(impl: DefaultImpl) -> None:
 
 def _following(connection: Connection, given: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
     for step in given(*arguments):
-        _scopes[connection] = ",".join(sorted({*step.from_revisions, *step.to_revisions}))
+        # Not those on which they depend, whose branches may go on.
+        names = {*step.from_revisions_no_deps, *step.to_revisions_no_deps}
+        _scopes[connection] = ",".join(sorted(names))
         yield step
 
 
