@@ -564,6 +564,36 @@ def test_steps_of_another_application_commit_nothing_of_a_transaction(db, applic
     assert db.query("SELECT COUNT(*) FROM _django_migrations_steps") == [(2,)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("replaces", [[], [("alpha", "0000")]])
+def test_applications_are_told_apart_in_the_order_in_which_they_are_migrated(
+    db, tmp_path, replaces
+):
+    """That of a command's plan is another one; and a squashed one is noted by other names."""
+    project = DjangoProject(db, tmp_path, ("alpha", "beta", "gamma"), **QUICK)
+    changes = [f"SpiritAlter('orders', {one!r})" for one in ANEW]
+    first = ("SpiritAlter('small', 'ADD COLUMN c INT')",)
+    project.add("0001", "", first, atomic=False, app="alpha")
+    operations = [*changes, f"migrations.RunSQL('{LAST}')"]
+    project.add("0001", "", operations, atomic=False, app="beta")
+    project.add("0001", "", (), atomic=False, app="gamma")
+    more = {
+        "alpha": f"replaces = {replaces}",
+        "gamma": "dependencies = [('beta', '0001'), ('alpha', '0001')]",
+    }
+    for app, line in more.items():
+        with (tmp_path / app / "migrations" / "0001.py").open("a") as file:
+            file.write(f"    {line}\n")
+    db.execute("CREATE TABLE orders (id INT PRIMARY KEY, a INT); INSERT INTO orders VALUES (1, 1)")
+    db.execute(f"CREATE TABLE small (id INT PRIMARY KEY); INSERT INTO small VALUES (1); {LAST}")
+    assert project.run("migrate", "gamma")[0]
+    db.execute("UPDATE orders SET a = 7; DROP TABLE last")
+    code, output = project.run("migrate", "gamma")
+    assert code == 0, output
+    assert db.query("SELECT a FROM orders") == [(7,)]
+    assert "_django_migrations_steps" not in tables(db)
+
+
 EACH = """
 engine = sa.create_engine({url}, poolclass=sa.pool.NullPool)
 with engine.connect() as connection:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
+from django.db.migrations.executor import MigrationExecutor
 from django.db.transaction import TransactionManagementError
 from django.utils.timezone import now
 
@@ -147,20 +148,34 @@ def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[Version
 
 
 def begin(connection: Any, plan: Plan) -> None:
-    """Have a command's migrations told apart by their applications, in the order of its plan."""
+    """Have a command's migrations told apart by their applications, in the order they happen."""
     _plans[connection] = plan
+    if plan and not any(backwards for _, backwards in plan):
+        # Django takes them in the order of all migrations, whatever that of the plan.
+        executor = MigrationExecutor(connection)
+        full = executor.migration_plan(executor.loader.graph.leaf_nodes(), clean_start=True)
+        places = {one: place for place, (one, _) in enumerate(full)}
+        _plans[connection] = sorted(plan, key=lambda one: places.get(one[0], len(places)))
     revision_of(connection).finish_earlier()
 
 
 def _application(connection: Any) -> str:
-    """Return the application of the migration that runs: the first that is not noted."""
+    """Return the application of the migration that runs: the first that is not noted.
+
+    One that replaces others is noted by their names, and by its own when the command ends.
+    """
     there = set(_applied(connection))
     coming = (
         str(one.app_label)
         for one, backwards in _plans.get(connection, ())
-        if ((one.app_label, one.name) in there) is backwards
+        if _is_noted(one, there) is backwards
     )
     return next(coming, "")
+
+
+def _is_noted(migration: Any, there: set[tuple[Any, ...]]) -> bool:
+    names = [(migration.app_label, migration.name)], migration.replaces
+    return any(one and there.issuperset(one) for one in names)
 
 
 def _applied(connection: Any, application: str = "") -> list[tuple[Any, ...]]:
