@@ -249,17 +249,21 @@ class Revision:
         tables = tuple(dict.fromkeys(one.table for one in whole.changes))
         along = steps.VersionSwap(versions, whole.versions, whole.rows, tables, home=around.schema)
         self.log.info("spirit-py: %d tables and %s change at one moment", len(tables), versions[1])
-        self._have_alone()
-        # Only a copy can wait for the others.
-        config = replace(config, no_shortcut=True)
-        change(session, config, self.log, handle_signals=first.handle_signals, along=along)
-        self._begin_anew()
-        # What was deleted may be noted again, by this very process.
-        inserts = [one for one in whole.versions if one.sql.startswith("INSERT")]
-        self._just_noted = {one.parameters[:2] for one in inserts}
-        points.reach("revision.swapped")
-        self._table.read(around.schema)
-        steps.finish_versions(session, versions, self._table, lambda *_: None)
+        try:
+            self._have_alone()
+            # Only a copy can wait for the others.
+            config = replace(config, no_shortcut=True)
+            change(session, config, self.log, handle_signals=first.handle_signals, along=along)
+            # What was deleted may be noted again, by this very process.
+            inserts = [one for one in whole.versions if one.sql.startswith("INSERT")]
+            self._just_noted = {one.parameters[:2] for one in inserts}
+            points.reach("revision.swapped")
+            self._table.read(around.schema)
+            steps.finish_versions(session, versions, self._table, lambda *_: None)
+        finally:
+            # What is left is another's, and its command may come while this connection lives.
+            self._begin_anew()
+            self._table.release()
 
     def _version_table(self) -> tuple[str, str]:
         schema, name = self.versions

@@ -510,6 +510,23 @@ def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migratio
 
 
 @pytest.mark.slow
+def test_after_an_atomic_revision_nobody_is_kept_from_the_steps_of_another(db, branches):
+    """Its connection lives on, and the other's command may come at any time."""
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    change = "    op.add_column('t', sa.Column('n', sa.Integer))"
+    branches.add("two", None, ("with atomic_revision(op):", change))
+    locks = "SELECT 1 FROM performance_schema.metadata_locks WHERE OBJECT_NAME REGEXP ':steps:'"
+    with (branches.folder / "env.py").open("a") as file:
+        file.write(f'    print("held:", connection.exec_driver_sql("{locks}").all())\n')
+    code, output = branches.run("upgrade", "two")
+    assert code == 0, output
+    assert "held: []" in output
+    assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
+
+
+@pytest.mark.slow
 def test_a_revision_that_is_stamped_leaves_nothing(db, branches):
     """Its steps are dropped by the stamp itself."""
     db.execute(LAST)
