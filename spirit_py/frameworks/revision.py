@@ -357,11 +357,13 @@ class Revision:
             self._keep()
             return True
         if step.made:
+            # Other rows are another migration's, or prove whose the framework's tables are.
+            numbers = ", ".join(str(one.number) for one in self._steps)
             raise _refusal(
                 f"an earlier run of this migration has made {statement!r}, and another"
                 f" session has since changed {step.table}",
                 hint=f"see what the table lacks; to note the migration as done: {self.finish}; to"
-                f" begin it anew: DROP TABLE {self._table.name}",
+                f" begin it anew: DELETE FROM {self._table.name} WHERE id IN ({numbers})",
             )
         self._require_unmade(step, table, form)
         return False

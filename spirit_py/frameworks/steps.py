@@ -157,8 +157,9 @@ class StepTable:
             # Without them every statement would be executed again.
             raise Refusal(
                 f"what an earlier run noted in {self._schema}.{self.name} cannot be read: {error}",
-                hint="finish the migration with the version of spirit-py that began it; where it is"
-                f" finished, or to execute all its statements again: DROP TABLE {self._quoted}",
+                hint="finish the migrations with the version of spirit-py that began them; where"
+                " all are finished, or to execute all their statements again: DELETE FROM"
+                f" {self._quoted} WHERE {which}",
                 error_code=ErrorCode.CHECKPOINT_UNREADABLE,
             ) from error
 

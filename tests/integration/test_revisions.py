@@ -17,7 +17,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.frameworks import online
 from spirit_py.frameworks import revision as revision_module
-from spirit_py.frameworks.steps import NotedVersions, StepTable
+from spirit_py.frameworks.steps import NotedVersions, StepTable, digest
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import QUICK, VERSIONS, connected, migration
@@ -152,10 +152,14 @@ def test_a_table_that_somebody_else_has_changed_since_is_not_guessed_about(db):
     with pytest.raises(Stopped):
         run(db, 5)
     db.execute("ALTER TABLE orders ADD COLUMN foreign_hand INT")
+    other = f"JSON_SET(record, '$.history', 'other:{digest([])}', '$.number', 99)"
+    db.execute(f"INSERT INTO {STEPS} SELECT 99, {other} FROM {STEPS} WHERE id = 0")
     with pytest.raises(Refusal, match="another session has since changed") as refused:
         run(db)
     assert "alembic stamp" in refused.value.hint
-    assert STEPS in refused.value.hint
+    # Begun anew, it leaves what is another migration's.
+    db.execute(refused.value.hint.partition("begin it anew: ")[2])
+    assert db.query(f"SELECT id FROM {STEPS}") == [(99,)]
 
 
 @pytest.mark.slow
