@@ -259,7 +259,8 @@ def what_becomes_of_it(
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint, error_code=decision.code)
     if isinstance(decision, GiveUp):
-        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+        # The table's own turn drops what is left of it: the next run finds nothing.
+        return f"given up: {decision.reason}"
     if isinstance(decision, Afresh):
         if decision.throws_away and not config.start_afresh:
             raise Refusal(

@@ -351,6 +351,25 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monk
     assert report.tables[0]["report"]["resumed"].startswith("resumed")
 
 
+@pytest.mark.slow
+def test_a_migration_that_nothing_can_carry_on_holds_up_no_plan(four, engine, monkeypatch):
+    """The batch gives it up, as migrate does, and the same command begins it anew."""
+    alter = "MODIFY a BIGINT, FORCE"
+    where = {"database": four.schemas[0], "table": "orders", "alter": alter}
+    Interruption(monkeypatch).at(engine, four.db, "drain.begun", **where)
+    four.db.execute(f"ALTER TABLE {four.names[0]} ADD COLUMN other INT")
+    config = batch_config(four.db, four.pattern, alter=alter)
+    plan = plan_batch(config)
+    assert plan.refused == ()
+    assert plan.tables[0].action.startswith("given up: another session changed the definition")
+    report, told = batch_here(engine, config)
+    assert report.exit_code == 1, told.text
+    assert "another session changed the definition" in report.tables[0]["error"]
+    report, told = batch_here(engine, config)
+    assert report.exit_code == 0, told.text
+    assert four.type_of("a") == ["bigint"] * 4
+
+
 @pytest.mark.kills
 @pytest.mark.draws(2)
 @pytest.mark.timeout(300)
