@@ -194,9 +194,9 @@ class ServerRecords:
             now = server_now(session)
             if orders.ahead_of(now):
                 raise MigrationFailure(
-                    "this machine's clock is more than a day ahead of that server's: the order"
-                    " would count for nobody",
-                    hint="set the clock of this machine, then give the order again",
+                    "the clocks of this machine and of that server differ by more than a day: by"
+                    " the server's the order is from the future, and it was not written there",
+                    hint="set the one that is wrong, then give the order again",
                 )
             for one in self.records:
                 there = one.store.orders(session)
