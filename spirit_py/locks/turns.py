@@ -76,10 +76,11 @@ class Front:
     def _first(self, blocker: Blocker, now: float) -> tuple[float, str]:
         """Return when a lock was first seen, and when its transaction began.
 
-        A lock of LOCK TABLES, or a global one, outlives its session's transactions.
+        A lock of LOCK TABLES, or a global one, outlives its session's transactions. A look may be
+        too early for the server's list of transactions: the first that it shows may be another.
         """
         seen, began = self._first_seen.get(blocker.key, (now, ""))
-        another = began and blocker.began and began != blocker.began
+        another = blocker.began and began != blocker.began
         if another and not blocker.table_locks:
             return now, blocker.began
         return seen, blocker.began or began

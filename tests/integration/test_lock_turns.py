@@ -453,20 +453,30 @@ def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
         (other.thread_id(),),
     )
 
-    def a_second_later(than):
-        # In another second; the server shows INNODB_TRX of up to 0.1 s before, too.
-        return db.query("SELECT NOW(6) > %s + INTERVAL 1 SECOND", (than,))[0][0]
+    started = (
+        "SELECT trx_started, UNIX_TIMESTAMP() FROM information_schema.INNODB_TRX"
+        " WHERE trx_mysql_thread_id = %s"
+    )
+    seen = set()
+
+    def shown():
+        # The server's list is of up to 0.1 s before.
+        return [row for row in db.query(started, (other.thread_id(),)) if row[0] not in seen]
+
+    def in_another_second(than):
+        return db.query("SELECT UNIX_TIMESTAMP() > %s", (than,))[0][0]
 
     with connect(connection_options(db), role="test") as session:
         keys = []
         for _ in range(2):
             other.query("BEGIN")
             other.query("INSERT INTO t (v) VALUES (1)")
+            ((began, now),) = until(shown, "the transaction", pause=FRESH_SECONDS)
+            seen.add(began)
             (blocker,) = front.look(session)
             keys.append(blocker.key)
-            ((looked,),) = db.query("SELECT NOW(6)")
-            until(partial(a_second_later, looked), "the next second")
             other.rollback()
+            until(partial(in_another_second, now), "another second")
         assert len(set(keys)) == 1
         assert front.older_than(50.0) == []
 

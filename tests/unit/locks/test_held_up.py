@@ -161,3 +161,23 @@ def test_a_lock_of_lock_tables_grows_old_over_many_transactions(
     for now in (0.0, 0.4, 0.8, 1.2):  # noqa: B007
         front.look(nothing)
     assert len(front.older_than(1.0)) == old
+
+
+def test_a_transaction_that_the_first_look_did_not_see_may_be_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server's list of transactions is of up to 0.1 s before, or older where others read it."""
+    now = 0.0
+    shown = {0.0: "", 100.0: "10:00:01", 200.0: "", 300.0: "10:00:01"}
+    monkeypatch.setattr("spirit_py.locks.turns.why_locks_are_unseen", lambda *_: "")
+    monkeypatch.setattr(
+        "spirit_py.locks.turns.find_in_front",
+        lambda *_: [Blocker(key=(40, 1), session=7, began=shown[now])],
+    )
+    front = Front(LockRequest(tables=[("shop", "t")]), clock=lambda: now)
+    nothing: Any = None
+    old = []
+    for now in shown:  # noqa: B007
+        front.look(nothing)
+        old.append(len(front.older_than(50.0)))
+    assert old == [0, 0, 1, 1]
