@@ -105,6 +105,7 @@ def page(history: History, *, ended: datetime) -> str:
         "tables_left_out": history.tables_left_out,
         "tries": [one for one in events if one.name == CutoverTryFailed.name],
         "swap": None if several else facts.get(SwapDone.name),
+        "swaps": history.swaps,
         "swapped_at": next((one.at for one in reversed(events) if one.name == SwapDone.name), None),
         "waits": sorted(history.waits.items(), key=lambda one: -one[1]),
         "warnings": _warnings(events, several=len(lanes) > 1),
@@ -204,9 +205,14 @@ def _tiles(history: History, seconds: float) -> list[Tile]:
         tiles.append(Tile("rows compared", human_count(_sum(rows)), verdict))
     if history.swaps:
         held = f"{history.lock_held_ms:.0f} ms"
-        tries = history.facts[SwapDone.name].get("tries")
-        note = f"of {history.swaps} swaps, the longest" if history.swaps > 1 else f"try {tries}"
-        tiles.append(Tile("lock held by the swap", held, note))
+        last = history.facts[SwapDone.name]
+        note = (
+            f"of {history.swaps} swaps, the longest"
+            if history.swaps > 1
+            else f"try {last.get('tries')}"
+        )
+        back = " back" if last.get("back") and history.swaps == 1 else ""
+        tiles.append(Tile(f"lock held by the swap{back}", held, note))
     tiles.append(Tile("throttled", human_seconds(waited) if waited else "not at all"))
     peak = [
         one.figures["buffered"].most for one in history.timeline.spans if "buffered" in one.figures

@@ -419,3 +419,19 @@ def test_a_change_that_was_swapped_back_is_shown_as_reverted(run):
     assert '<span class="outcome undone">reverted</span>' in undone
     assert "the definition from before is in place again" in undone
     assert "is in place again" not in run.end("done")
+
+
+def test_a_swap_back_is_not_called_the_swap(run):
+    """A revert has made no swap; a change with --keep-old-current has made both."""
+    figures = {"tries": 1, "lock_wait_ms": 1.0, "lock_held_ms": 2.0, "steps_ms": {}}
+    run.tell(SwapDone, **figures, back=True)
+    alone = run.end("reverted")
+    assert "<h2>The swap back</h2>" in alone
+    assert "<td>swapped back</td>" in alone
+    assert "lock held by the swap back" in alone
+    run.tell(RunBegun, command="migrate", server="db1:3306", program="1.0")
+    for back in (False, True):
+        run.tell(SwapDone, **figures, back=back)
+    both = run.end("reverted")
+    assert "<h2>The swap, and the swap back</h2>" in both
+    assert "of 2 swaps, the longest" in both
