@@ -166,6 +166,36 @@ def stop_on_signals(
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def ended_by_sigterm(*, hint: str) -> Iterator[None]:
+    """End what has no stop request yet at a SIGTERM, as a SIGINT does; main thread only.
+
+    Without it the process is gone at once, and nobody has its report.
+    """
+    by_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not by_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    received: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) == 1:
+            # What expects errors takes this for none of its own.
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    except BaseException as error:
+        if received:
+            raise Interrupted(signal.SIGTERM, hint=hint) from error
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def run_aside(
     run: Callable[[], None], stop: StopSwitch, tell: Tell, hurry: Callable[[], None] | None
 ) -> None:

@@ -286,17 +286,19 @@ def run(options: dict[str, Any], shown: ErrorsShown) -> int:
     config = fleet_config(options)
     from spirit_py.fleet.entry import refuse, reported, run_fleet
     from spirit_py.fleet.planning import plan_fleet, tell_fleet_plan
+    from spirit_py.signals import ended_by_sigterm
 
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     with reported(config, reporter):
-        plan = plan_fleet(config)
-        tell_fleet_plan(plan, config, teller(reporter.event))
-        refuse(config, plan)
-        if plan.left and not (options["yes"] or options["dry_run"]):
-            servers = counted(len(plan.left), "server")
-            hint = "take servers from the list, or see spirit-py plan with the same options"
-            log_format = config.records.log_format
-            outcome.require_agreed(f"{servers} would be changed", servers, hint, log_format)
+        with ended_by_sigterm(hint=outcome.ONLY_PLANNED):
+            plan = plan_fleet(config)
+            tell_fleet_plan(plan, config, teller(reporter.event))
+            refuse(config, plan)
+            if plan.left and not (options["yes"] or options["dry_run"]):
+                servers = counted(len(plan.left), "server")
+                hint = "take servers from the list, or see spirit-py plan with the same options"
+                log_format = config.records.log_format
+                outcome.require_agreed(f"{servers} would be changed", servers, hint, log_format)
         report = run_fleet(config, plan, reporter=reporter, gate=reporter.gate)
     return tell_end(report, report.summary(), reporter, config.records.log_format)
 

@@ -35,16 +35,18 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
     from spirit_py.batch.entry import reported, run_batch
     from spirit_py.batch.plan import tell_plan
     from spirit_py.batch.planning import plan_batch
+    from spirit_py.signals import ended_by_sigterm
 
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     with reported(config, reporter):
-        plan = plan_batch(config)
-        refused = plan.is_refused(config)
-        tell_plan(plan, teller(reporter.event), causes=not refused)
-        if plan.asks and not (yes or config.each.dry_run or refused):
-            tables, log_format = counted(len(plan.left), "table"), config.records.log_format
-            hint = "--exclude leaves tables out"
-            outcome.require_agreed(f"the patterns match {tables}", tables, hint, log_format)
+        with ended_by_sigterm(hint=outcome.ONLY_PLANNED):
+            plan = plan_batch(config)
+            refused = plan.is_refused(config)
+            tell_plan(plan, teller(reporter.event), causes=not refused)
+            if plan.asks and not (yes or config.each.dry_run or refused):
+                tables, log_format = counted(len(plan.left), "table"), config.records.log_format
+                hint = "--exclude leaves tables out"
+                outcome.require_agreed(f"the patterns match {tables}", tables, hint, log_format)
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     return tell_end(report, report.summary(), reporter, config.records.log_format)
 

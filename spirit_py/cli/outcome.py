@@ -169,6 +169,9 @@ def say_more(codes: Iterable[str]) -> None:
         say(line)
 
 
+ONLY_PLANNED: Final = "it was planned, and nothing was begun; run the same command again"
+
+
 def can_ask(log_format: LogFormat) -> bool:
     """Whether a person is there who reads a question and can answer it."""
     return log_format == "text" and sys.stdin.isatty() and sys.stderr.isatty()

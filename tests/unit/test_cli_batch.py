@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
 from spirit_py.cli import main, outcome
 from spirit_py.errors import UsageFault
+from spirit_py.fleet import planning as fleet_planning
 from spirit_py.options import declared
 from spirit_py.options.commands import (
     BatchArguments,
@@ -249,3 +251,24 @@ def test_defaults_of_a_team_hinder_no_single_migration(asked, monkeypatch):
     assert run(*BASE, *one).exit_code == 0
     assert run(*PATTERN, "--yes").exit_code == 0
     assert asked["config"].on_failure == "continue"
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["batch", "fleet"])
+def test_a_sigterm_while_it_is_planned_has_a_report(many, asked, monkeypatch, tmp_path):
+    """The process was gone at once, and its report was not written."""
+
+    def ended(_config):
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(planning, "plan_batch", ended)
+    monkeypatch.setattr(fleet_planning, "plan_fleet", ended)
+    servers, report = tmp_path / "servers", tmp_path / "report.json"
+    servers.write_text("mysql://db1 name=s1\nmysql://db2 name=s2\n")
+    words = [*PATTERN, *(("--servers", str(servers)) if many else ())]
+    result = run(*words, "--report-json", str(report))
+    assert result.exit_code == 143, result.output
+    assert "nothing was begun" in result.output
+    assert json.loads(report.read_text())["outcome"] == "interrupted"
+    assert "ran" not in asked
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
