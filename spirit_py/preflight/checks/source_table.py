@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 _SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _UNSUITABLE = ErrorCode.TABLE_NOT_SUITABLE
-#: As SHOW CREATE TABLE writes it: in the line of options, which no text of the user begins.
-_SECONDARY: Final = re.compile(r"^\) ENGINE=.* SECONDARY_ENGINE=", re.MULTILINE)
+#: As SHOW CREATE TABLE writes it: in the line of options, which no text of the user begins, behind
+#: whole texts in quotes, as of a comment.
+_SECONDARY: Final = re.compile(
+    r"^\) ENGINE=(?:[^'\n]|'(?:[^'\\]|\\.)*')* SECONDARY_ENGINE=", re.MULTILINE
+)
 _DOCUMENT_ID: Final = "FTS_DOC_ID"
 _TOO_WIDE: Final = frozenset({1117, 1118})  # too many columns, row size too large
 
