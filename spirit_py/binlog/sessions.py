@@ -189,6 +189,8 @@ class FollowedServer:
         self._tell: Tell = untold
         #: How often rows may have been changed past the binlog.
         self.lapses = 0
+        #: Those who count: whoever asks may be of any thread. Never held over a question.
+        self._counting = threading.Lock()
         self.has_gtids = row[0] == "ON"
         self.ignore_case = row[1] != 0
 
@@ -222,8 +224,9 @@ class FollowedServer:
             address, found = self._connection.address, seen.server_uuid
             raise another_server(address, found=found, wanted=self._server_uuid)
         # Counted before a checkpoint can have the new start.
-        self.lapses += seen.started != self._life.started
-        self._life.go_on(seen)
+        with self._counting:
+            self.lapses += seen.started != self._life.started
+            self._life.go_on(seen)
         if self.has_gtids and seen.gtid_mode != "ON":
             raise _not_all_numbered(seen.gtid_mode)
         end = self._end(session)
@@ -240,16 +243,22 @@ class FollowedServer:
         if not isinstance(known, GtidFrontier):
             return
         missing = purged.only(lambda tsid: tsid not in self._own)
-        later = self.unlogged.copy() if self.unlogged is not None else known.empty()
-        missing.subtract(later.gtids)
+        if self.unlogged is not None:
+            missing.subtract(self.unlogged.gtids)
         # The reader adds to it meanwhile.
         received = known.gtids.copy()
         if received.contains(missing) or file not in dict(binlog_files(session)):
             return
         missing.subtract(received)
-        later.gtids.update(missing)
-        self.lapses += 1
-        self.unlogged = later
+        with self._counting:
+            # Another thread may have noted some meanwhile.
+            later = self.unlogged.copy() if self.unlogged is not None else known.empty()
+            missing.subtract(later.gtids)
+            if later.gtids.contains(missing):
+                return
+            later.gtids.update(missing)
+            self.lapses += 1
+            self.unlogged = later
         said = f"somebody has set {missing} in gtid_purged (SET GLOBAL gtid_purged, as dumps do)"
         self._tell(Warned(said=f"{said}: the binlog never had it, and all rows are compared again"))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spirit_py.binlog import sessions as lending
-from spirit_py.binlog.sessions import LentSession
+from spirit_py.binlog.position import GtidFrontier, GtidSet
+from spirit_py.binlog.sessions import FollowedServer, LentSession
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
 class FakeServer:
@@ -134,3 +138,25 @@ def test_a_session_that_is_being_opened_is_never_lent(
     borrower.join(10)
     assert len(refused) == 1
     assert not any(session.open for session in server.sessions)
+
+
+def test_what_two_threads_find_unlogged_at_once_is_noted_once_each(monkeypatch):
+    """One of them asks the server in between: what the other has noted meanwhile stays."""
+    server = FollowedServer.__new__(FollowedServer)
+    server.lapses, server.unlogged, server._own, told = 0, None, set(), []
+    server._counting, server._tell = threading.Lock(), told.append
+    parser: Any = SimpleNamespace(file="binlog.000002", complete=GtidFrontier(UUID, GtidSet()))
+    asked = iter([f"{UUID}:1-2", f"{UUID}:1-3", ""])
+
+    def files(session: Any) -> list[tuple[str, int]]:
+        if purged := next(asked):
+            server._note_unlogged(session, parser, GtidSet.parse(purged))
+        return [("binlog.000002", 4)]
+
+    monkeypatch.setattr(lending, "binlog_files", files)
+    session: Any = None
+    server._note_unlogged(session, parser, GtidSet.parse(f"{UUID}:1-2:9"))
+    noted = server.unlogged
+    assert noted is not None
+    assert str(noted.gtids) == f"{UUID}:1-3:9"
+    assert server.lapses == len(told) == 2
