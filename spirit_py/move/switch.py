@@ -61,7 +61,7 @@ from spirit_py.move.sides import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
-from spirit_py.preflight.checks.other_writers import require_still_here
+from spirit_py.preflight.checks.other_writers import require_still_here, require_writable
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_seconds
 
@@ -266,8 +266,11 @@ class Switch:
         for origin, watcher in zip(self._origins, watchers, strict=True):
             if self._direction is MOVED:
                 require_still_here(watcher, origin.run.config, self.tables)
+            else:
+                require_writable(watcher, origin.run.config.connection.address)
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
+                require_writable(there, target.run.config.there.address)
                 put_back(there, target.swaps, self._direction)
                 for origin, watcher in zip(self._origins, watchers, strict=True):
                     own = [pair for pair in target.pairs if pair.feed is origin.feed]

@@ -428,6 +428,28 @@ def test_a_revert_brings_the_table_back(two):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("which", ["here", "there"])
+def test_no_revert_to_or_from_a_server_that_became_a_replica(two, which):
+    """Its RENAME would be on a replica alone: the application stays where it is, and follows."""
+    process = start_followed(two)
+    replica = getattr(two, which)
+    replica.set_global("read_only", "ON")
+    try:
+        done = two.revert()
+    finally:
+        replica.execute("SET GLOBAL read_only = OFF")
+    where = two.ways[which == "there"]
+    assert f"{where} takes no writes any more (read_only=ON)" in done.stderr, done.stderr
+    assert two.times_switched() == 1
+    assert "t" in two.tables(two.there)
+    done = two.revert()
+    assert done.returncode == 0, done.stderr
+    report, _ = two.end(process)
+    assert report["outcome"] == "reverted", report
+    assert two.tables(two.here) == ["t"]
+
+
+@pytest.mark.slow
 def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
     """Its place is before a RENAME of ours: the move is completed, and says so."""
     with Application(two) as clients:

@@ -63,13 +63,7 @@ def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[
     """
     if config.connection.unlogged:
         return
-    facts = read_facts(session)
-    if name := read_only_by(facts):
-        raise MigrationFailure(
-            f"the server takes no writes any more ({name}=ON)",
-            hint="run the same command again against the primary, or here once it takes writes",
-            error_code=ErrorCode.SERVER_SETTINGS,
-        )
+    facts = require_writable(session)
     if getattr(config, "writes_only_here", True):
         return
     seen = _look(session, facts)
@@ -80,6 +74,18 @@ def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[
                 hint=f"{_REMEDY}; then run the same command again",
                 error_code=ErrorCode.OTHER_WRITERS,
             )
+
+
+def require_writable(session: SqlSession, which: str = "the server") -> ServerFacts:
+    """Require that a server takes writes still, also where the account may write; return facts."""
+    facts = read_facts(session)
+    if name := read_only_by(facts):
+        raise MigrationFailure(
+            f"{which} takes no writes any more ({name}=ON)",
+            hint="run the same command again against the primary, or here once it takes writes",
+            error_code=ErrorCode.SERVER_SETTINGS,
+        )
+    return facts
 
 
 def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
