@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
@@ -24,6 +25,8 @@ _ADDED: Final = frozenset({
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""
 
+#: JSON has no such numbers: they are texts. The names of earlier versions (Infinity) are read, too.
+_NO_NUMBERS: Final = ("inf", "-inf", "nan")
 #: The types of the fields of each dataclass, which take long to evaluate.
 _HINTS: Final[dict[type[Any], dict[str, Any]]] = {}
 _Row = TypeVar("_Row")
@@ -45,7 +48,13 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(row: Any) -> dict[str, Any]:
-    return {each.name: getattr(row, each.name) for each in dataclasses.fields(row)}
+    return {each.name: _finite(getattr(row, each.name)) for each in dataclasses.fields(row)}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @overload
@@ -150,6 +159,6 @@ def _value(kind: Any, found: Any, what: str) -> Any:
             return origin(_value(*one, what) for one in zip(kinds, found, strict=True))
     if origin is dict and isinstance(found, dict):
         return {key: _value(parts[1], value, what) for key, value in found.items()}
-    if kind is float and type(found) is int:
+    if kind is float and (type(found) is int or found in _NO_NUMBERS):
         return float(found)
     raise UnreadableCheckpoint(f"{what} is of the wrong type")

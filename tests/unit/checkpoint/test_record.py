@@ -18,6 +18,7 @@ from spirit_py.checkpoint.record import (
     home_of,
     joined,
 )
+from spirit_py.config import SwapChoices
 from spirit_py.mysql.tables.identity import Identity
 
 ORDERS = TableProgress(
@@ -86,6 +87,22 @@ def test_a_record_from_before_the_choices_is_read():
         read(json.dumps(found))
 
 
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
+def test_a_number_that_json_has_not_is_a_text(number):
+    """JSON functions of the server read each record, and earlier versions' texts are read still."""
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    never = dataclasses.replace(RECORD, choices=SwapChoices(drop_old_after=float(number)))
+    text = to_text(never)
+    found = json.loads(text, parse_constant=refused)
+    assert found["choices"]["drop_old_after"] == number
+    earlier = json.dumps(found | {"choices": {**found["choices"], "drop_old_after": float(number)}})
+    for one in (text, earlier):
+        assert str(from_text(one, CheckpointRecord).choices.drop_old_after) == number
+
+
 def test_a_pointer_comes_back_as_it_was():
     """A table that is migrated with others points to the table that has the record."""
     pointer = Pointer(home=("shop", "items"), program="1")
@@ -125,6 +142,7 @@ def test_proofs_come_back_as_they_were():
         (changed("runs", "3"), "runs of a CheckpointRecord is of the wrong type"),
         (changed("runs", True), "runs of a CheckpointRecord is of the wrong type"),
         (changed("seconds", "x"), "seconds of a CheckpointRecord"),
+        (changed("seconds", ["inf"]), "seconds of a CheckpointRecord"),
         (changed("tables.uncopied", 1), "uncopied of a TableProgress is of the wrong type"),
         (changed("tables.uncopied", ["1"]), "a UncopiedRange is not an object"),
         (changed("tables.uncopied", [{"lower": ["1"]}]), "fields of a UncopiedRange differ"),
