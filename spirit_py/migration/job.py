@@ -11,8 +11,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
-from spirit_py.checkpoint.record import MOST_TABLES
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import ServerFault
 from spirit_py.events.run import Warned
 from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, evaluate_with
@@ -123,11 +122,6 @@ class Job:
     def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:
         """Hold each table's named lock until the end; Refusal where another run holds one."""
         config, names = self.config, list(tables)
-        if len(names) > MOST_TABLES:
-            raise Refusal(
-                f"{len(names)} tables are more than one run takes ({MOST_TABLES})",
-                hint="take them in several runs, one after the other",
-            )
         for options in (config.connection, *config.others):
             self.stack.enter_context(migration_lock(options, *names, stop=self.stop))
         # After the locks, so that no task runs any more when they are given back.

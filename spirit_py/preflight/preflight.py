@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around
 from spirit_py.attached.foreign_keys.model import carried
+from spirit_py.checkpoint.record import MOST_TABLES
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
@@ -103,10 +104,19 @@ def _value(session: SqlSession, column: Column, at: datetime, schema: str) -> st
 
 
 def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightContext, ...]:
-    """Read server, statements and tables; return a context each; refuse what is not MySQL."""
+    """Read server, statements and tables; return a context each.
+
+    Refusal for what is not MySQL, and for more tables than a record can name.
+    """
     facts = read_facts(session)
     require_mysql(facts)
     facts = under_modes(session, facts, config.modes)
+    statements = read_intent(session, config, facts.sql_mode)
+    if len(statements) > MOST_TABLES:
+        raise Refusal(
+            f"{len(statements)} tables are more than one run takes ({MOST_TABLES})",
+            hint="take them in several runs, one after the other",
+        )
     grants = read_grants(session)
     contexts = tuple(
         PreflightContext(
@@ -117,7 +127,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
             statement=_with_present_name(session, statement),
             found=read_table(session, statement.schema, statement.table),
         )
-        for statement in read_intent(session, config, facts.sql_mode)
+        for statement in statements
     )
     _refuse_twice(contexts)
     altered = {(context.schema, context.table): context.statement for context in contexts}

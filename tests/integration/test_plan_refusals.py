@@ -23,7 +23,7 @@ from spirit_py.table.names import lock_name
 from spirit_py.watch.source import ScopeSource
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.capabilities import lack
-from tests.kits.command import codes_told, run_here
+from tests.kits.command import codes_told, command_line, run_here, run_words_here
 from tests.kits.connection import options_of
 from tests.kits.resume import Interruption
 
@@ -305,6 +305,19 @@ def test_a_proxy_that_numbers_sessions_itself_is_refused_by_both(
     options = ("--alter", ANY, "--host", f"{proxy.host}:{proxy.port}")
     assert both(table, *options) == ({"not-one-server"}, {"not-one-server"})
     assert table.query("SHOW TABLES") == [("t",)]
+
+
+def test_more_tables_than_a_record_can_name_are_refused_by_both(db: Database) -> None:
+    """As of a move with --tables 'shop.%'; no table is read before that."""
+    text = ";".join(f"ALTER TABLE t{number} FORCE" for number in range(1001))
+    told = "1001 tables are more than one run takes (1000)"
+    for command in ("plan", "migrate"):
+        words = [*command_line(db, command)[3:], "--statement", text]
+        done = run_words_here(words, SPIRIT_PY_PASSWORD=db.server.password)
+        assert done.returncode == 2, done
+        said = " ".join((done.stdout + done.stderr).split())
+        assert told in said, done
+        assert "several runs" in said, done
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import spirit_py.migration.run as module
 from spirit_py.batch import entry as batch_entry
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
-from spirit_py.errors import AnotherServer, Refusal
+from spirit_py.errors import AnotherServer
 from spirit_py.events.run import ResumeDecided
 from spirit_py.migration import entry
 from spirit_py.migration.facts import AlterAnswered, PlainFact
@@ -184,14 +184,6 @@ def test_who_leaves_a_revert_at_once_is_told_what_is_known(keeper, code, says):
     error = run.left_at_once()
     assert error.exit_code == code
     assert says in f"{error.message}; {error.hint}"
-
-
-def test_more_tables_than_a_record_can_name_are_refused_before_anything_is_written():
-    """As of a move with --tables 'shop.%'; the record alone would end it without a remedy."""
-    names = [("s", f"t{number}") for number in range(1001)]
-    with pytest.raises(Refusal, match="1001 tables are more than one run takes") as refused:
-        run_of().lock_tables_from_other_runs(names)
-    assert "several runs" in refused.value.hint
 
 
 @pytest.mark.parametrize(
