@@ -189,7 +189,8 @@ class RunConfig(SparkConfig):
     """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for. Times in seconds.
 
     ``target``: the server of the tables that follow; None for that of ``connection``. ``shard``:
-    what it is called where there are several; empty for the only one.
+    what it is called where there are several; empty for the only one. ``writes_only_here``: no
+    other server writes the tables, or that is not asked.
     """
 
     connection: ConnectionOptions
@@ -205,6 +206,7 @@ class RunConfig(SparkConfig):
     checksum: ChecksumMode = "rolling"
     checksum_yield_timeout: float = 3600.0
     feed: FeedOptions = field(default_factory=FeedOptions)
+    writes_only_here: bool = False
 
     @property
     def there(self) -> ConnectionOptions:
@@ -252,7 +254,6 @@ class MigrationConfig(RunConfig):
     native: int = 0
     dry_run: bool = False
     triggers: TriggerMode = "keep"
-    writes_only_here: bool = False
     replicas: tuple[str, ...] = ()
     replica_user: str = ""
     replica_password: str = field(default="", repr=False)
@@ -383,3 +384,4 @@ class RevertConfig(RunConfig):
     """
 
     skip_drop: bool = False
+    writes_only_here: bool = True

@@ -58,13 +58,12 @@ def other_writers(context: PreflightContext) -> Findings:
 def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[Name]) -> None:
     """Require in the middle of a run that writes come in here, and through no other server.
 
-    A primary may have become a replica of the new one meanwhile, or its group have several. What a
-    command looks at that does not ask for the latter, such as revert, is the former alone.
+    A primary may have become a replica of the new one meanwhile, or its group have several.
     """
     if config.connection.unlogged:
         return
     facts = require_writable(session)
-    if getattr(config, "writes_only_here", True):
+    if config.writes_only_here:
         return
     seen = _look(session, facts)
     for schema, table in tables:
