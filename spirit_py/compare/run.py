@@ -349,7 +349,7 @@ def compare(
     options: CompareConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[CompareConfig], GangEngine] | None = None,
+    engine_factory: Callable[[CompareConfig], GangEngine] = SparkEngine,
     stop: StopSwitch | None = None,
 ) -> CompareReport:
     """Compare two tables, and repair the target where that was asked for; write the report.
@@ -360,7 +360,7 @@ def compare(
     switch = stop or StopSwitch()
     reporter = Reporters([reporter])
     report = CompareReport(threads=options.threads, versions=versions())
-    run = CompareRun(options, reporter, report, switch, engine_factory or SparkEngine)
+    run = CompareRun(options, reporter, report, switch, engine_factory)
 
     def completed() -> CompareReport:
         run.complete()

@@ -25,7 +25,6 @@ from spirit_py.spark.java import require_java
 from spirit_py.spark.settings import local_slots
 from spirit_py.status.report import installed
 from spirit_py.status.reporters import Reporters
-from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,13 +34,14 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Gate
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
+    from spirit_py.threads import StopSwitch
 
 
 def migrate(
     config: MigrationConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    engine_factory: Callable[[MigrationConfig], GangEngine] = SparkEngine,
     stop: StopSwitch | None = None,
     gate: Gate | None = None,
     along: SwappedAlong | None = None,
@@ -56,14 +56,7 @@ def migrate(
     from spirit_py.migration.migration import run_migration
 
     reporter = Reporters([reporter])
-    run = Run(
-        config,
-        reporter,
-        engine_factory=engine_factory or SparkEngine,
-        stop=stop or StopSwitch(),
-        gate=gate,
-        along=along,
-    )
+    run = Run(config, reporter, engine_factory=engine_factory, stop=stop, gate=gate, along=along)
     return run_to_its_end(
         run,
         reporter,
@@ -121,7 +114,7 @@ def archive(
     config: MigrationConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    engine_factory: Callable[[MigrationConfig], GangEngine] = SparkEngine,
     stop: StopSwitch | None = None,
 ) -> MigrationReport:
     """Archive a table's rows, which stay where they are; write the report.
@@ -129,12 +122,7 @@ def archive(
     Raises SpiritError with the exit code of the process (R16).
     """
     reporter = Reporters([reporter])
-    run = Run(
-        config,
-        reporter,
-        engine_factory=engine_factory or SparkEngine,
-        stop=stop or StopSwitch(),
-    )
+    run = Run(config, reporter, engine_factory=engine_factory, stop=stop)
     return run_to_its_end(
         run,
         reporter,

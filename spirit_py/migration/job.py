@@ -22,6 +22,7 @@ from spirit_py.mysql.own_sessions import claim, run_label, shown_run
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import Engines
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 Follower: TypeAlias = "Callable[[object], None]"
@@ -65,10 +65,10 @@ class Job:
         reporter: Reporter,
         *,
         engine_factory: Callable[[Any], GangEngine],
-        stop: StopSwitch,
+        stop: StopSwitch | None,
     ) -> None:
         self.config = config
-        self.stop = stop
+        self.stop = stop or StopSwitch()
         self.stack = contextlib.ExitStack()
         self._reporter = reporter
         self._facts: ServerFacts | None = None
@@ -79,7 +79,7 @@ class Job:
         self.pace: Pace = Unhindered()
         #: One place for this and for what :meth:`facing` returns.
         self._giving_up = [""]
-        self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
+        self.engines = Engines(config, engine_factory, stop=self.stop, warn=self.warn)
 
     def label(
         self,

@@ -87,7 +87,7 @@ class Run(Job):
         reporter: Reporter,
         *,
         engine_factory: Callable[[MigrationConfig], GangEngine],
-        stop: StopSwitch,
+        stop: StopSwitch | None,
         report: MigrationReport | None = None,
         gate: Gate | None = None,
         measures: Measures | None = None,

@@ -57,7 +57,6 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.checks.kept_rows import evaluated_under, judged_by, require_judged_alike
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.reporters import Reporters
-from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 
 def run_move(run: MoveRun) -> None:
@@ -278,7 +278,7 @@ def move(
     config: MoveConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    engine_factory: Callable[[MigrationConfig], GangEngine] = SparkEngine,
     stop: StopSwitch | None = None,
     gate: Gate | None = None,
 ) -> MigrationReport:
@@ -288,13 +288,7 @@ def move(
     process (R16).
     """
     reporter = Reporters([reporter])
-    run = MoveRun(
-        config,
-        reporter,
-        engine_factory=engine_factory or SparkEngine,
-        stop=stop or StopSwitch(),
-        gate=gate,
-    )
+    run = MoveRun(config, reporter, engine_factory=engine_factory, stop=stop, gate=gate)
     return run_to_its_end(
         run, reporter, "move", lambda: run_move(run), left_at_once=lambda: _left_at_once(run)
     )

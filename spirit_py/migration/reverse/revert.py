@@ -69,7 +69,6 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun
 from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import lock_name
-from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     from spirit_py.pace import Work
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 _REFUSED: Final = {
     Verb.SET: (
@@ -176,17 +176,16 @@ def revert(
     config: RevertConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[RevertConfig], GangEngine] | None = None,
+    engine_factory: Callable[[RevertConfig], GangEngine] = SparkEngine,
     stop: StopSwitch | None = None,
 ) -> None:
     """Bring the old definition of a table back, without losing a write."""
-    switch = stop or StopSwitch()
     reporter = Reporters([reporter])
-    run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
+    run = Revert(config, reporter, engine_factory=engine_factory, stop=stop)
     report = OutcomeReport(outcome="done")
     run_and_tell(
         run.run,
-        stop=switch,
+        stop=run.stop,
         reporter=reporter,
         report_json=config.records.report_json,
         begun=partial(run_begun, "revert", config.connection),
@@ -208,7 +207,7 @@ class Revert(Job):
         reporter: Reporter,
         *,
         engine_factory: Callable[[RevertConfig], GangEngine],
-        stop: StopSwitch,
+        stop: StopSwitch | None,
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self._began = time.monotonic()
