@@ -435,6 +435,14 @@ def branches(db, tmp_path):
     return project
 
 
+@pytest.fixture
+def failed(db, branches):
+    """The same, after the first one has failed behind its changes."""
+    db.execute(LAST)
+    assert branches.run("upgrade", "one")[0]
+    return branches
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["one", "two"])
 def test_what_a_living_process_has_noted_is_kept_from_all_others(db, branches, tmp_path, target):
@@ -452,15 +460,13 @@ def test_what_a_living_process_has_noted_is_kept_from_all_others(db, branches, t
 
 
 @pytest.mark.slow
-def test_another_branch_that_is_noted_voids_nothing_of_a_revision_that_has_failed(db, branches):
+def test_another_branch_that_is_noted_voids_nothing_of_a_revision_that_has_failed(db, failed):
     """A column that it has dropped and added is not dropped again, with its values."""
-    db.execute(LAST)
-    assert branches.run("upgrade", "one")[0]
     db.execute("UPDATE orders SET a = 7; DROP TABLE last")
-    code, output = branches.run("upgrade", "two")
+    code, output = failed.run("upgrade", "two")
     assert code == 0, output
     assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
-    code, output = branches.run("upgrade", "heads")
+    code, output = failed.run("upgrade", "heads")
     assert code == 0, output
     assert db.query("SELECT a FROM orders") == [(7,)]
     assert STEPS not in tables(db)
@@ -484,25 +490,21 @@ def test_a_branch_that_goes_on_voids_nothing_of_a_revision_that_depends_on_it(db
 
 
 @pytest.mark.slow
-def test_steps_of_another_branch_commit_nothing_of_a_transaction(db, branches):
+def test_steps_of_another_branch_commit_nothing_of_a_transaction(db, failed):
     """What a revision sends after its savepoint can still be taken back to it."""
-    db.execute(LAST)
-    assert branches.run("upgrade", "one")[0]
     db.execute("CREATE TABLE t (id INT)")
     inserts = [f"op.execute('INSERT INTO t VALUES ({n})')" for n in (1, 2)]
     begun = "begun = op.get_bind().begin_nested()"
-    branches.add("two", None, (begun, *inserts, "begun.rollback()"))
-    code, output = branches.run("upgrade", "two")
+    failed.add("two", None, (begun, *inserts, "begun.rollback()"))
+    code, output = failed.run("upgrade", "two")
     assert code == 0, output
     assert db.query("SELECT COUNT(*) FROM t") == [(0,)]
     assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
 
 
 @pytest.mark.slow
-def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migration(db, branches):
+def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migration(db, failed):
     """Its connection stays open, as in a pool, after its own migration is noted."""
-    db.execute(LAST)
-    assert branches.run("upgrade", "one")[0]
     with connected(db) as connection:
         with migration(connection) as op:
             op.create_table("more", sa.Column("id", sa.Integer))
@@ -514,29 +516,25 @@ def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migratio
 
 
 @pytest.mark.slow
-def test_after_an_atomic_revision_nobody_is_kept_from_the_steps_of_another(db, branches):
+def test_after_an_atomic_revision_nobody_is_kept_from_the_steps_of_another(db, failed):
     """Its connection lives on, and the other's command may come at any time."""
-    db.execute(LAST)
-    assert branches.run("upgrade", "one")[0]
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     change = "    op.add_column('t', sa.Column('n', sa.Integer))"
-    branches.add("two", None, ("with atomic_revision(op):", change))
+    failed.add("two", None, ("with atomic_revision(op):", change))
     locks = "SELECT 1 FROM performance_schema.metadata_locks WHERE OBJECT_NAME REGEXP ':steps:'"
-    with (branches.folder / "env.py").open("a") as file:
+    with (failed.folder / "env.py").open("a") as file:
         file.write(f'    print("held:", connection.exec_driver_sql("{locks}").all())\n')
-    code, output = branches.run("upgrade", "two")
+    code, output = failed.run("upgrade", "two")
     assert code == 0, output
     assert "held: []" in output
     assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
 
 
 @pytest.mark.slow
-def test_a_revision_that_is_stamped_leaves_nothing(db, branches):
+def test_a_revision_that_is_stamped_leaves_nothing(db, failed):
     """Its steps are dropped by the stamp itself."""
-    db.execute(LAST)
-    assert branches.run("upgrade", "one")[0]
     assert STEPS in tables(db)
-    code, output = branches.run("stamp", "one")
+    code, output = failed.run("stamp", "one")
     assert code == 0, output
     assert STEPS not in tables(db)
 
