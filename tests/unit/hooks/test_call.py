@@ -15,7 +15,8 @@ import pytest
 
 from spirit_py.events.swap import SwapDone
 from spirit_py.hooks import call, environment
-from tests.kits.waiting import until
+from tests.kits.background import BackgroundCall
+from tests.kits.waiting import DEADLINE, until
 
 EVENT = SwapDone(table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=2.0, steps_ms={})
 
@@ -87,14 +88,27 @@ def test_lines_of_output_cannot_control_a_terminal():
     assert call(r"printf 'a\033[2Jb\n'", EVENT, seconds=30).lines == ("a\\x1b[2Jb",)
 
 
+def ended_when_written(command: str, file: Path) -> int:
+    """Return the number that a command writes into a file; its call is given up after that."""
+    given_up = threading.Event()
+
+    def watch() -> None:
+        until(lambda: file.exists() and file.read_text().endswith("\n"), "the number")
+        given_up.set()
+
+    watching = BackgroundCall(watch)
+    done = call(command, EVENT, seconds=2 * DEADLINE, given_up=given_up)
+    watching.result()
+    assert done.trouble == "too long"
+    return int(file.read_text())
+
+
 @pytest.mark.parametrize("first", ["", "trap '' TERM;"])
 def test_one_that_hangs_is_ended_with_what_it_has_begun(tmp_path, first):
     """A hook that ignores SIGTERM gets SIGKILL; no zombie and no child is left."""
     file = tmp_path / "pid"
     child = shlex.quote(f"echo $$ > {shlex.quote(str(file))}; sleep 600")
-    done = call(f"{first} sh -c {child}; sleep 600", EVENT, seconds=0.5)
-    assert done.trouble == "too long"
-    number = int(file.read_text())
+    number = ended_when_written(f"{first} sh -c {child}; sleep 600", file)
     until(lambda: not alive(number), "the end of the child")
 
 
@@ -103,9 +117,8 @@ def test_what_it_has_begun_is_ended_even_where_it_ignores_sigterm(tmp_path, apar
     """The command itself ends at SIGTERM, and its child does not; also in a group of its own."""
     file = tmp_path / "pid"
     stubborn = f'trap "" TERM; echo $$ > {shlex.quote(str(file))}; while :; do sleep 0.1; done'
-    done = call(f"{apart} sh -c {shlex.quote(stubborn)} & sleep 600", EVENT, seconds=0.5)
-    assert done.trouble == "too long"
-    until(lambda: not alive(int(file.read_text())), "the end of the child")
+    number = ended_when_written(f"{apart} sh -c {shlex.quote(stubborn)} & sleep 600", file)
+    until(lambda: not alive(number), "the end of the child")
 
 
 def test_a_table_may_be_named_what_the_locale_cannot_write():
