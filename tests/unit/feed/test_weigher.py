@@ -161,6 +161,7 @@ def test_a_flush_under_the_lock_does_not_wait_for_long(
     with pytest.raises(ChangesNotFlushed, match="which keys are equal"):
         feed.flush_under_table_lock(session)
     assert feed.pending() == 1
+    monkeypatch.setattr(flusher, "_WEIGHED_WITHIN", DEADLINE)
     scene.stream.may_weigh.set()
     feed.flush_under_table_lock(session)
     assert feed.all_changes_flushed()
