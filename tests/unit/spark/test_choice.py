@@ -13,7 +13,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.spark import choice
 from spirit_py.spark.choice import LOCAL_BYTES, QUICK_BYTES, DriverEngine, Engines
 from spirit_py.threads import StopSwitch
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 LARGE = QUICK_BYTES + 1
 CLUSTER = SparkConfig(spark_master="spark://host:7077", threads=3)
@@ -86,11 +86,20 @@ def test_a_copy_that_takes_longer_than_expected_gets_spark(engines, monkeypatch)
 
 def test_spark_is_not_started_while_the_driver_compares(engines, monkeypatch):
     """A comparison is not handed over: a start behind the copy would cost CPU for nothing."""
-    monkeypatch.setattr(choice, "_START_ANYWAY_SECONDS", 0.2)
+    monkeypatch.setattr(choice, "_START_ANYWAY_SECONDS", 0.01)
+    compares, bring = threading.Event(), Engines._bring
+
+    def held(self, spark, patience):
+        """Begin the wait when the driver compares already."""
+        body = bring(self, spark, patience)
+        return lambda stopping: compares.wait(DEADLINE) and body(stopping)
+
+    monkeypatch.setattr(Engines, "_bring", held)
     spark = Spark()
     both, _ = engines(spark)
     both.begin(0)
     assert both.for_comparison(0, print) is both.driver
+    compares.set()
     waiting = both._bringing
     assert waiting is not None
     until(lambda: not waiting.running, "the end of the wait")
