@@ -16,6 +16,7 @@ from spirit_py.events.swap import CutoverDeferred, SwapDone
 from spirit_py.status import wording
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, arguments, fill_rows
+from tests.kits.locking import await_lock_freed
 from tests.kits.tables import tables
 
 
@@ -97,6 +98,7 @@ def test_leaving_early_stops_in_order_and_the_same_call_carries_on(db, orders, b
     assert not running.running
     assert _type(db) == "int"
     assert {"orders", "_orders_new", "_orders_chkpnt"} <= set(tables(db))
+    await_lock_freed(db, "orders")
     (found,) = spirit_py.migration_status(**arguments(db, table="orders"))
     assert found.to_dict()["state"] == "stopped"
     db.execute("DROP TABLE _orders_snt")

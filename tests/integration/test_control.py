@@ -30,6 +30,7 @@ from tests.kits.connection import account, connection_options
 from tests.kits.cutover import lock_request
 from tests.kits.held_command import assert_migrated, fill
 from tests.kits.held_command import migration as held_migration
+from tests.kits.locking import await_lock_freed
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -343,6 +344,7 @@ def test_an_aborted_migration_carries_on_with_the_same_command(table, tmp_path):
         assert "kept" in finished(asked)
         assert command.end() == 143
     assert tuple(tables(table)) == HELD
+    await_lock_freed(table)
     shown = live(table)
     assert (shown["state"], shown["again"]) == ("stopped", "resume")
     assert 0 < shown["resumable_for"] <= 7 * 86400
@@ -364,6 +366,7 @@ def test_an_abort_with_cleanup_leaves_nothing(table, tmp_path):
         assert "nothing is left" in finished(asked)
         assert command.end() == 143
     assert tables(table) == ["t"]
+    await_lock_freed(table)
     assert f"no process works on {table.name}.t now" in refused(table, "resume")
 
 

@@ -24,6 +24,7 @@ from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.cutover import lock_request, make_tables
+from tests.kits.locking import await_lock_freed
 from tests.kits.waiting import until
 
 
@@ -446,6 +447,7 @@ def test_a_session_of_a_run_that_was_taken_over_is_refused(db):
         connect(alive, role="chunk").close()
         connect(replace(dead, label=run_label([(db.name, "u")])), role="chunk").close()
     assert refused.value.resumable
+    await_lock_freed(db)
     connect(dead, role="chunk").close()
 
 

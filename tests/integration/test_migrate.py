@@ -14,6 +14,7 @@ from spirit_py import points
 from tests.kits.command import MINUTE, await_line, command_line, environment, run_here
 from tests.kits.events import kinds
 from tests.kits.held_command import assert_migrated, fill, migration
+from tests.kits.locking import await_lock_freed
 from tests.kits.point_listener import PointListener
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -75,6 +76,7 @@ def assert_kept_and_clean_up(db):
     """The next run could resume; ``spirit-py cleanup`` drops what it would resume with."""
     # A process that leaves at once has no time to drop the table of requests.
     assert {"_t_chkpnt", "_t_new", "t"} <= set(tables(db)) <= {"_t_chkpnt", "_t_ctl", "_t_new", "t"}
+    await_lock_freed(db)
     status = run_here(db, "status")
     assert status.returncode == 0, status.stderr
     assert "it would resume" in status.stdout

@@ -43,6 +43,7 @@ from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_count, to_the_second
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.cleanup import clean
+from tests.kits.locking import await_lock_freed
 from tests.kits.migrate import config_for
 from tests.kits.resume import ALTER, Interruption, assert_nothing_left, make_table, once_at, start
 from tests.kits.tables import open_session, tables
@@ -65,6 +66,7 @@ def stopped(db, engine, interrupt):
     run = interrupt.at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
     assert "the same command resumes from here" in run.told.text
     assert tables(db) == KEPT
+    await_lock_freed(db)
     return db
 
 

@@ -42,7 +42,7 @@ from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
-from tests.kits.locking import Clock
+from tests.kits.locking import Clock, await_lock_freed
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import Client, SwappedTable, reverse_config
 from tests.kits.waiting import until
@@ -297,6 +297,7 @@ def test_what_another_version_keeps_current_is_not_called_lost(db, engine):
     assert f"a process works on it now (server session {seen.worked_on_by})" in lines
     assert "has ended" not in lines
     assert "lost" not in lines
+    await_lock_freed(changed.db)
     seen = write(99)
     assert seen.again == "refuse"
     assert seen.worked_on_by is None

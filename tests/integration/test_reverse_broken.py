@@ -28,6 +28,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
+from tests.kits.locking import await_lock_freed
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import QUICK, SwappedTable, reverse_config
 from tests.kits.waiting import DEADLINE, until
@@ -288,6 +289,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, engine
         assert record is not None
         store.write(session, replace(record, state=REVERTING))
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    await_lock_freed(table)
     seen = shown(table)
     assert seen.after_swap == "undone by a revert; only the cleanup is left"
     assert seen.lines()[-1] == "  reverse    reverted: the old definition is in place again"

@@ -12,6 +12,7 @@ import pytest
 
 from tests.kits.command import command_line, environment
 from tests.kits.draw import seed_of
+from tests.kits.locking import await_lock_freed
 from tests.kits.reverse import Client
 from tests.kits.waiting import until
 
@@ -133,6 +134,7 @@ def test_no_write_is_lost_through_crash_resumption_signal_and_revert(table, run)
     go_on_writing(clients)
     following.signal(signal.SIGKILL)
     following.end()
+    await_lock_freed(table)
     status = run("status")
     assert status.end() == 0, status.output.read_text()
     text = status.output.read_text()

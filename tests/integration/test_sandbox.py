@@ -17,6 +17,7 @@ from spirit_py.migration.listing import migrations
 from tests.kits.batch import batch_config, batch_here, shards
 from tests.kits.connection import account, connection_options
 from tests.kits.engine import ThreadEngine
+from tests.kits.locking import await_lock_freed
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.tables import open_session
 
@@ -57,6 +58,7 @@ def test_status_shows_what_it_cannot_read_and_goes_on(db, sandbox):
     threads = ThreadEngine()
     with pytest.raises(MigrationFailure):
         migrate_here(threads, config)
+    await_lock_freed(db)
     with account(db, "SELECT ON {db}.*", "PROCESS ON *.*", f"INSERT ON {sandbox}.*") as lesser:
         for options in (connection_options(db), lesser):
             shown = migrations(options, database="", table="", max_age=1e6)

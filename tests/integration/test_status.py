@@ -23,6 +23,7 @@ from spirit_py.mysql.own_sessions import run_label, token_of
 from spirit_py.table.names import lock_name
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
+from tests.kits.locking import await_lock_freed
 from tests.kits.resume import start
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engin
     checkpoint = CheckpointTable(db.name, "t")
     with connect(connection_options(db), role="test") as session:
         checkpoint.write(session, DEAD)
+    await_lock_freed(db)
     assert (shown(db).state, shown(db).live) == ("stopped", DEAD)
 
     label = run_label([(db.name, "t")])

@@ -10,7 +10,9 @@ from spirit_py.events.event import untold
 from spirit_py.locks.blockers import KillPolicy, LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.turns import Front, LockTurns
+from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
+from tests.kits.waiting import until
 
 #: With this age as the limit nobody counts as old: the lock is requested whoever is in front.
 BLIND = float("inf")
@@ -36,6 +38,12 @@ def blind(*, lock_hold: float = 60.0, look: float = 60.0, **more: Any) -> Cutove
 def looking(*, lock_hold: float = 60.0, **more: Any) -> CutoverLimits:
     """Return limits of a cutover that looks before it requests its lock."""
     return CutoverLimits(lock=policy(**more), lock_hold=lock_hold)
+
+
+def await_lock_freed(db: Any, table: str = "t") -> None:
+    """Wait until the lock of a migration is free; the server frees it after its session's end."""
+    name = lock_name("migration", db.name, table)
+    until(lambda: db.query("SELECT IS_FREE_LOCK(%s)", (name,)) == [(1,)], f"the lock {name}")
 
 
 class Clock:
