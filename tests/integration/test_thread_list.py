@@ -41,7 +41,7 @@ def test_a_default_run_has_the_threads_that_are_listed(db, monkeypatch):
     def counted(self):
         started[self._thread.name.removeprefix("spirit-py-")] = self
         start(self)
-        most[0] = max(most[0], sum(one.running for one in started.values()))
+        most[0] = max(most[0], sum(one.running for one in list(started.values())))
 
     monkeypatch.setattr(Background, "start", counted)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
