@@ -1292,7 +1292,7 @@ def test_a_plan_says_all_and_writes_nothing(two):
     assert 0 < way["space"]["table_bytes"] < way["space"]["free_bytes"]
     assert plan["totals"]["table_bytes"] == way["space"]["table_bytes"]
     assert table["time"]["seconds"] > 0
-    assert table["time"]["sample_rows"] >= ROWS - 100
+    assert 0 < table["time"]["sample_rows"] <= ROWS
     assert [one["name"] for one in table["locks"]] == ["snapshot of the comparison", "switch"]
     leaves = plan["switch"][-1]
     assert f"leaves {two.here.name}._t_moved on {two.ways[0]}, until spirit-py cleanup" in leaves
