@@ -284,7 +284,7 @@ def test_transactions_that_are_only_set_as_purged_are_not_waited_for(
                 cursor.execute("UPDATE t SET b = 'loaded' WHERE id < 20")
             db.execute(f"SET GLOBAL gtid_purged = '+{FOREIGN}'")
             for (number,) in db.query(DUMPS) if cut else ():
-                db.execute(f"KILL {number}")
+                db.kill(number)
 
         when_compared(monkeypatch, load_a_dump)
         run = begin(db)

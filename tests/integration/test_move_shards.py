@@ -389,7 +389,7 @@ def test_targets_do_not_replicate_from_each_other(shards):
         eu.execute("RESET REPLICA ALL")
         dumps = "SELECT ID FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"
         for (number,) in us.query(dumps):
-            us.execute(f"KILL {number}")
+            us.kill(number)
     assert done.returncode == 2, done.stderr
     assert "the target eu is a replica of the target us" in done.stderr, done.stderr
     assert shards.tables(shards.here) == ["t"]
