@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import socket
 
 import pytest
 
@@ -85,7 +86,8 @@ def test_each_look_through_a_proxy_goes_to_the_endpoint_by_tls(monkeypatch):
 
 def test_an_endpoint_that_does_not_answer_is_an_error():
     """Whoever watches the throttler turns that into a reason after a grace."""
-    with endpoint() as (_, port):
-        pass
-    with pytest.raises(OSError, match="refused"):
-        http_throttler(f"http://127.0.0.1:{port}/").look()
+    with socket.socket() as silent:
+        # It has the port, and does not listen.
+        silent.bind(("127.0.0.1", 0))
+        with pytest.raises(OSError, match="refused"):
+            http_throttler(f"http://127.0.0.1:{silent.getsockname()[1]}/").look()
