@@ -135,15 +135,22 @@ def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch, 
     pair = compared(filled, reordered=reordered)
     pace = SetPace()
     snapshots: list[int] = []
+    looked: list[float] = []
     deadline = time.monotonic() + DEADLINE
 
     def why(work: Work) -> str:
         """Hold it back from the second chunk on, until no session has a snapshot."""
         if work is not Work.CHECKSUM or pace.asked[work] <= 4 or snapshots:
             return ""
-        assert time.monotonic() < deadline
-        if not filled.query("SELECT 1 FROM information_schema.INNODB_TRX"):
-            snapshots.append(1)
+        now = time.monotonic()
+        assert now < deadline
+        # The server shows the answer of before to who asks more than ten times a second.
+        if not looked:
+            looked.append(now)
+        elif now > looked[-1] + 0.2:
+            if not filled.query("SELECT 1 FROM information_schema.INNODB_TRX"):
+                snapshots.append(1)
+            looked.append(time.monotonic())
         return "the load"
 
     pace.why = why
