@@ -25,7 +25,7 @@ from tests.kits.connection import options_of
 from tests.kits.greedy_server import GreedyServer
 from tests.kits.replica import ACCOUNT, replicated_pair
 from tests.kits.tls import material, named, server_tls
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 LIMIT = 0.5
 
@@ -359,9 +359,11 @@ def test_a_replica_with_filters_keeps_up(pair):
     with watching(pair.options, pair.named) as seen:
         seen.until("")
         write(pair)
-        seen.look()
         (one,) = seen.replicas.watched()
-        until(lambda: seen.look() == "" and not one._unapplied._waiting, "the GTID")
+        seen.look()
+        assert one.looked.wait(DEADLINE)
+        until(lambda: not one._unapplied._waiting, "the GTID")
+        seen.until("")
         assert pair.rows() == before
     pair.of.execute("STOP REPLICA SQL_THREAD")
     pair.of.execute("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = ()")
