@@ -33,6 +33,7 @@ def table(pair):
     pair.of.execute("UNLOCK TABLES")
     pair.of.execute("START REPLICA")
     pair.at.execute("DROP TABLE IF EXISTS r.t, r._t_new, r._t_chkpnt, r.brake")
+    until(lambda: not pair.rows(), "the replica without the table")
     pair.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT, w VARCHAR(100))")
     pair.at.execute("SET SESSION cte_max_recursion_depth = 1000000")
     pair.at.execute(
@@ -117,7 +118,7 @@ def assert_migrated(pair, report):
     assert report.throttled_seconds["replica lag"] > 0
     pair.at.execute("SELECT COUNT(*), SUM(v = id * 3 AND z = 5) FROM r.t")
     assert [int(value) for value in pair.at.fetchall()[0]] == [ROWS, ROWS]
-    until(lambda: pair.rows() == ROWS, "the rows on the replica")
+    until(lambda: pair.rows("z = 5") == ROWS, "the rows on the replica")
 
 
 def test_the_copy_waits_for_a_stopped_replica_and_goes_on(table, engine):
