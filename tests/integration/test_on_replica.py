@@ -62,9 +62,21 @@ def values(pair: ReplicatedPair, sql: str) -> list[Any]:
     return [row[0] for row in pair.of.fetchall()]
 
 
+def own_writes(pair: ReplicatedPair) -> list[str]:
+    """Return the transactions of the replica's binlog that its source did not send."""
+    (server,) = values(pair, "SELECT @@server_id")
+    found = []
+    for file in values(pair, "SHOW BINARY LOGS"):
+        pair.of.execute(f"SHOW BINLOG EVENTS IN '{file}'")
+        events = [(kind, by, text) for _, _, kind, by, _, text in pair.of.fetchall()]
+        found += [text for kind, by, text in events if "Gtid" in kind and by == server]
+    return found
+
+
 def assert_as_it_was(pair: ReplicatedPair) -> None:
     """Nothing is left on the replica, and its GTIDs are those of its source."""
     assert values(pair, "SHOW TABLES IN r") == ["t"]
+    assert own_writes(pair) == []
     pair.at.execute("SELECT @@GLOBAL.gtid_executed")
     executed = pair.at.fetchall()[0][0]
     pair.of.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", [executed])
