@@ -223,11 +223,9 @@ class _Listing:
         if isinstance(decision, Afresh) and decision.throws_away:
             again = _OUTCOMES[Refuse]
             reason = f"{reason}; with --start-afresh it would start afresh"
-        back = found.reverse.state if found.reverse and not found.taken_over else None
-        if any(table.undone and table.keeps_one for table in found.tables):
-            back = ReverseState.REVERTED
         worker, resumes = _worker(session, tables), isinstance(decision, Resume)
         stopped, checkpoint = resumes and worker is None, CheckpointTable(*home)
+        back = _way_back(found, record if stopped else None)
         live, live_age = live_of(session, checkpoint, worker)
         seen = MigrationShown(
             checkpoint=str(checkpoint),
@@ -314,6 +312,18 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
 
     foreign = (table.name for table in record.tables if table.name[0] != home[0])
     return ", ".join(".".join(name) for name in foreign if not leads_here(name))
+
+
+def _way_back(found: Found, stopped: CheckpointRecord | None) -> ReverseState | None:
+    """Return the state of the way back; lost, too, where a run ``stopped`` before it had begun."""
+    if any(table.undone and table.keeps_one for table in found.tables):
+        return ReverseState.REVERTED
+    if found.reverse or stopped is None:
+        return found.reverse.state if found.reverse and not found.taken_over else None
+    asked = stopped.choices.keep_old_current and not stopped.choices.drop_old_after
+    kept = [one.old_table for one in found.tables if one.keeps_one]
+    never = asked and kept and not any(note and note.followed for note in kept)
+    return ReverseState.LOST if never else None
 
 
 def _standing(session: SqlSession, home: Name) -> StandingOrders | None:

@@ -389,7 +389,7 @@ def _finish(run: Run, record: CheckpointRecord) -> None:
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
-        reverted = carry_on_reverse(run, session, record.home, way.keeper)
+        reverted = carry_on_reverse(run, session, tables, way.keeper)
     if not reverted:
         _settle(run, tables, record, record.home, way)
 

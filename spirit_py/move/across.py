@@ -197,7 +197,7 @@ def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
     run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
         reverted = carry_on_reverse(
-            run, session, tables[0], lambda _, record: KeeperApart(run, record)
+            run, session, tables, lambda _, record: KeeperApart(run, record)
         )
     forget_there(run, tables)
     if not reverted:

@@ -29,8 +29,11 @@ from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.locking import await_lock_freed
+from tests.kits.point_listener import PointListener
 from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import kill_at, start
 from tests.kits.reverse import QUICK, SwappedTable, reverse_config
+from tests.kits.tables import tables
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
@@ -412,6 +415,27 @@ def test_reverse_replication_that_is_lost_is_shown_as_such(table, engine):
     assert seen.again == "fail"
     assert "is lost: a value does not fit" in seen.reason
     assert not any("resume" in line for line in seen.lines())
+
+
+@pytest.mark.slow
+def test_killed_before_it_began_the_old_table_stays_until_cleanup_drops_it(db, engine, tmp_path):
+    """The swap is made and its place is lost: the values of a dropped column are only there."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, c INT)")
+    db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20)")
+    change = ("--table", "t", "--alter", "DROP COLUMN c")
+    keep = ("--keep-old-current", "1h")
+    with PointListener(tmp_path / "points") as listener:
+        assert kill_at(db, listener, "cutover.unlocked", 1, *keep, change=change)
+    again = {"alter": "DROP COLUMN c", "keep_old_current": 3600.0}
+    for _ in range(2):
+        with pytest.raises(ReverseReplicationLost, match="ended before it began") as lost:
+            start(engine, db, **again).end()
+        assert f"{db.name}._t_old is as it was at the swap" in lost.value.hint
+        assert db.query("SELECT id, c FROM _t_old") == [(1, 10), (2, 20)]
+    seen = shown(db)
+    assert (seen.again, seen.after_swap) == ("fail", "done; reverse replication is lost")
+    clean(db, old=True)
+    assert tables(db) == ["t"]
 
 
 def test_a_run_that_was_away_ends_where_another_one_has_worked(table, engine):

@@ -177,7 +177,7 @@ def test_a_lost_answer_to_rename_ends_reverse_replication_and_not_the_change(tab
     assert proxy.lost.is_set()
     said = command.output.read_text()
     assert "reverse replication cannot begin: the answer to the RENAME was lost" in said
-    assert "the same command drops it" in said
+    assert "the same command" not in said
     assert "the change is done and stays" in said
     assert {name for (name,) in table.query("SHOW TABLES")} >= {"t", "_t_old"}
     assert table.query("SELECT COUNT(*), SUM(v = id * 7), SUM(extra = 3) FROM t") == [

@@ -23,14 +23,14 @@ from spirit_py.checkpoint.proofs import (
     where_is,
     why_not_back,
 )
-from spirit_py.checkpoint.record import ENDED, FOLLOWING, CheckpointRecord, ReverseRecord
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, CheckpointRecord, ReverseRecord, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.reverse.feed import begin, plan_reverse, reverse_table
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
-from spirit_py.migration.swap.old_tables import after_change
+from spirit_py.migration.swap.old_tables import after_change, with_old_table
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import HIDDEN, read_grants
@@ -41,7 +41,7 @@ from spirit_py.table.build import NO_REVERT, no_way_back
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -84,16 +84,11 @@ def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> R
     """Write the first record; ReverseReplicationLost where the place of the swap is not known."""
     seconds = run.config.keep_old_current
     if not swapped.after_rename:
-        old = ", ".join(f"{table.schema}.{table.old}" for table in planned.tables)
         lost = "the answer to the RENAME was lost"
         why = lost if swapped.answer_lost else "what follows the RENAME was interrupted"
         why = f"{why}, so the binlog position right after the swap is unknown"
         if seconds:
-            raise ReverseReplicationLost(
-                f"reverse replication cannot begin: {why}",
-                hint=f"the change is done and stays; {old} is as it was at the swap: see whether it"
-                " is needed; the same command drops it, as spirit-py cleanup --drop-old does",
-            )
+            raise _not_begun(run, [one.name for one in planned.tables], why)
         planned = replace(planned, state=ENDED, reason=planned.reason or why)
 
     place = swapped.after_rename
@@ -101,6 +96,19 @@ def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> R
     # Without the record the way back is lost, and a server is read-only for a moment at times.
     with contextlib.nullcontext() if seconds else after_change(" when it is due"):
         return run.step("keep", write_record, passing=takes_no_writes)
+
+
+def _not_begun(run: Run, tables: Iterable[Name], why: str) -> ReverseReplicationLost:
+    names = [(schema, AuxiliaryNames.of(table)) for schema, table in tables]
+    moved = bool(run.config.targets)
+    old = ", ".join(f"{schema}.{one.moved if moved else one.old}" for schema, one in names)
+    too = ", and the same command when its --drop-old-after is over"
+    return ReverseReplicationLost(
+        f"reverse replication cannot begin: {why}",
+        hint=f"the change is done and stays; {old} is as it was at the swap: see whether it is"
+        " needed; spirit-py cleanup --drop-old drops it"
+        + (too if run.config.drop_old_after else ""),
+    )
 
 
 def run_reverse(
@@ -118,15 +126,21 @@ def run_reverse(
 def carry_on_reverse(
     run: Run,
     session: SqlSession,
-    table: tuple[str, str],
+    tables: Sequence[Name],
     kept_by: Callable[[Run, ReverseRecord], Keeper],
 ) -> bool:
-    """Resume what an earlier run kept; True when nothing is left to clean up."""
-    wanted = run.config.keep_old_current > 0
+    """Resume what an earlier run kept; True when nothing is left to clean up.
+
+    ReverseReplicationLost where an old table that was to follow cannot, and would be dropped now.
+    """
+    wanted, table = run.config.keep_old_current > 0, home_of(tables)
     record = find_reverse(session, *table)
     if record is None:
         noted = old_table_of(session, table)
         if wanted and not (noted and noted.followed):
+            left = [] if run.config.drop_old_after else with_old_table(session, tables)
+            if left:
+                raise _not_begun(run, left, "the earlier run ended before it began")
             run.warn("no reverse replication: the earlier run ended before it began")
         elif run.config.drop_old_after and not (noted and noted.followed):
             run.warn(f"{NO_REVERT}: the earlier run ended before it noted the place of its swap")
@@ -144,8 +158,8 @@ def carry_on_reverse(
         return False
     if not wanted and not any_old_table(session, record):
         return False
-    tables = [one.name for one in record.tables]
-    require_passable(session, run.config.feed.passable, tables)
+    followed = [one.name for one in record.tables]
+    require_passable(session, run.config.feed.passable, followed)
     run.go_on_to(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING), kept_by)
 
