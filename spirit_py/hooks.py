@@ -135,7 +135,7 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     """
     ours_now = {
         "SPIRIT_PY_EVENT": event.name,
-        "SPIRIT_PY_TABLE": one_line(event.table.removeprefix(event.fleet_server).strip()),
+        "SPIRIT_PY_EVENT_TABLE": one_line(event.table.removeprefix(event.fleet_server).strip()),
         "SPIRIT_PY_RUN": run_token(),
     }
     if event.fleet_server:

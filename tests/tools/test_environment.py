@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 #: one of an option that no variable sets.
 NEITHER = {
     "SPIRIT_PY_EVENT",
+    "SPIRIT_PY_EVENT_TABLE",
     "SPIRIT_PY_PASSWORD_FILE",
     "SPIRIT_PY_RUN",
     "SPIRIT_PY_SEMISYNC_",

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from spirit_py.cli import main
+from spirit_py.cli.configfile import variables_of
 from spirit_py.events.swap import SwapDone
 from spirit_py.hooks import call, environment
 from tests.kits.background import BackgroundCall
@@ -24,7 +27,7 @@ EVENT = SwapDone(table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=2.
 def test_the_event_is_on_its_standard_input_and_in_its_environment(tmp_path):
     """One JSON line; name and table also as variables."""
     out = tmp_path / "out"
-    words = f'cat > {shlex.quote(str(out))}; echo "$SPIRIT_PY_EVENT $SPIRIT_PY_TABLE"'
+    words = f'cat > {shlex.quote(str(out))}; echo "$SPIRIT_PY_EVENT $SPIRIT_PY_EVENT_TABLE"'
     done = call(words, EVENT, seconds=30)
     assert (done.code, done.trouble) == (0, "")
     assert done.lines == ("swap.done shop.orders",)
@@ -127,7 +130,7 @@ def test_a_table_may_be_named_what_the_locale_cannot_write():
         "from spirit_py.events.swap import OldTableDropped;"
         "from spirit_py.hooks import call;"
         "event = OldTableDropped(dropped='x', table='s.\\u65e5\\ud800');"
-        """done = call('printf %s "$SPIRIT_PY_TABLE" | od -An -tx1', event, seconds=30);"""
+        """done = call('printf %s "$SPIRIT_PY_EVENT_TABLE" | od -An -tx1', event, seconds=30);"""
         "print(done.code, *done.lines)"
     )
     settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -160,12 +163,21 @@ def test_it_inherits_no_password_and_no_descriptor():
     """Not what configures us, and no file or socket beside the three standard streams."""
     given = {"PATH": "/bin", "MYSQL_PWD": "a", "SPIRIT_PY_PASSWORD": "b", "SPIRIT_PY_DSN": "c"}
     made = environment(given, EVENT)
-    assert made.keys() == {b"PATH", b"SPIRIT_PY_EVENT", b"SPIRIT_PY_TABLE", b"SPIRIT_PY_RUN"}
+    assert made.keys() == {b"PATH", b"SPIRIT_PY_EVENT", b"SPIRIT_PY_EVENT_TABLE", b"SPIRIT_PY_RUN"}
     with Path(os.devnull).open() as file:
         os.set_inheritable(file.fileno(), True)
         done = call("ls /proc/$$/fd", EVENT, seconds=30)
         assert str(file.fileno()) not in done.lines
     assert {"0", "1", "2"} <= set(done.lines)
+
+
+def test_a_hook_may_call_the_program():
+    """No option reads what a hook is given: it would be that of the command that the hook calls."""
+    event = replace(EVENT, table="s.t", fleet_server="db1")
+    given = {name.decode() for name in environment({}, event)}
+    options = [one for command in main.commands.values() for one in command.params]
+    assert len(given) == 4
+    assert not given & {name for one in options for name in variables_of(one)}
 
 
 LEAKS = """
