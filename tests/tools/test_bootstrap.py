@@ -22,7 +22,8 @@ exec {sys.executable} "$@"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Return a checkout for which everything is installed."""
-    for folder in ("ci", ".venv/bin"):
+    library = ".venv/lib/python{}.{}/site-packages/pip".format(*sys.version_info)
+    for folder in ("ci", ".venv/bin", library):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("requirements.lock", "pyproject.toml"):
         (tmp_path / name).touch()
@@ -51,12 +52,16 @@ def test_what_is_ready_is_left(checkout: Path) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("change", ["another version", "no interpreter", "moved"])
+@pytest.mark.parametrize("change", ["another version", "no interpreter", "moved", "upgraded"])
 def test_an_environment_of_something_else_is_made_again(checkout: Path, change: str) -> None:
     """As after PYTHON was set to another one, an upgrade of the system, or a copy of the folder."""
     python = checkout / ".venv/bin/python"
     if change == "moved":
         checkout = checkout.rename(checkout.with_name("elsewhere"))
+    elif change == "upgraded":
+        # The link leads to the system's new Python, which looks for packages in another folder.
+        (library,) = (checkout / ".venv/lib").iterdir()
+        library.rename(library.with_name("python3.9"))
     else:
         python.unlink()
         python.symlink_to("/nowhere/python")
@@ -65,3 +70,30 @@ def test_an_environment_of_something_else_is_made_again(checkout: Path, change: 
         python.write_text("#!/bin/sh\necho Python 3.9.0\n")
         python.chmod(0o755)
     assert bootstrap(checkout) == MAKES
+
+
+def pip(checkout: Path, line: str) -> None:
+    """Have pip run a line of shell."""
+    (checkout / ".venv/bin/pip").write_text(f"#!/bin/sh\n# {checkout}/.venv/bin/python\n{line}\n")
+
+
+@pytest.mark.smoke
+def test_what_another_lock_left_half_installed_is_not_ready(checkout: Path) -> None:
+    """As after an interrupted installation on a branch, and the way back from there."""
+    pip(checkout, "exit 3")
+    lock = checkout / "requirements.lock"
+    lock.write_text("another==1.0\n")
+    assert bootstrap(checkout) == 3
+    lock.write_text("")
+    assert bootstrap(checkout) == 3
+
+
+@pytest.mark.smoke
+def test_a_lock_that_comes_during_the_installation_is_installed_next(checkout: Path) -> None:
+    """As by `git pull` in the middle of it."""
+    pip(checkout, "echo x >>calls; echo another==1.0 >requirements.lock")
+    (checkout / "pyproject.toml").write_text("# new\n")
+    assert bootstrap(checkout) == 0
+    calls = (checkout / "calls").read_text()
+    assert bootstrap(checkout) == 0
+    assert len((checkout / "calls").read_text()) == 2 * len(calls)
