@@ -280,6 +280,25 @@ def test_every_lane_has_a_script_a_target_and_a_job() -> None:
 
 
 @pytest.mark.smoke
+def test_no_setting_of_a_shell_has_a_script_pass_without_its_tests(tmp_path: Path) -> None:
+    """Each that runs tests leaves out more words for pytest, and what has tests write."""
+    scripts = [one for one in (ROOT / "ci").iterdir() if one.is_file() and not one.suffix]
+    texts = {one.name: one.read_text() for one in scripts if one.name != "screens"}
+    running = {name for name, text in texts.items() if re.search(r"pytest -|ci/lane\.py", text)}
+    assert {"test", "kills", "fuzz", "lane-rules"} <= running
+    assert not {name for name in running if "\n. ci/prepare-tests\n" not in texts[name]}
+    (tmp_path / "bootstrap").write_text("#!/bin/sh\n")
+    (tmp_path / "bootstrap").chmod(0o755)
+    read = texts["prepare-tests"].replace("ci/bootstrap", str(tmp_path / "bootstrap"))
+    settings = ("PYTEST_ADDOPTS", "SPIRIT_PY_GOLDEN_UPDATE", "SPIRIT_PY_RENEW_SCREENS")
+    environ = {**os.environ, **dict.fromkeys(settings, "--co")}
+    done = subprocess.run(
+        ["bash", "-euc", f"{read}\nenv"], env=environ, capture_output=True, text=True, check=True
+    )
+    assert not [line for line in done.stdout.splitlines() if line.startswith(settings)]
+
+
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_only_calls_scripts_of_ours(path: Path) -> None:
     """A step of a workflow is an action, or one call of a script or make target of ours."""
