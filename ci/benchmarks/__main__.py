@@ -67,14 +67,13 @@ def main() -> int:
     if beyond:
         print("\n".join(["== between small and idle", *table.figures([beyond])]))
     _write(asked.json, outcomes, sizes, version, time.monotonic() - began)
-    failed = [each.scenario for each in outcomes if "FAILED" in each.notes]
     print(f"the whole run took {(time.monotonic() - began) / 60:.1f} minutes; see {asked.json}")
     if asked.picture:
         from benchmarks import picture
 
         if picture.draw(outcomes, asked.picture):
             print(f"drawn in {asked.picture}")
-    return 1 if failed else 0
+    return 1 if any(each.failed for each in outcomes) else 0
 
 
 #: Later options of mysqld take precedence.

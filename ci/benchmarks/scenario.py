@@ -79,6 +79,12 @@ class Outcome:
     notes: dict[str, Any] = field(default_factory=dict)
     took: float = 0.0
 
+    @property
+    def failed(self) -> bool:
+        """Whether the scenario failed, or any turn in it."""
+        noted = any(name.startswith("FAILED") for name in self.notes)
+        return noted or any(turn.failed for turn in self.turns)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:

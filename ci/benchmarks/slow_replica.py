@@ -78,7 +78,7 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
             try:
                 seen = _migrate(name, address, server, replica, sizes)
             except Failed as failed:
-                outcome.notes[name] = f"FAILED: {failed}"
+                outcome.notes[f"FAILED, {name}"] = str(failed)
                 continue
             found[name].append(seen)
             whole.say("\n".join([f"slow-replica: round {number + 1}, {name}", *lines(seen)]))

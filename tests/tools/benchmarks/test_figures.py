@@ -219,3 +219,18 @@ def test_an_outcome_survives_as_table_and_as_json():
     assert "FAILED: not recorded" in text
     assert "1.0 > 4.0" in text
     assert json.loads(json.dumps(_as_json(outcome)))["figures"][0]["ratio"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("notes", "turns", "failed"),
+    [
+        ({"rows_written": 3}, [made(OURS, 1.0)], False),
+        ({"FAILED": "all of it"}, [], True),
+        ({f"FAILED, {OURS} --max-lag 0": "a round"}, [], True),
+        ({}, [made(OURS, 1.0), made(OURS, 0.0, failed="a round")], True),
+    ],
+)
+def test_one_turn_that_fails_has_the_run_fail(notes, turns, failed):
+    """Whatever the scenario: a contender that fails in every round is no success."""
+    outcome = Outcome(scenario="idle", rows=1, figures=[], notes=notes, turns=turns)
+    assert outcome.failed == failed
