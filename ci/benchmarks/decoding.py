@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mysql_base import MySQLServer
 
 SCHEMA = "spirit_py_bench_decode"
+#: Turns of each decoder, of which the best counts.
+_REPEATS = 5
 _WIDE = ", ".join(f"c{i} varchar(120) not null" for i in range(8))
 _FORTY = ", ".join(
     definition.format(i=i)
@@ -134,9 +136,12 @@ def _shape(session: Any, connect: Callable[[], Any], name: str, rows: int) -> Re
     if schema is None:
         raise LookupError(name)
     codec = RowCodec.for_schema(parse_table_map(table_map.body), schema)
-    library = _rate(rows, lambda: _library(table_map, changes), repeats=1)
-    rendered = _rate(rows, lambda: _rendered(codec, changes))
-    keys_only = _rate(rows, lambda: _keys(codec, changes))
+    library, rendered, keys_only = _rates(
+        rows,
+        lambda: _library(table_map, changes),
+        lambda: _rendered(codec, changes),
+        lambda: _keys(codec, changes),
+    )
     return Result(
         shape=name,
         rows=rows,
@@ -148,16 +153,17 @@ def _shape(session: Any, connect: Callable[[], Any], name: str, rows: int) -> Re
     )
 
 
-def _rate(rows: int, work: Callable[[], int], repeats: int = 5) -> float:
-    """Return the best rows a CPU second of some repeats."""
-    best = float("inf")
-    for _ in range(repeats):
-        began = time.process_time()
-        count = work()
-        best = min(best, time.process_time() - began)
-        if count != rows:
-            raise ValueError(f"{count} rows decoded instead of {rows}")
-    return rows / best
+def _rates(rows: int, *works: Callable[[], int]) -> list[float]:
+    """Return the best rows a CPU second of each, which take turns."""
+    best = [float("inf")] * len(works)
+    for _ in range(_REPEATS):
+        for place, work in enumerate(works):
+            began = time.process_time()
+            count = work()
+            best[place] = min(best[place], time.process_time() - began)
+            if count != rows:
+                raise ValueError(f"{count} rows decoded instead of {rows}")
+    return [rows / each for each in best]
 
 
 def _rendered(codec: RowCodec, changes: Sequence[raw_events.RawEvent]) -> int:
