@@ -269,8 +269,8 @@ def _loop(address: Address) -> float:
     """Write some of the rows one REPLACE at a time."""
     with Session(address) as session:
         rows = session.query(
-            "SELECT CONCAT('REPLACE INTO _t_new (id, k, c, pad) VALUES (', id, ', ', k + 1, ', ''', c,"
-            f" ''', ''', pad, ''')') FROM {TABLE} LIMIT {LOOP_ROWS}"
+            "SELECT CONCAT('REPLACE INTO _t_new (id, k, c, pad) VALUES (', id, ', ', k + 1, ', ''',"
+            f" c, ''', ''', pad, ''')') FROM {TABLE} LIMIT {LOOP_ROWS}"
         )
         began = time.perf_counter()
         touched = sum(session.execute(statement) for (statement,) in rows)
