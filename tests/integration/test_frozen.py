@@ -11,6 +11,7 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import Comparison
 from spirit_py.locks import table as table_lock
+from spirit_py.mysql import session as session_module
 from spirit_py.threads import StopSwitch
 from tests.kits.checksum import Pair
 from tests.kits.connection import connection_options
@@ -151,6 +152,8 @@ def test_a_lock_that_is_held_too_long(db):
 def test_a_wait_under_the_lock_keeps_it(db, monkeypatch):
     """As long as the process is well, waiting for the snapshots does not lose the lock."""
     monkeypatch.setattr(table_lock, "LETS_GO_AFTER", 2)
+    # A busy machine may be a second late with a sign of life.
+    monkeypatch.setattr(session_module, "_PING_SECONDS", 0.2)
     lock = snapshot_lock(db, connection_options(db))
     moments = Moments(lambda: db.query("SELECT SLEEP(4)"))
     assert lock.take(moments).attempts == 1
