@@ -369,6 +369,18 @@ class Tasks(Throttle):
         self.seen.append((self.tasks(most), done.among))
 
 
+class Joining(Tasks):
+    """One task; then three, however late they come; one again for a while; and two."""
+
+    def tasks(self, most: int) -> int:
+        """Return the number for the chunks that have ended since three tasks were at work."""
+        among = [number for _, number in self.seen]
+        if 3 not in among:
+            return min(most, 1 if len(among) < 4 else 3)
+        since = len(among) - among.index(3)
+        return min(most, 3 if since <= 10 else 1 if since <= 16 else 2)
+
+
 @pytest.mark.slow
 def test_tasks_join_and_leave_as_the_pace_wants(filled, monkeypatch, posted):
     """Their sessions begin with them; chunks among another number of tasks are told apart."""
@@ -383,7 +395,7 @@ def test_tasks_join_and_leave_as_the_pace_wants(filled, monkeypatch, posted):
         return team
 
     monkeypatch.setattr(Crew, "_open", noting)
-    pace = Tasks((0, 1), (4, 3), (14, 1), (20, 2))
+    pace = Joining()
     with writing(filled):
         copy(filled, slots=8, first_rows=200, pace=pace)
     assert opened[0] == 1
