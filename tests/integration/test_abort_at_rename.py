@@ -227,17 +227,20 @@ def test_an_abort_behind_the_rename_of_the_process_that_reverts(db, monkeypatch)
 @pytest.mark.draws(2)
 def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch):
     """Its tables and their checkpoints are gone: the revert knows the old table by its number."""
-    reading, pause = threading.Event(), Revert._pause
+    reading, stands, pause = threading.Event(), threading.Event(), Revert._pause
     reading.set()
 
     def slow(self, begun):
-        assert reading.wait(DEADLINE)
         pause(self, begun)
+        if not reading.is_set():
+            stands.set()
+        assert reading.wait(DEADLINE)
 
     monkeypatch.setattr(Revert, "_pause", slow)
     monkeypatch.setattr(listener, "_READ_SECONDS", 0.5)
     held = HeldKeeper(db, monkeypatch)
     reading.clear()
+    assert stands.wait(DEADLINE)
     held.ask("abort")
     with contextlib.suppress(Aborted):
         held.run.end()
