@@ -15,6 +15,7 @@ from spirit_py.command_config import CompareConfig
 from spirit_py.compare.run import compare
 from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
+from spirit_py.migration import auxiliary
 from spirit_py.migration.entry import migrate
 from spirit_py.spark import choice, launch, runtime
 from tests.kits.connection import connection_options
@@ -22,6 +23,7 @@ from tests.kits.migrate import config_for, warnings_of
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, make_table
 from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
 REAL = shutil.which("java")
@@ -138,7 +140,7 @@ def test_without_a_spark_a_large_table_is_migrated_by_the_driver(
     """The operator gets the change, and a warning in display and report; nothing is left."""
     if "sleep" in start:
         # One that ends is not to be taken for one that hangs, however slow the machine is.
-        monkeypatch.setattr(launch, "_START_SECONDS", 1.0)
+        monkeypatch.setattr(launch, "_START_SECONDS", 5.0)
     make_table(db)
     called = java(start)
     report = migrated(db)
@@ -162,7 +164,13 @@ def interrupted(db, engine, monkeypatch):
 def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(db, engine, java, large, monkeypatch):
     """After an earlier copy another one was likely, so that Spark has begun to start."""
     interrupted(db, engine, monkeypatch)
-    called = java("exec sleep 600")
+    called, clear_abandoned = java("exec sleep 600"), auxiliary.clear_abandoned
+
+    def clear(*given, **more):
+        until(lambda: called.starts, "a JVM")
+        clear_abandoned(*given, **more)
+
+    monkeypatch.setattr(auxiliary, "clear_abandoned", clear)
     config = config_for(db, table="t", alter="ADD COLUMN z INT", start_afresh=True)
     began = time.monotonic()
     report = migrate(config, reporter=RecordingReporter())
