@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import random
@@ -32,6 +33,7 @@ from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, assert_nothing_left, kill_at, once_at, start
 from tests.kits.row_families import FAMILIES, LEAVES, family_for
 from tests.kits.tables import tables
+from tests.kits.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -667,18 +669,21 @@ def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
 ):
     """Hours of reading would be for nothing: a stop, and a fault of the server."""
     make_days(db, 2000)
-    asked: list[object] = []
+    asked, first = itertools.count(), list[threading.Thread]()
     failed, real = threading.Event(), Archive._hashed
 
     def fails(self: Archive, session: Any, *, piece: Any) -> Any:
-        asked.append(piece)
-        if len(asked) == 1:
+        if next(asked) == 0:
+            first.append(threading.current_thread())
             if ends == "stopped":
                 self.stop.request(Interrupted(signal.SIGINT))
             failed.set()
             if ends == "failed":
                 raise ServerFault(1030, "Got error 168", where="test")
-        failed.wait()
+        assert failed.wait(DEADLINE)
+        if ends == "failed":
+            first[0].join(DEADLINE)
+            assert not first[0].is_alive()
         return real(self, session, piece=piece)
 
     monkeypatch.setattr(Archive, "_hashed", fails)
@@ -689,7 +694,7 @@ def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
             archiving(db, tmp_path, KEEP, alter="ADD COLUMN w INT", threads=2),
         )
     pieces = len({file.name[:11] for file in tmp_path.rglob("rows-*.parquet")})
-    assert len(asked) <= 2 < pieces
+    assert next(asked) <= 2 < pieces
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
