@@ -192,7 +192,8 @@ class Batching:
         """Wait until a condition holds, while the batch runs."""
         deadline = time.monotonic() + seconds
         while not condition():
-            assert self._thread.is_alive(), f"ended before {what}: {self.error!r}\n{self.told.text}"
+            alive = self._thread.is_alive() or condition()
+            assert alive, f"ended before {what}: {self.error!r}\n{self.told.text}"
             assert time.monotonic() < deadline, f"no {what} in {seconds} s\n{self.told.text}"
             time.sleep(0.05)
 

@@ -79,7 +79,7 @@ class Command:
         """Wait for a condition while the command runs."""
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert self.process.poll() is None, f"ended: {self.said}"
+            assert self.process.poll() is None or condition(), f"ended: {self.said}"
             assert time.monotonic() < deadline, f"{otherwise}: {self.said}"
             time.sleep(0.02)
 

@@ -67,7 +67,8 @@ class Migrating:
         """Wait until a condition holds, while the migration runs; tell what it said if not."""
         deadline = time.monotonic() + seconds
         while not condition():
-            assert self.running, f"it ended before {what}: {self.error!r}\n{self.told.text}"
+            alive = self.running or condition()
+            assert alive, f"it ended before {what}: {self.error!r}\n{self.told.text}"
             assert time.monotonic() < deadline, f"no {what} in {seconds} s\n{self.told.text}"
             time.sleep(0.05)
 
