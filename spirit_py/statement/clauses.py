@@ -165,6 +165,12 @@ def _only_foreign_key(cursor: Cursor) -> Clause | None:
     if cursor.take_symbol("."):
         other = (other[1], cursor.name("the table's name"))
     parent_columns = _names_in_parentheses(cursor)
+    if len(columns) != len(parent_columns):
+        raise not_understood(
+            f"the foreign key refers to another number of columns, {len(parent_columns)}, than it"
+            f" has, {len(columns)}: {cursor.excerpt()!r}",
+            "name a column of the other table for each",
+        )
     if any(token.is_symbol(",") for _, token in outside_parentheses(cursor.tokens[cursor.at :])):
         raise foreign_key(cursor)
     if not name:

@@ -186,6 +186,7 @@ def test_both_renames_of_a_swap_name_the_columns_before():
         ("ADD FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
         ("ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b), ADD c INT", "an ALTER of its own"),
         ("ADD c INT, ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b)", "an ALTER of its own"),
+        ("ADD CONSTRAINT f FOREIGN KEY (a, b) REFERENCES u (x)", "another number of columns"),
         ("ADD CONSTRAINT f FOREIGN KEY (a)", "not understood"),
         ("ADD CONSTRAINT f FOREIGN KEY a REFERENCES u (b)", "not understood"),
         ("ADD CONSTRAINT FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
