@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,9 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.facts import server_now
+from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.tables.definition import near_name, read_table
+from spirit_py.mysql.tables.identity import born_at
 from spirit_py.sql import string_literal
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
 
@@ -300,18 +303,21 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         part: Any = partition
-        stored, more, position = self._what.stored, self._more, ""
+        stored, more, position, born = self._what.stored, self._more, "", 0
         with contextlib.ExitStack() as opened:
             if part.meeting is None:
                 session = opened.enter_context(connect(self._connection, role="archive"))
-                self._require_unaltered(session)
+                session.execute("START TRANSACTION READ ONLY")
             else:
                 meeting = replace(part.meeting, reading=_reading(part.rank))
                 met = meeting.session(self._connection, part.rank)
-                session, position = opened.enter_context(met)
-                # A snapshot only reads, and some definitions are read by a temporary table.
-                with connect(self._connection, role="archive") as other:
-                    self._require_unaltered(other)
+                session, (position, born) = opened.enter_context(met)
+            # From here on nobody alters it, or puts another one in its place.
+            pin = f"SELECT 1 FROM {self._what.table.quoted} LIMIT 1"
+            excused(partial(session.query, pin), (), {NO_SUCH_TABLE})
+            # A transaction only reads, and some definitions are read by a temporary table.
+            with connect(self._connection, role="archive") as other:
+                self._require_unaltered(other, born)
             # NOW() in a condition is one moment for all partitions, and for a task's second try.
             session.execute("SET SESSION timestamp = %s", (part.moment,))
             # Only a snapshot has a place.
@@ -344,9 +350,14 @@ class TableReader(DataSourceReader):
     def _shown_type(self, name: str) -> str:
         return next(one.spark for one in self._shown.columns if one.name == name)
 
-    def _require_unaltered(self, session: Session) -> None:
-        """Raise SchemaChanged where a column that is read has another definition by now."""
+    def _require_unaltered(self, session: Session, born: int) -> None:
+        """Raise SchemaChanged where a column that is read has another definition by now.
+
+        So does a table that is another one than under the lock of the snapshot, where it has one.
+        """
         table = self._what.table
+        if born and born_at(session, table.schema, table.name) != born:
+            raise _altered(table)
         now = read_table(session, table.schema, table.name)
         if now is None or self._depended_on(now) != self._depended_on(table):
             raise _altered(table)

@@ -3,6 +3,7 @@
 Named locks of the server are their only messages: each task holds one when it is there, the first
 one locks the table (READ, for milliseconds) when all are, and tells the others to open. A place in
 the binlog that is read under that lock is that of the snapshot: nobody has written the table since.
+A snapshot keeps no table: once the lock is gone, another one may take the name before it is read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.classes import dataclass
@@ -26,6 +27,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import end_of_binlog
+from spirit_py.mysql.tables.identity import born_at
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -42,6 +44,16 @@ _HOLD_SECONDS: Final = 20.0
 _UNDER_LOCK_SECONDS: Final = 10.0
 #: A task is ended by Spark.
 _NOT_STOPPED: Final = StopSwitch()
+
+
+class Moment(NamedTuple):
+    """What was read under the lock of a snapshot: its place in the binlog, and the table's birth.
+
+    Another table has another birth, whose rows of before the snapshot are not all of them.
+    """
+
+    position: str
+    born: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +83,15 @@ class Meeting:
             )
 
     @contextlib.contextmanager
-    def session(self, connection: ConnectionOptions, rank: int) -> Iterator[tuple[Session, str]]:
-        """Return a session in the snapshot of all, and the place of that in the binlog."""
+    def session(self, connection: ConnectionOptions, rank: int) -> Iterator[tuple[Session, Moment]]:
+        """Return a session in the snapshot of all, and what was read as that was opened."""
         with connect(connection, role="archive") as session:
             self._take(session, rank, "here")
             if rank == 0:
-                position = self._lead(connection, session)
+                moment = self._lead(connection, session)
             else:
                 self._await(session, [self._lock(0, "go")], while_held=self._lock(0, "here"))
-                position = self._open(session, rank)
+                moment = self._open(session, rank)
                 # One that has read its rows sooner would be missed.
                 self._await(session, [self._lock(0, "seen")], while_held=self._lock(0, "go"))
                 release_named_lock(session, self._lock(rank, "here"))
@@ -88,27 +100,29 @@ class Meeting:
                 self._let_go(session)
                 for what in ("here", "go", "seen"):
                     release_named_lock(session, self._lock(0, what))
-            yield session, position
+            yield session, moment
 
-    def _open(self, session: Session, rank: int) -> str:
+    def _open(self, session: Session, rank: int) -> Moment:
+        # Before the snapshot: a server might show the catalogue of its moment.
+        born = born_at(session, *self.table)
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
         session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        position = position_of(session)
+        moment = Moment(position_of(session), born)
         self._take(session, rank, "open")
-        return position
+        return moment
 
-    def _lead(self, connection: ConnectionOptions, session: Session) -> str:
+    def _lead(self, connection: ConnectionOptions, session: Session) -> Moment:
         here = [self._lock(rank, "here") for rank in range(self.tasks)]
         self._await(session, here)
 
-        def under_lock() -> str:
+        def under_lock() -> Moment:
             self._take(session, 0, "go")
-            position = self._open(session, 0)
+            moment = self._open(session, 0)
             opened = [self._lock(rank, "open") for rank in range(self.tasks)]
             # Writers wait: whoever was here a moment ago opens at once, or is gone.
             self._await(session, opened, of=here)
             self._take(session, 0, "seen")
-            return position
+            return moment
 
         return _locked(connection, self.table, under_lock)
 
@@ -156,7 +170,7 @@ class Meeting:
             _NOT_STOPPED.wait(_LOOK_SECONDS)
 
 
-def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], str]) -> str:
+def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], Moment]) -> Moment:
     """Do something while nobody writes a table; wait for the lock as a comparison does."""
     policy = LockPolicy(timeout=_LOCK_SECONDS)
     request = LockRequest(tables=[table], read_only=[table])
@@ -188,10 +202,10 @@ def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], str])
                 tries += 1
                 continue
             with session.kept_alive(_HOLD_SECONDS):
-                position = work()
+                moment = work()
             lock.verify()
             lock.release()
-            return position
+            return moment
     raise MigrationFailure(
         f"{'.'.join(table)} could not be locked for a snapshot: other sessions blocked it",
         hint="end the long transactions on the table, then read it again",

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from MySQLdb import OperationalError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
@@ -191,6 +192,18 @@ def server_of(db: Any) -> ConnectionOptions:
     )
 
 
+def given(db: Any, **more: str) -> dict[str, str]:
+    """Return the source's options of table ``t``; the password comes from the environment."""
+    where = {"host": db.server.host, "port": str(db.server.port), "user": db.server.user}
+    return {**where, "table": f"{db.name}.t", "beside": "false", **more}
+
+
+def rows_of(reader: Any) -> list[dict[str, Any]]:
+    """Read all partitions in this process."""
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
 def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
     """Of one DataFrame in a union or a join: each has the moment of its own."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); COMMIT")
@@ -200,7 +213,7 @@ def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
 
         def enter(reading: str, rank: int) -> Any:
             met = replace(meeting, reading=reading).session(server_of(db), rank)
-            session, _ = met.__enter__()
+            session, *_ = met.__enter__()
             stack.push(met)
             return session
 
@@ -273,11 +286,8 @@ def test_now_is_one_moment_for_all_partitions(db, tmp_path, monkeypatch):
     """That of the plan: a condition with NOW() divides the rows once."""
     fill(db, 3000)
     monkeypatch.setenv("MYSQL_PWD", db.server.password)
-    given = {"host": db.server.host, "port": str(db.server.port), "user": db.server.user}
     where = "UNIX_TIMESTAMP(NOW(6)) = 1000000000.5"
-    options = {**given, "table": f"{db.name}.t", "where": where, "partitions": "3"}
-    options["beside"] = "false"
-    reader = SpiritSource(options).reader(None)
+    reader = SpiritSource(given(db, where=where, partitions="3")).reader(None)
     parts: list[Any] = list(reader.partitions())
     assert len({one.moment for one in parts}) == 1
 
@@ -378,18 +388,70 @@ def test_a_table_that_is_altered_after_it_was_loaded_is_not_misread(snapshot, db
     assert read(snapshot=snapshot, columns="id, v").count() == 1
 
 
+def test_a_table_that_takes_the_place_of_another_behind_the_lock_is_not_read(db, monkeypatch):
+    """As of gh-ost: to a snapshot of before, rows that were copied after it do not exist."""
+    db.execute(
+        "SET SESSION timestamp = UNIX_TIMESTAMP() - 60; CREATE TABLE t (id INT PRIMARY KEY);"
+        " INSERT INTO t VALUES (1), (2), (3); SET SESSION timestamp = DEFAULT;"
+        " CREATE TABLE copy LIKE t; INSERT INTO copy VALUES (1); COMMIT"
+    )
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db, snapshot="true")).reader(None)
+    locked = snapshot._locked
+
+    def lock_and_swap(*there: Any) -> Any:
+        found = locked(*there)
+        db.execute("INSERT INTO copy VALUES (2), (3); COMMIT")
+        db.execute("RENAME TABLE t TO old, copy TO t")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "_locked", lock_and_swap)
+        with pytest.raises(SchemaChanged, match="was altered, dropped or renamed"):
+            rows_of(reader)
+    again: Any = SpiritSource(given(db, snapshot="true")).reader(None)
+    assert len(rows_of(again)) == 3
+
+
+@pytest.mark.parametrize("mode", ["true", "false"])
+def test_a_table_that_was_looked_at_stays_the_same_until_it_is_read(db, monkeypatch, mode):
+    """Between the look at its definition and its rows nobody alters it."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP); INSERT INTO t VALUES (1, NOW())")
+    db.execute("COMMIT")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db, snapshot=mode)).reader(None)
+    looked = reader._require_unaltered
+
+    def look_and_alter(*there: Any) -> None:
+        looked(*there)
+        db.execute("SET SESSION lock_wait_timeout = 1")
+        with pytest.raises(OperationalError, match="Lock wait timeout"):
+            db.execute("ALTER TABLE t MODIFY at DATETIME")
+
+    monkeypatch.setattr(reader, "_require_unaltered", look_and_alter)
+    assert len(rows_of(reader)) == 1
+
+
+def test_a_table_that_is_gone_before_its_rows_are_read_is_said_to_be(db, monkeypatch):
+    """Not the server's error: the DataFrame was planned with the table."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db)).reader(None)
+    (part,) = reader.partitions()
+    db.execute("RENAME TABLE t TO other")
+    with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
+        list(reader.read(part))
+
+
 def test_a_new_query_of_an_old_data_frame_reads_the_columns_that_it_has(db, monkeypatch):
     """Spark plans each query anew, with the schema of the load: columns go by their names."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 2, 3)")
     monkeypatch.setenv("MYSQL_PWD", db.server.password)
-    given = {"host": db.server.host, "port": str(db.server.port), "user": db.server.user}
-    source = SpiritSource({**given, "table": f"{db.name}.t", "beside": "false"})
+    source = SpiritSource(given(db))
     loaded = StructType([StructField(name, IntegerType()) for name in ("id", "a", "b")])
 
     def row() -> list[dict[str, Any]]:
-        reader = source.reader(loaded)
-        batches: Any = [batch for part in reader.partitions() for batch in reader.read(part)]
-        return [row for batch in batches for row in batch.to_pylist()]
+        return rows_of(source.reader(loaded))
 
     db.execute("ALTER TABLE t MODIFY b INT AFTER id, ADD COLUMN at DATE FIRST")
     assert [list(one.items()) for one in row()] == [[("id", 1), ("a", 2), ("b", 3)]]
