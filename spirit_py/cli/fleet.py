@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from spirit_py.classes import replace
 from spirit_py.cli import outcome
 from spirit_py.cli.changes import batch_config, read_statements, settings
+from spirit_py.cli.configfile import is_of_file
 from spirit_py.cli.display import OF_A_RUN, records_of, reporters_of, tell_end
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.command_config import FleetConfig, FleetServer
@@ -38,6 +39,8 @@ _OF_ONE: Final = {
     **dict.fromkeys(("host", "port", "socket", "dsn", "replicas"), _IN_THE_LIST),
     "on_replica": "rehearse on one replica with spirit-py migrate --host",
 }
+#: What an entry may have for an account of its own, in the option files.
+_ACCOUNTS: Final = frozenset({"login_path", "defaults_group_suffix"})
 _MOST_TASKS: Final = 256
 
 
@@ -178,14 +181,20 @@ def _reached(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options for one server: how it is reached is in its entry alone."""
     nowhere: dict[str, Any] = dict.fromkeys(("host", "port", "socket", "on_replica"))
     nowhere["dsn"] = {}
+    if _ACCOUNTS.intersection(server.options):
+        # A default of a file for all servers is not to hide the account of this one.
+        nowhere |= {name: "" for name in _ACCOUNTS if is_of_file(name)}
+        nowhere |= {"user": None} if is_of_file("user") else {}
     own = options | nowhere | dict(server.options)
-    named = server.options.get("database")
-    if named and options["database"] and named != options["database"]:
+    of_list = {server.options.get("database"), own["dsn"].get("database")} - {None, ""}
+    typed = {options["database"]} - {None, ""} if not is_of_file("database") else set()
+    if len(of_list | typed) > 1:
         raise UsageFault(
-            f"{server.name}: two schemas: {options['database']} in --database and {named} in the"
-            " list",
+            f"{server.name}: two schemas: {' and '.join(sorted(of_list | typed))}, in"
+            f" {'--database and ' if typed else ''}the list",
             hint="leave one of them out",
         )
+    own["database"] = next(iter(of_list), options["database"])
     if "replicas" in options:
         own["replicas"] = server.options.get("replicas", ())
     return own

@@ -217,6 +217,8 @@ def complete(options: dict[str, Any]) -> None:
             flag = f"--{name.replace('_', '-')}"
             raise UsageFault(f"{flag} is empty", hint=f"give a value, or leave {flag} out")
     named, of_url = options["database"], options["dsn"].get("database", "")
+    if named and of_url and named != of_url and is_of_file("database"):
+        named = ""
     if named and of_url and named != of_url:
         raise UsageFault(
             f"two schemas: {named} in --database and {of_url} in --dsn",

@@ -15,6 +15,7 @@ from spirit_py.cli import configfile, main
 from spirit_py.cli.changes import migration_config
 from spirit_py.cli.fleet import fleet_config
 from spirit_py.cli.move import move_config
+from spirit_py.cli.values import complete
 from spirit_py.config import SessionModes
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import GROUPS, read_login_file
@@ -128,6 +129,21 @@ def test_a_url_counts_more_than_the_file(places, configured):
     assert found.ssl_mode == "DISABLED"
     typed = configured("migrate", "--dsn", url, "--user", "bob").connection
     assert (typed.user, typed.password) == ("bob", "pw")
+
+
+def test_the_schema_of_a_url_counts_more_than_the_files(places):
+    """As all that it names; two that are typed are refused still."""
+    places[0].write_text('[all]\ndatabase = "prod"\n')
+    for words, schema in (((), "x"), (("--database", "x"), "x"), (("--database", "y"), "")):
+        parent = main.make_context("spirit-py", ["migrate"])
+        line = ["--dsn", "mysql://db2/x", *words]
+        with main.commands["migrate"].make_context("migrate", line, parent=parent) as context:
+            if not schema:
+                with pytest.raises(UsageFault, match="two schemas: y in --database and x in --dsn"):
+                    complete(context.params)
+                continue
+            complete(context.params)
+        assert context.params["database"] == schema
 
 
 @pytest.fixture

@@ -22,10 +22,12 @@ def listed(tmp_path):
     return str(file)
 
 
-def config_of(listed, *words):
-    """Return the configuration that a command line means."""
-    line = ["--no-defaults", "--user", "u", "--servers", listed, *words]
-    context = cli.main.commands["migrate"].make_context("migrate", line)
+def config_of(listed, *words, own=("--no-defaults", "--user", "u"), file=None):
+    """Return the configuration that a command line means, beside a configuration file."""
+    line = [*own, "--servers", listed, *words]
+    of_file = ["--config", str(file)] if file else []
+    parent = cli.main.make_context("spirit-py", [*of_file, "migrate"]) if file else None
+    context = cli.main.commands["migrate"].make_context("migrate", line, parent=parent)
     with context:
         return fleet_config(context.params)
 
@@ -91,3 +93,39 @@ def test_what_cannot_be_meant_is_refused(listed, words, told):
     """Before any server is asked."""
     with pytest.raises(UsageFault, match=told):
         config_of(listed, *words)
+
+
+def test_a_default_of_a_file_hides_no_entry(tmp_path):
+    """Its schema and account are of this run; a file's hold where the entry has none."""
+    file = tmp_path / "config.toml"
+    file.write_text('[all]\nuser = "team"\ndatabase = "other"\ndefaults-group-suffix = "_all"')
+    stored = tmp_path / "my.cnf"
+    stored.write_text("[client_b]\nuser = second\npassword = x\n[client_all]\npassword = y")
+    listed = tmp_path / "servers.toml"
+    listed.write_text(
+        '[[server]]\nhost = "db1"\ndatabase = "s"\n'
+        '[[server]]\ndsn = "mysql://db2/s"\ngroup_suffix = "_b"\n'
+        '[[server]]\nhost = "db3"\n'
+    )
+    own = ("--defaults-file", str(stored))
+    config = config_of(str(listed), *CHANGE, own=own, file=file)
+    reached = [(one.batch.each.connection, one.batch.each.database) for one in config.servers]
+    assert [(to.user, to.password, schema) for to, schema in reached] == [
+        ("team", "y", "s"),
+        ("second", "x", "s"),
+        ("team", "y", "other"),
+    ]
+    (typed, *_) = config_of(
+        str(listed), *CHANGE, "--database", "s", own=(*own, "--user", "me"), file=file
+    ).servers
+    assert typed.batch.each.connection.user == "me"
+
+
+def test_two_schemas_of_one_entry_are_refused_beside_a_file(tmp_path):
+    """The default of the file speaks for neither."""
+    file = tmp_path / "config.toml"
+    file.write_text('[all]\ndatabase = "other"')
+    listed = tmp_path / "servers.toml"
+    listed.write_text('[[server]]\ndsn = "mysql://db1/s"\ndatabase = "r"\nname = "a"')
+    with pytest.raises(UsageFault, match="a: two schemas: r and s, in the list"):
+        config_of(str(listed), *CHANGE, file=file)
