@@ -36,11 +36,9 @@ def in_lines(text: str) -> str:
 
 def in_json(text: str) -> str:
     """Return JSON in which such characters are escaped as JSON does: the same document."""
-    return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else _as_json(found[0]), text)
-
-
-def _as_json(character: str) -> str:
-    return json.dumps(character)[1:-1]
+    return _CONTROL.sub(
+        lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text
+    )
 
 
 def read_duration(text: str) -> float:

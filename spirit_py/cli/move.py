@@ -132,7 +132,8 @@ def _shards(
             f"--{kind} and --{option} are both given", hint=f"name all {kind}s with --{kind}"
         )
     # What the address of a source leaves out is as the options say that all sources have.
-    common = options if alone else {**options, **dict.fromkeys(_of_target(options))}
+    of_target = [name for name in options if name.startswith("target_")]
+    common = options if alone else {**options, **dict.fromkeys(of_target)}
     found: list[Shard] = []
     for text in given:
         name, separator, address = text.partition("=")
@@ -155,10 +156,6 @@ def _shards(
     if len(found) > MOST_SHARDS:
         raise UsageFault(f"{len(found)} {kind}s are named", hint=f"name {MOST_SHARDS} at most")
     return tuple(sorted(found, key=lambda one: one.name))
-
-
-def _of_target(options: dict[str, Any]) -> list[str]:
-    return [name for name in options if name.startswith("target_")]
 
 
 def _reached(kind: str, name: str, address: str) -> dict[str, Any]:

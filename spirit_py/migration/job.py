@@ -127,13 +127,6 @@ class Job:
         # After the locks, so that no task runs any more when they are given back.
         self.closing("Spark", self.engines.stop)
 
-    def facing_back(self) -> Self:
-        """Return the same work as the other server sees it: that of the new tables is the source's.
-
-        What happens is told to the same state.
-        """
-        return self.facing(connection=self.config.there, target=self.config.connection)
-
     def facing(self, **servers: Any) -> Self:
         """Return the same work with other servers in its configuration, told to the same state."""
         other = copy.copy(self)
@@ -245,10 +238,6 @@ class Job:
     def give_up(self, who: str) -> None:
         """Send no RENAME from now on; an empty text takes that back."""
         self._giving_up[0] = who
-
-    def answered_by(self, settle: Callable[[], None]) -> None:
-        """Note what waits for a moment until operators have read their answers."""
-        self.settling.append(settle)
 
     def await_readers(self) -> None:
         """Wait for those who asked: the answers are in a checkpoint table that is dropped next."""

@@ -106,7 +106,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
 
     throttles = Throttles(run.settings, adaptive=adaptive, slow_part=slow_part, tell=run.tell)
     # First, because the application's changes go before everything of ours.
-    throttles.add(backlog_throttler(lambda: _statistics(run)))
+    throttles.add(backlog_throttler(lambda: run.figures.received() or FeedStatistics()))
     limited = _limits_load(run)
     throttles.add(server.load_throttler(connection, run.settings, run.stop), first=limited)
     for throttler in others:
@@ -216,10 +216,6 @@ def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], Non
             await_turn(run.pace, Work.SEARCH, pause=pause, show=run.show)
 
         yield turn
-
-
-def _statistics(run: Run) -> FeedStatistics:
-    return run.figures.received() or FeedStatistics()
 
 
 def _unknown_reads(run: Run) -> float:

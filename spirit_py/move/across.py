@@ -273,7 +273,9 @@ class KeeperApart(Keeper):
 
     def __init__(self, run: MoveRun, record: ReverseRecord) -> None:
         super().__init__(run, record)
-        self._facing = self._back_run = run.facing_back()
+        self._facing = self._back_run = run.facing(
+            connection=run.config.there, target=run.config.connection
+        )
 
     def _opened(self, stack: contextlib.ExitStack) -> list[Pair]:
         made_by = partial(ApartApplier, here=self._back_run.config.connection)

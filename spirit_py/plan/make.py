@@ -60,11 +60,9 @@ _LOGGED: Final = (
 )
 
 
-def make_plan(
-    config: MigrationConfig, *, stop: StopSwitch | None = None, sample: bool = True
-) -> Plan:
+def make_plan(config: MigrationConfig, *, sample: bool = True) -> Plan:
     """Return the plan of a migration; write nothing; raise Refusal without a usable server."""
-    stop = stop or StopSwitch()
+    stop = StopSwitch()
     with connect_first(config.connection, role="plan", lock_wait_timeout=LOCK_WAIT) as session:
         require_one_server(session, config.connection)
         noted = Remarks()

@@ -356,7 +356,7 @@ def test_without_an_alter_the_table_is_purged(db, engine):
     make(db, scene)
     wanted = rows_of(db, "t", scene, scene.keep)
     asked = keeping(scene, alter="FORCE", drop_old_after=0.0)
-    plan = make_plan(config_for(db, **asked), stop=StopSwitch())
+    plan = make_plan(config_for(db, **asked))
     (table,) = plan.tables
     assert table.kept_share == pytest.approx(len(wanted) / ROWS, abs=0.1)
     assert "at >= '2026-02-01'; all others are not in the new table" in str(list(text_of(plan)))
@@ -474,7 +474,7 @@ def test_what_cannot_judge_rows_is_refused(keep, cause, db, engine):
         migrate_here(engine, config)
     assert cause in refused.value.message, refused.value.message
     assert refused.value.error_code == "keep-refused"
-    plan = make_plan(config, stop=StopSwitch())
+    plan = make_plan(config)
     assert refused.value.message in [note.cause for note in plan.refusals]
     assert tables(db) == ["t"]
 
@@ -505,9 +505,7 @@ def test_texts_of_other_character_sets_times_and_comments_judge_rows(keep, kept,
         db, table="t", alter="ADD COLUMN w INT", modes=SessionModes(keep=keep),
         drop_old_after=math.inf,
     )  # fmt: skip
-    assert all(
-        table.kept_share is not None for table in make_plan(config, stop=StopSwitch()).tables
-    )
+    assert all(table.kept_share is not None for table in make_plan(config).tables)
     migrate_here(engine, config)
     assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == kept
     clause = keep.partition("-- ")[0].partition("#")[0]
@@ -575,7 +573,7 @@ def test_changes_that_would_not_know_kept_rows_are_refused(columns, keep, alter,
     with pytest.raises(Refusal) as refused:
         migrate_here(engine, config)
     assert cause in f"{refused.value.message} {refused.value.details}"
-    assert any(cause in note.cause for note in make_plan(config, stop=StopSwitch()).refusals)
+    assert any(cause in note.cause for note in make_plan(config).refusals)
     assert tables(db) == ["t"]
 
 
@@ -599,11 +597,11 @@ def test_the_share_that_stays_is_found_where_the_rows_are(db):
     db.execute(f"INSERT INTO t VALUES {rows}, (4000000000, 'gone')")
     db.execute("ANALYZE TABLE t")
     config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="s = 'kept'"))
-    (table,) = make_plan(config, stop=StopSwitch()).tables
+    (table,) = make_plan(config).tables
     assert table.kept_share == pytest.approx(7401 / 8001, abs=0.15)
     db.execute("DELETE FROM t WHERE id NOT IN (1, 2, 7000, 4000000000)")
     db.execute("ANALYZE TABLE t")
-    (table,) = make_plan(config, stop=StopSwitch()).tables
+    (table,) = make_plan(config).tables
     assert table.kept_share == pytest.approx(0.25, abs=0.05)
 
 
@@ -621,7 +619,7 @@ def test_a_small_disk_is_refused_where_the_share_is_known(
     db.query("ANALYZE TABLE t")
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1)
     config = config_for(db, table="t", alter=alter, modes=SessionModes(keep=keep))
-    plan = make_plan(config, stop=StopSwitch())
+    plan = make_plan(config)
     told = {name: [note.code for note in getattr(plan, name)] for name in ("refusals", "warnings")}
     assert {name for name, codes in told.items() if "no-disk-space" in codes} == {severity}
 

@@ -30,7 +30,8 @@ _INTEGERS = {
     "int": (codes.LONG, "i"), "bigint": (codes.LONGLONG, "q"),
 }  # fmt: skip
 _TEMPORALS = {"time": codes.TIME2, "datetime": codes.DATETIME2, "timestamp": codes.TIMESTAMP2}
-_OLD_TEMPORALS = frozenset({codes.TIMESTAMP, codes.DATETIME, codes.TIME})
+OLD_TEMPORALS = frozenset({codes.TIMESTAMP, codes.DATETIME, codes.TIME})
+"""The temporal formats from before MySQL 5.6.4."""
 _BLOBS = {
     "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
     "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4,
@@ -94,11 +95,6 @@ def expected_type(column: Column) -> tuple[ColumnType, ...]:
         cause = f"column {column.name} has the type {column.column_type}, unknown to this program"
         raise SchemaChanged(cause, hint="use a newer version of spirit-py")
     return (codes.ColumnType(*found),)
-
-
-def old_temporal(announced: ColumnType) -> bool:
-    """Return whether the column still has the temporal format from before MySQL 5.6.4."""
-    return announced.code in _OLD_TEMPORALS
 
 
 def _bytes(column: Column) -> int:

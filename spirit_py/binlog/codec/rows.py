@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.codec.definition import plain_function, render_function, split_function
-from spirit_py.binlog.codec.fields import expected_type, field_of, old_temporal
+from spirit_py.binlog.codec.fields import OLD_TEMPORALS, expected_type, field_of
 from spirit_py.binlog.codec.tablemap import packed_integer
 from spirit_py.classes import replace
 from spirit_py.errors import HiddenChange, NullInKey, SchemaChanged, UnreadableChange
@@ -45,7 +45,7 @@ def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
     if found != wanted:
         raise SchemaChanged(f"{name} now has {found} columns instead of {wanted}", hint=_ALTERED)
     for place, column in enumerate(schema.columns):
-        if old_temporal(table_map.columns[place]):
+        if table_map.columns[place].code in OLD_TEMPORALS:
             said = f"{name}.{column.name} is stored in the temporal format from before MySQL 5.6.4"
             raise UnreadableChange(said, hint="rebuild the table with ALTER TABLE ... FORCE first")
         if (

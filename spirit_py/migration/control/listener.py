@@ -79,7 +79,7 @@ def begin_control(
 def listen(listener: ControlListener, job: Job) -> None:
     """Listen until the end of the work."""
     job.closing("control", listener.close)
-    job.answered_by(listener.settle)
+    job.settling.append(listener.settle)
     listener.start()
 
 
