@@ -130,6 +130,7 @@ def test_what_waits_as_the_rest_is_given_up_begins_no_call(make, monkeypatch):
     hook = make("x", seconds=0.1)
     for number in range(3):
         hook.event(throttled(number))
+    until(lambda: begun, "the first call")
     hook.stop()
     assert len(begun) == 1
 
@@ -178,6 +179,7 @@ def test_a_question_is_not_asked_after_all_that_waits(make, tmp_path):
     hook = make(f'{waits}; echo "$SPIRIT_PY_EVENT" >> {shlex.quote(str(out))}')
     for number in range(5):
         hook.event(throttled(number))
+    until(lambda: len(hook._waiting) == 4, "the first call")
     asked = Background("asks", lambda _: hook.ask(READY, lambda: None) and None)
     with asked:
         until(lambda: len(hook._waiting) >= 5, "the question")
