@@ -10,6 +10,7 @@ import pytest
 from spirit_py.errors import MigrationFailure, UsageFault
 from spirit_py.knee import Knee
 from spirit_py.pace import FIRST_TASKS, PART_BYTES, ChunkDone, Work
+from spirit_py.throttle import throttles as module
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.throttler import ALL_WORK, WINDOWS, WRITES
@@ -348,8 +349,9 @@ def test_the_tasks_of_the_report_are_those_that_work():
     assert pace.shares() == (1.0, 4.0)
 
 
-def test_what_holds_the_work_back_at_the_start_is_shown_with_its_reason(started):
+def test_what_holds_the_work_back_at_the_start_is_shown_with_its_reason(started, monkeypatch):
     """An endpoint that refuses is shown as such, and not as one that was not asked yet."""
+    monkeypatch.setattr(module, "_FIRST_SECONDS", 60.0)
     refusing, failing = Fake("endpoint", every=60.0), Fake("query", every=60.0)
     refusing.why, failing.fault = "http://x, which answered 429", MigrationFailure("no such table")
     for slow in (refusing, failing):
