@@ -254,11 +254,11 @@ def test_a_terminated_lane_ends_what_it_runs(tmp_path: Path) -> None:
     )
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "ci")}
     running = subprocess.Popen([sys.executable, "-c", script], env=environ, cwd=ROOT)
-    assert wait_until(lambda: child.exists() and child.read_text().endswith("\n"), timeout=30)
+    assert wait_until(lambda: child.exists() and child.read_text().endswith("\n"), timeout=90)
 
     running.send_signal(signal.SIGTERM)
 
-    assert running.wait(30) == 128 + signal.SIGTERM
+    assert running.wait(90) == 128 + signal.SIGTERM
     assert cleaned.exists()
     assert not Path(f"/proc/{child.read_text().strip()}").exists()
 

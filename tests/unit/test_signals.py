@@ -148,7 +148,7 @@ def test_a_second_interrupt_leaves_the_work_behind():
         while not stop.wait(0.05):
             pass
         os.kill(os.getpid(), signal.SIGINT)
-        going_on.wait(10)
+        going_on.wait(60)
         done.set()
 
     with pytest.raises(Interrupted) as raised:
@@ -156,7 +156,7 @@ def test_a_second_interrupt_leaves_the_work_behind():
     assert raised.value.hint == "left"
     assert work_goes_on()
     going_on.set()
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 def test_the_first_interrupt_after_a_fault_lets_the_work_end():
@@ -209,7 +209,7 @@ for doing in (
         # The lock is free for every other thread.
         thread = threading.Thread(target=stop.wait, args=(0,))
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), (at, seen)
 print("goes on", *ended)
 """
@@ -222,7 +222,7 @@ print("goes on", *ended)
 def test_a_signal_within_the_request_of_another_one_does_not_hang(first, second, said):
     """Its handler interrupts, at any line, the thread that is at the stop switch."""
     command = [sys.executable, "-c", SIGNALLED, first, second]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.stdout == said, done.stderr
 
 
@@ -261,7 +261,7 @@ def test_a_stop_that_is_not_followed_is_hurried():
 
     def work(stop):
         stop.request(SchemaChanged("somebody changed t"))
-        assert hurried.wait(10)
+        assert hurried.wait(60)
         stop.check()
 
     with pytest.raises(SchemaChanged):
@@ -278,7 +278,7 @@ def test_a_hurry_that_fails_leaves_no_work_behind():
 
     def work(stop):
         stop.request(Interrupted(signal.SIGTERM))
-        assert hurried.wait(10)
+        assert hurried.wait(60)
         raise OutcomeUnknown("the ALTER was sent")
 
     with pytest.raises(OutcomeUnknown):

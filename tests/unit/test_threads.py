@@ -62,7 +62,7 @@ def test_a_thread_that_does_not_end_is_named(caplog):
         assert "spirit-py-stubborn" in caplog.text
     finally:
         release.set()
-    assert thread.wait(10)
+    assert thread.wait(60)
 
 
 def test_a_thread_that_never_started_may_be_joined():
@@ -75,4 +75,4 @@ def test_every_calls_until_it_is_asked_to_end():
     called = threading.Semaphore(0)
     with Background("test", every(0.001, called.release)):
         for _ in range(3):
-            assert called.acquire(timeout=10)
+            assert called.acquire(timeout=60)

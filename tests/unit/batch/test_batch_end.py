@@ -121,7 +121,7 @@ def test_a_batch_that_fails_stops_its_tables_and_waits_for_them(begun, monkeypat
     batch = begun(store, record("a"), record("b"), parallel=2)
 
     def execute(run: TableRun) -> None:
-        ended.append(run.run.stop.wait(10))
+        ended.append(run.run.stop.wait(60))
         run.run.stop.check()
 
     start = Background.start

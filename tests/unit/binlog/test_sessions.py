@@ -45,7 +45,7 @@ class FakeServer:
     def connect(self, *_: Any, **__: Any) -> FakeServer.Session:
         """Open a session."""
         self.connecting.set()
-        assert self.before_connected.wait(10)
+        assert self.before_connected.wait(60)
         self.sessions.append(FakeServer.Session(len(self.sessions) + 1))
         return self.sessions[-1]
 
@@ -132,10 +132,10 @@ def test_a_session_that_is_being_opened_is_never_lent(
 
     borrower = threading.Thread(target=borrow)
     borrower.start()
-    assert server.connecting.wait(10)
+    assert server.connecting.wait(60)
     assert lent.end() == 0
     server.before_connected.set()
-    borrower.join(10)
+    borrower.join(60)
     assert len(refused) == 1
     assert not any(session.open for session in server.sessions)
 

@@ -17,7 +17,7 @@ from spirit_py.feed.partitions import Pending
 from tests.kits.draw import seed_of
 from tests.kits.memory_stream import MemoryImage
 from tests.kits.row_images import mapping
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class Recorder:
 
     def _note(self, kind: str, texts: Sequence[str], session: Any) -> None:
         if self.together is not None:
-            self.together.wait(10)
+            self.together.wait(60)
         with self._lock:
             self.calls.append((kind, tuple(texts), session))
             self.threads.add(threading.current_thread().name)
@@ -115,13 +115,13 @@ def test_no_part_is_written_behind_a_batch_that_cannot_be_spread(
 
     def slow(*args: Any) -> int:
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(2 * DEADLINE)
         return write(*args)
 
     def first_alone(pool: ThreadPoolExecutor, work: Any) -> Any:
         if not begun.is_set():
             future = submit(pool, work)
-            assert begun.wait(30)
+            assert begun.wait(DEADLINE)
             return future
         threading.Thread(target=go_on_behind_it).start()
         raise RuntimeError("can't start new thread")
@@ -129,7 +129,7 @@ def test_no_part_is_written_behind_a_batch_that_cannot_be_spread(
     def go_on_behind_it() -> None:
         turn: Any = batches._appliers.turn
         try:
-            until(lambda: bool(turn._waiters), "the batch waits", seconds=10)
+            until(lambda: bool(turn._waiters), "the batch waits")
         finally:
             go_on.set()
 
@@ -157,7 +157,7 @@ def test_parts_go_on_when_batches_of_other_tables_have_ended(recorder: Recorder)
     assert recorder.calls == []
     for began in under_way:
         appliers.end(0, began, ready=0)
-    applying.join(30)
+    applying.join(DEADLINE)
     assert not applying.is_alive()
     assert len(recorder.calls) == 4
     applier.close()

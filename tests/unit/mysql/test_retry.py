@@ -77,7 +77,7 @@ def test_a_stop_request_ends_a_pause():
     )
 
     def ask() -> None:
-        began.wait(10)
+        began.wait(60)
         stop.request(Interrupted(15))
 
     asker = threading.Thread(target=ask)
