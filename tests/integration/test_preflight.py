@@ -1115,6 +1115,24 @@ def test_a_new_auto_increment_column_is_warned_of(db, desk):
 
 
 @pytest.mark.parametrize(
+    ("alter", "lost"),
+    [
+        ("MODIFY id BIGINT", True),
+        ("MODIFY id BIGINT AUTO_INCREMENT", False),
+        ("MODIFY id BIGINT DEFAULT 7", False),
+        ("MODIFY id BIGINT, MODIFY a INT NOT NULL AUTO_INCREMENT UNIQUE", True),
+    ],
+)
+def test_a_column_that_is_numbered_no_more_is_warned_of(db, desk, alter, lost):
+    """MODIFY has the whole definition: what it does not name is gone, and INSERTs fail then."""
+    db.execute("DROP TABLE t; CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL)")
+    _, warnings = desk.after(alter)
+    assert [one.cause for one in warnings] == lost * [
+        "column id is AUTO_INCREMENT no more, and has no default: an INSERT without it fails"
+    ]
+
+
+@pytest.mark.parametrize(
     ("alter", "refused"),
     [
         ("MODIFY c VARCHAR(9)", True),

@@ -23,7 +23,10 @@ _SECONDS: Final = 1.0
 
 
 def auto_increment(context: PreflightContext) -> Findings:
-    """Refuse to number the NULLs of a column that becomes AUTO_INCREMENT; warn of its order."""
+    """Refuse to number the NULLs of a column that becomes AUTO_INCREMENT; warn of its order.
+
+    And of one that is AUTO_INCREMENT no more: MODIFY has to repeat what is to stay.
+    """
     mapping = context.mapping
     for pair in mapping.pairs:
         if pair.new.auto_increment and pair.old.nullable:
@@ -31,6 +34,14 @@ def auto_increment(context: PreflightContext) -> Findings:
                 f"column {pair.old.name} may be NULL and becomes AUTO_INCREMENT: each NULL would"
                 " silently get a number",
                 "make the column NOT NULL first",
+            )
+        has_none = not pair.new.nullable and pair.new.default is None
+        if pair.old.auto_increment and not pair.new.auto_increment and has_none:
+            yield warn(
+                f"column {pair.new.name} is AUTO_INCREMENT no more, and has no default: an INSERT"
+                " without it fails",
+                "where that is not meant, write AUTO_INCREMENT into its definition: MODIFY and"
+                " CHANGE drop what they do not repeat, as UNSIGNED",
             )
     yield from _zeros(context)
     carried = {pair.new.name for pair in mapping.pairs}
