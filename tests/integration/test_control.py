@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import shlex
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -456,6 +460,20 @@ def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tm
         assert "paused" not in command.said
         hold.release()
         command.finish()
+
+
+def test_a_container_is_healthy_for_an_account_that_sees_one_schema(table, unprivileged, tmp_path):
+    """It sees no migration, and may not see whether there is one elsewhere."""
+    text = Path("examples/container/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (check,) = re.findall(r"^HEALTHCHECK .*? CMD (.+)$", text, re.MULTILINE)
+    words = check.replace("/tmp/", "./")  # noqa: S108
+    words = words.replace("spirit-py", shlex.join([sys.executable, "-m", "spirit_py"]))
+    reached = f"{table.server.host}:{table.server.port}"
+    given = {"SPIRIT_PY_USER": "reader", "SPIRIT_PY_PASSWORD": "pw", "PYTHONPATH": str(Path.cwd())}
+    for address, healthy in ((reached, True), ("127.0.0.1:1", False)):
+        environ = os.environ | given | {"SPIRIT_PY_HOST": address}
+        done = subprocess.run(["sh", "-c", words], cwd=tmp_path, env=environ, check=False)
+        assert (done.returncode == 0) == healthy
 
 
 def test_where_no_process_works_nobody_is_asked_for_a_grant(table):
