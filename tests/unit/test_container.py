@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from spirit_py import __version__
 from spirit_py.cli import main
 from spirit_py.cli.outcome import EXIT_MEANINGS
 
@@ -48,6 +49,22 @@ def test_a_job_begins_again_only_where_the_same_command_may_go_on():
     stops = {130, 143}
     assert set(rule["onExitCodes"]["values"]) == EXIT_MEANINGS.keys() - stops - {0, 2}
     assert rule["onExitCodes"]["containerName"] == POD["containers"][0]["name"]
+
+
+def test_the_probe_ends_before_kubernetes_gives_it_up():
+    """A server that stands still is no reason to end the pod: its answer may take a minute."""
+    probe = POD["containers"][0]["livenessProbe"]
+    within, ((after, most),) = (
+        probe["timeoutSeconds"],
+        re.findall(r"timeout -k (\d+) (\d+) spirit-py", probe["exec"]["command"][-1]),
+    )
+    assert int(after) + int(most) < within
+
+
+def test_a_pod_that_replaces_another_has_its_version():
+    """Another one may refuse the checkpoint. Kubernetes asks for `latest` again for each pod."""
+    _, tag = POD["containers"][0]["image"].split(":")
+    assert tag == __version__
 
 
 def test_nobody_is_root():
