@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mysql_base import MySQLServer
 
 #: Seconds of the application alone: those that it warms up in, and those that count.
-_WARM, _CALM = 1.5, 5.0
+WARM, _CALM = 1.5, 5.0
 #: Pages that need not be written before a turn begins, and how long is waited for that.
 _DIRTY_PAGES, _SETTLE_SECONDS = 500, 30.0
 #: Points of a curve that are kept.
@@ -125,7 +125,7 @@ def _take(made: Turn, whole: Whole, task: Task, server: MySQLServer, rows: int) 
             application = stack.enter_context(
                 Application(task.address, whole.table, rows, whole.load)
             )
-            began = time.monotonic() + _WARM
+            began = time.monotonic() + WARM
             application.until(began + _CALM)
             made.before = application.latency((began, began + _CALM))
         sent = _sent(task.address)
