@@ -76,6 +76,11 @@ class Failed(RuntimeError):
     """A contender did not change the table."""
 
 
+def environ_of(password: str) -> dict[str, str]:
+    """Return the program's environment, in which it reads no options of whoever runs it."""
+    return os.environ | {"SPIRIT_PY_NO_DEFAULTS": "1", "SPIRIT_PY_PASSWORD": password}
+
+
 def ours(task: Task, meter: Meter) -> Ran:
     """Run the command line as an operator does."""
     with tempfile.TemporaryDirectory() as folder:
@@ -85,10 +90,7 @@ def ours(task: Task, meter: Meter) -> Ran:
         command += ["--user", task.address.user, "--database", SCHEMA, "--table", TABLE]
         command += ["--alter", task.alter, "--threads", str(task.threads), "--no-shortcut"]
         command += ["--report-json", str(report), "--log-format", "json", *task.options]
-        environ = os.environ | {
-            "SPIRIT_PY_NO_DEFAULTS": "1",
-            "SPIRIT_PY_PASSWORD": task.address.password,
-        }
+        environ = environ_of(task.address.password)
         began = time.monotonic()
         # The log's clock is the wall clock.
         offset = began - time.time()

@@ -6,7 +6,6 @@ measured is what the coordinator adds.
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.contenders import environ_of
 from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
@@ -33,7 +33,7 @@ _CHANGE = ("--table", TABLE, "--alter", "FORCE", "--no-shortcut", "--threads", "
 
 
 def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
-    """Measure each server's part alone, and then all of them as a fleet; seconds."""
+    """Measure each server's part alone, and all of them as a fleet, in turns; seconds."""
     address = Address.of(server)
     SYSBENCH.create(address, rows)
     schemas = [f"{SCHEMA}_{number}" for number in range(1, _SERVERS + 1)]
@@ -44,33 +44,44 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
             session.execute(f"CREATE TABLE {schema}.{TABLE} LIKE {SCHEMA}.{TABLE}")
             session.execute(f"INSERT INTO {schema}.{TABLE} SELECT * FROM {SCHEMA}.{TABLE}")
             session.query(f"ANALYZE TABLE {schema}.{TABLE}")
-    ideal, whole = [], []
-    for _ in range(sizes.rounds):
-        alone = {
-            name: _seconds(server, "--host", _host(server), "--database", name) for name in schemas
-        }
-        ideal.append(seconds_of(_fleet(schemas), alone))
-        with tempfile.TemporaryDirectory() as folder:
-            listed = Path(folder) / "servers.txt"
-            lines = (f"mysql://{_host(server)}/{name} name={name}\n" for name in schemas)
-            listed.write_text("".join(lines))
-            chosen = ("--servers", str(listed), "--servers-at-once", str(_AT_ONCE), "--yes")
-            whole.append(_seconds(server, *chosen))
-        say(f"fleet: {whole[-1]:.1f} s, by the single runs {ideal[-1]:.1f} s")
+    ways = {"single runs": _singly, "fleet": _together}
+    seen: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(sizes.rounds):
+        for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
+            seen[name].append(ways[name](server, schemas))
+            say(f"fleet: {name}: {seen[name][-1]:.1f} s")
     return Outcome(
         scenario="fleet",
         rows=rows,
         figures=[
             Figure(
                 name="seconds of eight servers, one at a time",
-                ours=statistics.median(whole),
-                peer=statistics.median(ideal),
+                ours=statistics.median(seen["fleet"]),
+                peer=statistics.median(seen["single runs"]),
                 against="the schedule of the single runs",
                 unit="s",
                 goal=1.15,
             )
         ],
     )
+
+
+def _singly(server: MySQLServer, schemas: list[str]) -> float:
+    """Run each alone; return the seconds that they come to by the fleet's schedule."""
+    alone = {
+        name: _seconds(server, "--host", _host(server), "--database", name) for name in schemas
+    }
+    return seconds_of(_fleet(schemas), alone)
+
+
+def _together(server: MySQLServer, schemas: list[str]) -> float:
+    """Run all as a fleet; return the seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "servers.txt"
+        lines = (f"mysql://{_host(server)}/{name} name={name}\n" for name in schemas)
+        listed.write_text("".join(lines))
+        chosen = ("--servers", str(listed), "--servers-at-once", str(_AT_ONCE), "--yes")
+        return _seconds(server, *chosen)
 
 
 def _fleet(names: list[str]) -> FleetConfig:
@@ -91,7 +102,7 @@ def _seconds(server: MySQLServer, *words: str) -> float:
             *_CHANGE,
             *words,
         ],
-        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        env=environ_of(server.password),
         capture_output=True,
         text=True,
         check=False,

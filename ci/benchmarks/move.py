@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.contenders import environ_of
 from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH, WIDE
@@ -81,11 +82,7 @@ def _move(server: MySQLServer, target: MySQLServer, sizes: Sizes) -> float:
                 *("--target-host", f"{target.host}:{target.port}", "--target-user", target.user),
                 *("--threads", str(sizes.threads), "--report-json", str(report)),
             ],
-            env={
-                **os.environ,
-                "SPIRIT_PY_PASSWORD": server.password,
-                "SPIRIT_PY_TARGET_PASSWORD": target.password,
-            },
+            env=environ_of(server.password) | {"SPIRIT_PY_TARGET_PASSWORD": target.password},
             capture_output=True,
             text=True,
             check=False,

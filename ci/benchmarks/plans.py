@@ -7,13 +7,13 @@ and then migrated, from the command line, with the same options, on an otherwise
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.contenders import environ_of
 from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address
 from benchmarks.tables import INDEXED, SYSBENCH, TEXT_KEY, WIDE
@@ -71,7 +71,7 @@ def run_program(command: str, server: MySQLServer, sizes: Sizes, *words: str) ->
             *("--host", f"{server.host}:{server.port}", "--user", server.user),
             *("--database", SCHEMA, "--table", TABLE, "--threads", str(sizes.threads), *words),
         ],
-        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        env=environ_of(server.password),
         capture_output=True,
         text=True,
         check=False,
