@@ -80,6 +80,7 @@ def blocked(server: MySQLServer, rows: int, _sizes: Sizes) -> Outcome:
     SYSBENCH.create(address, rows)
     word = secrets.token_hex(8)
     with Session(address) as session:
+        session.execute(f"DROP USER IF EXISTS {_ACCOUNT}")
         session.execute(f"CREATE USER {_ACCOUNT} IDENTIFIED BY '{word}'")
         session.execute(f"GRANT ALL ON {SCHEMA}.* TO {_ACCOUNT}")
         session.execute(f"GRANT SELECT ON performance_schema.* TO {_ACCOUNT}")
@@ -87,10 +88,14 @@ def blocked(server: MySQLServer, rows: int, _sizes: Sizes) -> Outcome:
             f"GRANT PROCESS, REPLICATION SLAVE, REPLICATION CLIENT, RELOAD ON *.* TO {_ACCOUNT}"
         )
     plain = replace(address, user=_ACCOUNT, password=word)
-    with Application(address, SYSBENCH, rows, LOAD) as application:
-        default = _swap(application, address, address, LockPolicy(), 1.0)
-        unprivileged = _swap(application, address, plain, LockPolicy(), SHORT)
-        unseeing = _swap(application, address, address, UNSEEING, SHORT)
+    try:
+        with Application(address, SYSBENCH, rows, LOAD) as application:
+            default = _swap(application, address, address, LockPolicy(), 1.0)
+            unprivileged = _swap(application, address, plain, LockPolicy(), SHORT)
+            unseeing = _swap(application, address, address, UNSEEING, SHORT)
+    finally:
+        with Session(address) as session:
+            session.execute(f"DROP USER {_ACCOUNT}")
     figures = [
         Figure(name="longest stop", ours=each.longest, peer=3.0, against="3 s", goal=1.0)
         for each in (default, unprivileged)

@@ -46,10 +46,15 @@ def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
             session.query(f"ANALYZE TABLE {schema}.{TABLE}")
     ways = {"single runs": _singly, "fleet": _together}
     seen: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(sizes.rounds):
-        for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
-            seen[name].append(ways[name](server, schemas))
-            say(f"fleet: {name}: {seen[name][-1]:.1f} s")
+    try:
+        for number in range(sizes.rounds):
+            for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
+                seen[name].append(ways[name](server, schemas))
+                say(f"fleet: {name}: {seen[name][-1]:.1f} s")
+    finally:
+        with Session(address) as session:
+            for schema in schemas:
+                session.execute(f"DROP DATABASE {schema}")
     return Outcome(
         scenario="fleet",
         rows=rows,

@@ -107,12 +107,14 @@ def settle(address: Address, *, purge: bool) -> None:
     with Session(address) as session:
         before = session.value("SELECT @@global.innodb_max_dirty_pages_pct")
         session.execute("SET GLOBAL innodb_max_dirty_pages_pct = 0")
-        while time.monotonic() < deadline:
-            found = session.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
-            if int(found[0][1]) < _DIRTY_PAGES:
-                break
-            time.sleep(0.1)
-        session.execute(f"SET GLOBAL innodb_max_dirty_pages_pct = {before}")
+        try:
+            while time.monotonic() < deadline:
+                found = session.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
+                if int(found[0][1]) < _DIRTY_PAGES:
+                    break
+                time.sleep(0.1)
+        finally:
+            session.execute(f"SET GLOBAL innodb_max_dirty_pages_pct = {before}")
         if purge:
             session.execute("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 30 SECOND")
 
