@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 import traceback
@@ -22,7 +23,6 @@ from benchmarks import table, tools, turn
 from benchmarks.contenders import OURS
 from benchmarks.scenario import Figure, Outcome, Sizes
 from benchmarks.scenarios import SCENARIOS
-from mysql_base import ServerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,17 +56,18 @@ def main() -> int:
     print(f"other tools on the PATH, of {', '.join(each.name for each in tools.TOOLS)}: {others}")
     minutes = sum(each.expected_minutes(sizes) for each in chosen)
     print(f"{len(chosen)} scenarios, about {minutes:.0f} minutes on 2 cores", flush=True)
-    began, outcomes, version = time.monotonic(), [], ""
+    about: dict[str, str] = {}
+    began, outcomes = time.monotonic(), []
     for each in chosen:
-        outcome, version = _run(each, sizes, provider)
+        outcome, about = _run(each, sizes, provider)
         outcomes.append(outcome)
         print("\n".join(table.lines(outcome)), flush=True)
         # Kept after every scenario: a run is long.
-        _write(asked.json, outcomes, sizes, version, time.monotonic() - began)
+        _write(asked.json, outcomes, sizes, about, time.monotonic() - began)
     beyond = cpu_beyond_the_start(outcomes)
     if beyond:
         print("\n".join(["== between small and idle", *table.figures([beyond])]))
-    _write(asked.json, outcomes, sizes, version, time.monotonic() - began)
+    _write(asked.json, outcomes, sizes, about, time.monotonic() - began)
     print(f"the whole run took {(time.monotonic() - began) / 60:.1f} minutes; see {asked.json}")
     if asked.picture:
         from benchmarks import picture
@@ -76,6 +77,8 @@ def main() -> int:
     return 1 if any(each.failed for each in outcomes) else 0
 
 
+#: Where no commit waits, whatever the server's settings.
+_IN_MEMORY: Final = ("tmpfs", "ramfs")
 #: Later options of mysqld take precedence.
 _NOT_DURABLE: Final = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
 
@@ -117,7 +120,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, default=Path("bench.json"))
     parser.add_argument("--picture", type=Path, default=Path("bench.png"))
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if os.environ.get(mysql_server.SERVER_VARIABLE) and (
+        asked.buffer_pool or asked.set or asked.not_durable
+    ):
+        parser.error(
+            f"the server that {mysql_server.SERVER_VARIABLE} names keeps its own settings: leave"
+            " out --buffer-pool, --set and --not-durable"
+        )
+    return asked
 
 
 def listing(scenarios: Sequence[Scenario], sizes: Sizes) -> list[str]:
@@ -130,15 +141,17 @@ def listing(scenarios: Sequence[Scenario], sizes: Sizes) -> list[str]:
     return [*said, f"{'all':18}{'':>11}{whole:9.1f}"]
 
 
-def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome, str]:
-    """Measure one scenario on a server of its own; return the server's version, too."""
-    options = ServerOptions(
-        buffer_pool=sizes.buffer_pool or scenario.buffer_pool,
-        keeps_all=True,
-        extra=("--innodb-redo-log-capacity=2G", *sizes.server),
-    )
+def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome, dict[str, str]]:
+    """Measure one scenario on a server of its own; return what is known of that, too."""
     began, rows = time.monotonic(), scenario.rows_of(sizes)
+    options = sizes.options(scenario.buffer_pool)
     with mysql_server.running(options, provider=provider) as server:
+        about = {"mysql": server.version(), "data_in": file_system(server.datadir)}
+        if about["data_in"] in _IN_MEMORY and not set(_NOT_DURABLE) <= set(sizes.server):
+            raise SystemExit(
+                f"{server.datadir} is in memory ({about['data_in']}), where a commit that waits for"
+                " the disk costs nothing: name a folder of a disk in TMPDIR, or add --not-durable"
+            )
         try:
             outcome = scenario.measure(server, rows, sizes)
         except (Exception, SystemExit) as error:
@@ -147,7 +160,15 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
             failed = {"FAILED": f"{type(error).__name__}: {error}"}
             outcome = Outcome(scenario=scenario.name, rows=rows, figures=[], notes=failed)
         outcome.took = round(time.monotonic() - began, 1)
-        return outcome, server.version()
+        return outcome, about
+
+
+def file_system(folder: Path | None) -> str:
+    """Return the kind of file system that a folder is in; of a server elsewhere it is unknown."""
+    if folder is None:
+        return ""
+    asked = ["stat", "--file-system", "--format=%T", str(folder)]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def cpu_beyond_the_start(outcomes: Sequence[Outcome]) -> Figure | None:
@@ -174,12 +195,12 @@ def cpu_beyond_the_start(outcomes: Sequence[Outcome]) -> Figure | None:
 
 
 def _write(
-    path: Path, outcomes: Sequence[Outcome], sizes: Sizes, version: str, seconds: float
+    path: Path, outcomes: Sequence[Outcome], sizes: Sizes, about: dict[str, str], seconds: float
 ) -> None:
     """Write everything as JSON."""
     beyond = cpu_beyond_the_start(outcomes)
     found = {
-        "machine": _machine() | {"mysql": version},
+        "machine": _machine() | about,
         "sizes": asdict(sizes),
         "seconds": round(seconds, 1),
         "scenarios": [_as_json(each) for each in outcomes],

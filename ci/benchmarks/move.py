@@ -20,7 +20,8 @@ from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH, WIDE
 from benchmarks.whole import say, settle
-from mysql_server import ServerOptions, running
+from mysql_base import NamedServer
+from mysql_server import running
 
 if TYPE_CHECKING:
     from benchmarks.scenario import Sizes
@@ -33,9 +34,11 @@ _GOAL = 0.5
 
 def measure(server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
     """Measure both ways, in turns, with many small rows and with wide ones; seconds."""
+    if isinstance(server, NamedServer):  # The target would be the same one.
+        raise SystemExit("move: it needs two servers of its own")
     address = Address.of(server)
     figures = []
-    with running(ServerOptions(keeps_all=True)) as target:
+    with running(sizes.options()) as target:
         there = Address.of(target)
         for name, table, count in (
             ("small rows", SYSBENCH, rows),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mysql_base import ServerOptions
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -34,6 +36,14 @@ class Sizes:
     buffer_pool: str = ""
     server: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
+
+    def options(self, buffer_pool: str = "2G") -> ServerOptions:
+        """Return the options of a server that is measured."""
+        return ServerOptions(
+            buffer_pool=self.buffer_pool or buffer_pool,
+            keeps_all=True,
+            extra=("--innodb-redo-log-capacity=2G", *self.server),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,18 @@
 """Turns, medians, ratios and goals; the CPU of phases; percentiles."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from benchmarks import contenders, meter, table, turn, whole
-from benchmarks.__main__ import _as_json, cpu_beyond_the_start, listing
+from benchmarks.__main__ import (
+    _arguments,
+    _as_json,
+    cpu_beyond_the_start,
+    file_system,
+    listing,
+)
 from benchmarks.application import Latency, percentile
 from benchmarks.contenders import COPY, OURS, THREADS
 from benchmarks.scenario import BEFORE, Figure, Goal, Outcome, Sizes
@@ -234,3 +241,21 @@ def test_one_turn_that_fails_has_the_run_fail(notes, turns, failed):
     """Whatever the scenario: a contender that fails in every round is no success."""
     outcome = Outcome(scenario="idle", rows=1, figures=[], notes=notes, turns=turns)
     assert outcome.failed == failed
+
+
+@pytest.mark.parametrize("words", [["--not-durable"], ["--set=--x=1"], ["--buffer-pool", "1G"]])
+def test_options_that_a_named_server_ignores_are_refused(words, monkeypatch, capsys):
+    """The figures would be recorded as of a server that had them."""
+    monkeypatch.setattr("sys.argv", ["ci/bench", *words])
+    monkeypatch.delenv("SPIRIT_PY_TEST_MYSQL", raising=False)
+    assert _arguments().rounds
+    monkeypatch.setenv("SPIRIT_PY_TEST_MYSQL", "mysql://root@192.0.2.1")
+    with pytest.raises(SystemExit):
+        _arguments()
+    assert "keeps its own settings" in capsys.readouterr().err
+
+
+def test_the_file_system_of_the_data_is_known():
+    """In one that is in memory a commit that waits for the disk costs nothing."""
+    assert file_system(Path("/proc/self")) == "proc"
+    assert file_system(None) == ""
