@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,8 @@ _MILLION = 1e6
 def main() -> int:
     """Run the scenarios that were asked for."""
     asked = _arguments()
+    # Like Ctrl-C: settings of a server that is named are restored, and what runs is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sizes = Sizes(
         rows=asked.rows,
         rounds=asked.rounds,

@@ -82,11 +82,14 @@ def recorded(address: Address) -> Iterator[Recording]:
         began = session.value("SELECT NOW(6)")
         session.execute("SET GLOBAL log_output = 'TABLE'")
         session.execute("SET GLOBAL general_log = ON")
-        try:
-            yield recording
-        finally:
+    try:
+        yield recording
+    finally:
+        # Another session: a server ends one that idles for as long as a migration takes.
+        with Session(address, schema="") as session:
             session.execute(f"SET GLOBAL general_log = {was_on}")
             session.execute(f"SET GLOBAL log_output = '{output}'")
+    with Session(address, schema="") as session:
         rows = session.query(
             "SELECT thread_id, CONVERT(argument USING utf8mb4) FROM mysql.general_log"
             f" WHERE event_time >= '{began}' AND command_type IN ('Query', 'Execute')"
