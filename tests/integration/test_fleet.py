@@ -179,7 +179,7 @@ def test_at_most_so_many_of_a_label_at_a_time(four):
 @pytest.mark.slow
 def test_the_plan_has_a_line_for_each_server_and_writes_nothing(four):
     """A definition that differs, and a table that is refused, are named with their server."""
-    first, _, third, last = four.made.names
+    *_, third, last = four.made.names
     four.db.execute(f"ALTER TABLE {third} MODIFY b VARCHAR(60)")
     before = four.made.tables()
     alter = ("--table", "orders", "--alter", "ADD COLUMN z INT, ADD INDEX (b)")
@@ -203,7 +203,6 @@ def test_the_plan_has_a_line_for_each_server_and_writes_nothing(four):
     assert report["details"][0].startswith("s4: ")
     assert four.made.tables() == before
     assert four.made.type_of("z")[:3] == [""] * 3
-    assert first
 
 
 @pytest.mark.slow
@@ -343,6 +342,9 @@ def numbers(fleet):
 @pytest.mark.slow
 def test_a_signal_stops_all_servers_and_the_same_command_resumes(four, listener):
     """SIGTERM while a server copies: its process ends in order, and keeps what it has copied."""
+    # Its copy may be done before the signal reaches it; its swap waits, then.
+    sentinel = f"{four.made.schemas[0]}._orders_snt"
+    four.db.execute(f"CREATE TABLE {sentinel} (id INT)")
     hold = listener.hold("chunk.committed")
     process = four.start("--alter", WIDER, "--servers-at-once", "1", **at(listener))
     await_held(process, hold)
@@ -354,6 +356,7 @@ def test_a_signal_stops_all_servers_and_the_same_command_resumes(four, listener)
     assert report["outcome"] == "interrupted"
     assert four.states(report) == {"s1": "stopped", **dict.fromkeys(four.names[1:], "waiting")}
     await_no_process(four)
+    four.db.execute(f"DROP TABLE {sentinel}")
     report, _ = four.migrate("--alter", WIDER)
     assert report["outcome"] == "done", report
     assert report["servers"][0]["report"]["runs"] == 2
