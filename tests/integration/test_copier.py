@@ -127,17 +127,14 @@ def test_the_source_is_read_without_locks(db, engine):
     with copying(db, mapping, engine) as run:
         run.start()
         # The chunk is in the middle of its statement: it waits for row 50 of the new table.
-        waiting = until(
+        # It gives up after some seconds, and waits again: its locks are looked at with the wait.
+        locks = until(
             lambda: db.query(
-                "SELECT t.processlist_id FROM performance_schema.data_lock_waits w"
-                " JOIN performance_schema.threads t ON t.thread_id = w.requesting_thread_id"
+                "SELECT l.object_name, l.lock_type, l.lock_mode FROM performance_schema.data_locks"
+                " l JOIN performance_schema.data_lock_waits w"
+                " ON l.thread_id = w.requesting_thread_id"
             ),
             "the chunk to wait for the row lock in the new table",
-        )
-        locks = db.query(
-            "SELECT l.object_name, l.lock_type, l.lock_mode FROM performance_schema.data_locks l"
-            " JOIN performance_schema.threads t USING (thread_id)"
-            f" WHERE t.processlist_id = {waiting[0][0]}"
         )
         assert {name for name, kind, _ in locks if kind == "RECORD"} == {"_t_new"}
         # IS on the table would be harmless; there is not even that.
