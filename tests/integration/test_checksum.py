@@ -657,15 +657,15 @@ class Killer:
             return
         if self._struck == self._engine.runs:
             return
-        self._struck = self._engine.runs
-        self.left -= 1
         # The one that was killed before may not have left the list yet.
         ((victim,),) = self._db.query(
             "SELECT MAX(t.processlist_id) FROM performance_schema.threads t"
             " JOIN performance_schema.user_variables_by_thread v USING (thread_id)"
             " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'checksum-1'"
         )
-        self._db.execute(f"KILL {victim}")
+        if victim and self._db.kill(victim):
+            self._struck = self._engine.runs
+            self.left -= 1
 
 
 def test_counts_run_as_chunks_do(db, monkeypatch):

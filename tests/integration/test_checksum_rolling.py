@@ -250,7 +250,7 @@ def kill_reader(db: Database) -> None:
         (os.getpid(),),
     )
     for (number,) in rows:
-        db.execute(f"KILL {number}")
+        db.kill(number)
 
 
 @pytest.mark.slow
