@@ -337,8 +337,9 @@ def test_a_backlog_above_the_limit_is_not_flushed_under_the_lock(db, application
         result = running.result()
 
         application.writes_on()
-    assert result.attempts == 2
-    assert "pending under the table lock" in result.failures[0]
+    # The next request may come while the flush is still under way.
+    assert result.attempts >= 2
+    assert all("pending under the table lock" in failure for failure in result.failures)
     assert newer_in_old_table(db) == []
     assert db.query("SELECT COUNT(*) FROM t WHERE v = -7") == [(900,)]
     check_nothing_lost(db, application)
