@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -103,11 +102,10 @@ def test_a_stop_request_ends_a_build_that_waits(db, engine, monkeypatch):
         once_at(monkeypatch, "index.begin", begin)
         run = start(engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
-        asked = time.monotonic()
         run.stop.request(Interrupted(signal.SIGINT))
+        # The build itself would wait for as long as the new table is in use.
         with pytest.raises(Interrupted):
             run.end()
-        assert time.monotonic() - asked < 15
         assert not builder(db)
         end()
         assert "_t_new" in tables(db)
@@ -532,11 +530,11 @@ def test_the_build_is_shown(db, engine, monkeypatch):
         once_at(monkeypatch, "index.begin", look)
         run = start(engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
-        assert f"b of {db.name}.t: being built now (server session {builder(db)}" in shown[-1]
+        building = builder(db)
+        assert f"b of {db.name}.t: being built now (server session {building}" in shown[-1]
         # The server's list of table numbers waits for the build, which waits for its lock.
-        asked = time.monotonic()
         assert "being built now" in run_command(db, "status").stdout
-        assert time.monotonic() - asked < 15
+        assert builder(db) == building
         run.wait_until(
             lambda: any("build b of" in seen.waiting_for for seen in run.told.snapshots), "display"
         )
