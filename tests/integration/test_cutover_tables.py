@@ -126,7 +126,7 @@ class Users:
             assert self.errors() == []
             return all(one.rounds > n + 3 for one, n in zip(self.loops, before, strict=True))
 
-        until(all_went, "every client", seconds=60)
+        until(all_went, "every client")
 
     def errors(self) -> list[str]:
         """Return every error that one of them met."""

@@ -134,7 +134,7 @@ def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp
         f" sleep 1; echo x > {shlex.quote(str(ended))}; exit 1"
     )
     process = start(table, "--on-event", hook, "--hook-veto")
-    until(asked.exists, "the question", 60)
+    until(asked.exists, "the question")
     # To everything in the process group, as a terminal does it.
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=MINUTE)

@@ -18,6 +18,7 @@ from tests.kits.command import command_line, environment
 from tests.kits.draw import seed_of
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
+from tests.kits.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +168,7 @@ def start(engine: GangEngine, db: Database, **config: Any) -> Migrating:
 def assert_nothing_left(db: Database, *expected: str) -> None:
     """Only the tables are there, and no session of the program."""
     assert tables(db) == sorted(expected or ("t",))
-    deadline = time.monotonic() + MINUTE / 4
+    deadline = time.monotonic() + DEADLINE
     # The server takes a moment to forget a session that was closed.
     while left := db.query(
         "SELECT t.PROCESSLIST_ID, CONVERT(r.VARIABLE_VALUE USING utf8mb4), t.PROCESSLIST_INFO"
