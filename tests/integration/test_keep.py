@@ -429,14 +429,15 @@ def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
 
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, at DATETIME)")
     monkeypatch.setattr(row_expression, "datetime", Behind)
+    years = db.query("SELECT YEAR(NOW())")
     with open_session(db) as session:
         table = read_table(session, db.name, "t")
         assert table is not None
         given = row_expression.Given(option="--keep", text="at > NOW()")
         facts = read_facts(session)
         read = row_expression.read_row_expression(session, table, given, facts, moment="")
-    ((year,),) = db.query("SELECT YEAR(NOW())")
-    assert f"'{year}-" in read.expression
+    years += db.query("SELECT YEAR(NOW())")
+    assert any(f"'{year}-" in read.expression for (year,) in years)
 
 
 @pytest.mark.parametrize(
