@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.cli import main
+from tests.kits.connection import account
 from tests.kits.tables import tables
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"
@@ -205,9 +206,13 @@ def test_an_instant_change_needs_no_java(db, tmp_path):
 def test_verbose_shows_the_traceback_and_no_secret(db):
     """With --verbose the traceback is there; the password is in no line (R20)."""
     db.execute(TABLE)
-    done = spirit(db, "--verbose", "--table", "t", "--alter", "DROP COLUMN zz", process=True)
+    words = ("--verbose", "--table", "t", "--alter", "DROP COLUMN zz")
+    with account(db, "ALL ON *.*") as options:
+        user, password = options.user, options.password
+        done = spirit(db, *words, user=user, password=password, process=True)
     assert "Traceback" in done.stderr
-    assert db.server.password not in done.stderr + done.stdout
+    assert user in done.stderr
+    assert password not in done.stderr + done.stdout
 
 
 @pytest.mark.parametrize(
