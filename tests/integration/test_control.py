@@ -443,10 +443,12 @@ def _asked_by(table, user):
 @pytest.fixture
 def unprivileged(table):
     """An account that may only read the schema."""
-    table.execute("CREATE USER 'reader'@'%' IDENTIFIED BY 'pw'")
-    table.execute(f"GRANT SELECT ON `{table.name}`.* TO 'reader'@'%'")
-    yield
-    table.execute("DROP USER 'reader'@'%'")
+    try:
+        table.execute("CREATE USER 'reader'@'%' IDENTIFIED BY 'pw'")
+        table.execute(f"GRANT SELECT ON `{table.name}`.* TO 'reader'@'%'")
+        yield
+    finally:
+        table.execute("DROP USER IF EXISTS 'reader'@'%'")
 
 
 def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tmp_path):
@@ -478,9 +480,11 @@ def test_a_container_is_healthy_for_an_account_that_sees_one_schema(table, unpri
 
 def test_where_no_process_works_nobody_is_asked_for_a_grant(table):
     """No GRANT on the tables of a run succeeds before a run has made them (error 1146)."""
-    table.execute("CREATE USER idle@'%' IDENTIFIED BY 'pw'")
-    ended = _asked_by(table, "idle")
-    table.execute("DROP USER idle@'%'")
+    try:
+        table.execute("CREATE USER idle@'%' IDENTIFIED BY 'pw'")
+        ended = _asked_by(table, "idle")
+    finally:
+        table.execute("DROP USER IF EXISTS idle@'%'")
     assert ended.returncode == 2
     assert "the account sees only schemas on which it has privileges" in ended.stderr
     assert "GRANT" not in ended.stderr
