@@ -82,7 +82,7 @@ def _left_by_an_exception(running):
 def _left_after_stop(running):
     _deferred(running)
     running.stop()
-    assert list(running) is not None
+    assert not any(isinstance(event, SwapDone) for event in running)
     with pytest.raises(spirit_py.Stopped, match="stopped by the program") as stopped:
         _ = running.report
     assert (stopped.value.exit_code, stopped.value.resumable) == (143, True)

@@ -96,7 +96,7 @@ def test_every_kind_of_index_comes_back_as_a_native_alter_leaves_it(db, engine, 
     assert report.index_build_tries == 1
     assert report.phases["index"] > 0
     assert report.differences_found == 0, told.text
-    db.query("CHECK TABLE t")
+    assert db.query("CHECK TABLE t")[-1][-2:] == ("status", "OK")
     assert_nothing_left(db)
 
 
