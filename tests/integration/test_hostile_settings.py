@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import MySQLdb
 import pytest
 
 from tests.kits.migrate import config_for, migrate_here
@@ -118,8 +119,12 @@ def hostile(db, values):
             if not known:
                 continue
             old = db.query(f"SELECT @@GLOBAL.{name}")[0][0]
-            with contextlib.suppress(Exception):
+            try:
                 db.execute(f"SET GLOBAL {name} = %s", (value,))
+            except MySQLdb.Error as error:
+                if error.args[0] not in _NOT_HERE:
+                    raise
+            else:
                 before[name] = old
         yield before
     finally:
