@@ -26,7 +26,8 @@ from spirit_py.archiving.snapshot import Meeting
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first
-from spirit_py.mysql.facts import server_now
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.facts import server_now, server_uuid
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.mysql.tables.identity import born_at
@@ -100,6 +101,9 @@ class SpiritSource(DataSource):
         what, connection = self._read()
         if schema is not None:
             what = self._as_loaded(what, schema)
+        with connect_first(connection, role="archive") as session:
+            require_one_server(session, connection)
+            connection = replace(connection, server_uuid=server_uuid(session))
         patience = self._number("patience", _PATIENCE) if self._is_on("snapshot") else None
         return TableReader(
             what,

@@ -23,7 +23,7 @@ from spirit_py.archiving.snapshot import Meeting
 from spirit_py.binlog.position import read_position
 from spirit_py.classes import replace
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import MigrationFailure, SchemaChanged
+from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, SchemaChanged
 from spirit_py.mysql.connect import connect
 from tests.kits.connection import account
 from tests.kits.tables import open_session
@@ -202,6 +202,22 @@ def rows_of(reader: Any) -> list[dict[str, Any]]:
     """Read all partitions in this process."""
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_all_partitions_are_of_one_server(db, proxy, monkeypatch):
+    """R14: of two replicas each shows another moment, and one's lock is not the other's."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    host, port = proxy.address
+    source = SpiritSource(given(db, host=host, port=str(port)))
+    reader: Any = source.reader(None)
+    assert rows_of(reader) == []
+    reader._connection = replace(reader._connection, server_uuid="another")
+    with pytest.raises(AnotherServer, match="not another"):
+        rows_of(reader)
+    proxy.renumbers = True
+    with pytest.raises(Refusal, match="so a proxy stands between"):
+        source.reader(None)
 
 
 def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
