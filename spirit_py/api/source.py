@@ -367,8 +367,16 @@ class TableReader(DataSourceReader):
             raise _altered(table)
 
     def _depended_on(self, table: TableSchema) -> set[tuple[object, ...]]:
-        """Return what a read depends on: types and collations of what is read, and of the key."""
+        """Return what a read depends on: types and collations of what is read, and of the key.
+
+        A key's column that takes NULL has rows in no range; another engine has no snapshot.
+        """
         key = self._what.key
-        names = {one.name for one in self._what.stored.columns} | set(key.columns if key else ())
+        keyed = set(key.columns if key else ())
+        names = {one.name for one in self._what.stored.columns} | keyed
         found = [one for one in table.columns if one.name in names]
-        return {(one.name, one.collation, *one.type_identity) for one in found}
+        engine = "" if self._patience is None else table.engine.lower()
+        return {(engine,)} | {
+            (one.name, one.collation, one.name in keyed and one.nullable, *one.type_identity)
+            for one in found
+        }

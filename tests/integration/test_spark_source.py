@@ -448,6 +448,20 @@ def test_a_table_that_was_looked_at_stays_the_same_until_it_is_read(db, monkeypa
     assert len(rows_of(reader)) == 1
 
 
+@pytest.mark.parametrize(
+    ("altered", "mode"), [("MODIFY k INT", "false"), ("ENGINE=MyISAM", "true")]
+)
+def test_what_partitions_rest_on_may_not_be_altered(db, monkeypatch, altered, mode):
+    """NULL is in no range of a key, and MyISAM has no snapshot."""
+    db.execute("CREATE TABLE t (k INT NOT NULL UNIQUE, v INT); INSERT INTO t VALUES (1, 1); COMMIT")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db, columns="v", snapshot=mode)).reader(None)
+    parts = reader.partitions()
+    db.execute(f"ALTER TABLE t {altered}")
+    with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
+        list(reader.read(parts[0]))
+
+
 def test_a_table_that_is_gone_before_its_rows_are_read_is_said_to_be(db, monkeypatch):
     """Not the server's error: the DataFrame was planned with the table."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
