@@ -31,8 +31,9 @@ from spirit_py.mysql.facts import server_now, server_uuid
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.mysql.tables.identity import born_at
+from spirit_py.preflight.row_expression import modes_of_reading
 from spirit_py.sql import string_literal
-from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
+from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,12 +94,12 @@ class SpiritSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns that are read, in Spark's types."""
-        what, _ = self._read()
+        what, *_ = self._read()
         return schema_of(self._shown(what), self._more(what))
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return what cuts and reads the table, by the schema that it had when it was loaded."""
-        what, connection = self._read()
+        what, connection, modes = self._read()
         if schema is not None:
             what = self._as_loaded(what, schema)
         with connect_first(connection, role="archive") as session:
@@ -112,6 +113,7 @@ class SpiritSource(DataSource):
             partitions=self._number("partitions", _PARTITIONS),
             patience=patience,
             more=self._more(what),
+            modes=modes,
         )
 
     def _as_loaded(self, what: ReadTable, schema: Any) -> ReadTable:
@@ -147,8 +149,8 @@ class SpiritSource(DataSource):
             raise UsageFault(f"{name} is {given!r}", hint="give a number from 1")
         return int(given)
 
-    def _read(self) -> tuple[ReadTable, ConnectionOptions]:
-        """Read the definition of the table that the options name."""
+    def _read(self) -> tuple[ReadTable, ConnectionOptions, list[str]]:
+        """Read the definition of the table that the options name, and how ``where`` is read."""
         schema, name = _table_of(self.options.get("table", ""))
         if not name:
             raise UsageFault(
@@ -162,6 +164,7 @@ class SpiritSource(DataSource):
         connection = connection_from(self.options)
         with connect_first(connection, role="archive") as session:
             table = read_table(session, schema, name)
+            modes = modes_of_reading(str(session.value("SELECT @@GLOBAL.sql_mode")))
             if table is None:
                 near = near_name(session, schema, name)
                 raise Refusal(f"there is no table {schema}.{name}", hint=f"{near}check the name")
@@ -181,9 +184,9 @@ class SpiritSource(DataSource):
         if "beside" in self.options and not self._is_on("beside"):
             stored = replace(stored, beside="")
         where = self.options.get("where", "")
-        _require_closed(where)
+        _require_closed(where, SqlMode.of(",".join(modes)))
         wanted = f"(({where}\n) IS TRUE)" if where else "TRUE"
-        return ReadTable(table=table, stored=stored, wanted=wanted), connection
+        return ReadTable(table=table, stored=stored, wanted=wanted), connection, modes
 
 
 def _table_of(text: str) -> tuple[str, str]:
@@ -196,10 +199,16 @@ def _table_of(text: str) -> tuple[str, str]:
     return schema, name
 
 
-def _require_closed(where: str) -> None:
+def _require_closed(where: str, mode: SqlMode) -> None:
     """Refuse a condition that would end outside its parentheses, beside a partition's bounds."""
+    if mode.no_backslash_escapes and "\\" in where:
+        raise UsageFault(
+            "the server's sql_mode has NO_BACKSLASH_ESCAPES, and sessions of the program have not:"
+            f" a backslash would be another text in where: {where}",
+            hint="write the text without one, as with X'5C'",
+        )
     depth = 0
-    for token in tokenize(where, DEFAULT_MODE, executed=True):
+    for token in tokenize(where, mode, executed=True):
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth < 0:
             break
@@ -271,6 +280,7 @@ class TableReader(DataSourceReader):
         partitions: int,
         patience: float | None,
         more: tuple[str, ...],
+        modes: Sequence[str],
     ) -> None:
         self._what = what
         self._shown = shown
@@ -278,6 +288,8 @@ class TableReader(DataSourceReader):
         self._partitions = partitions
         self._patience = patience
         self._more = more
+        #: Of the server's sql_mode, but for one by which the literals of bounds were others.
+        self._modes = [one for one in modes if one != "NO_BACKSLASH_ESCAPES"]
 
     def partitions(self) -> Sequence[_Part]:
         """Cut the table by its key."""
@@ -323,7 +335,11 @@ class TableReader(DataSourceReader):
             with connect(self._connection, role="archive") as other:
                 self._require_unaltered(other, born)
             # NOW() in a condition is one moment for all partitions, and for a task's second try.
-            session.execute("SET SESSION timestamp = %s", (part.moment,))
+            # A condition is read as the server's own sessions do.
+            session.execute(
+                "SET SESSION timestamp = %s, SESSION sql_mode = CONCAT_WS(',', @@sql_mode, %s)",
+                (part.moment, ",".join(self._modes)),
+            )
             # Only a snapshot has a place.
             statement = self._what.rows_of(part.within, [string_literal(position)] if more else [])
             for batch in batches_of(session, statement, stored, more=more):

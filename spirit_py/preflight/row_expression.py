@@ -87,6 +87,11 @@ class Given:
         return self.refusal(f"the server cannot read it: {fault.text}")
 
 
+def modes_of_reading(sql_mode: str) -> list[str]:
+    """Return the modes among these that decide how a text is read."""
+    return sorted(_READING.intersection(sql_mode.upper().split(",")))
+
+
 def read_row_expression(
     session: SqlSession, source: TableSchema, given: Given, facts: ServerFacts, *, moment: str
 ) -> RowExpression:
@@ -104,7 +109,7 @@ def read_row_expression(
             "write the text without one, as with X'5C'",
         )
     before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
-    reading = ",".join(sorted(_READING.intersection(facts.sql_mode.upper().split(","))))
+    reading = ",".join(modes_of_reading(facts.sql_mode))
     session.execute(f"SET SESSION time_zone = {zone}, SESSION timestamp = {at:.6f}")
     try:
         _make_probe(session, source)

@@ -23,7 +23,13 @@ from spirit_py.archiving.snapshot import Meeting
 from spirit_py.binlog.position import read_position
 from spirit_py.classes import replace
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, SchemaChanged
+from spirit_py.errors import (
+    AnotherServer,
+    MigrationFailure,
+    Refusal,
+    SchemaChanged,
+    UsageFault,
+)
 from spirit_py.mysql.connect import connect
 from tests.kits.connection import account
 from tests.kits.tables import open_session
@@ -460,6 +466,23 @@ def test_what_partitions_rest_on_may_not_be_altered(db, monkeypatch, altered, mo
     db.execute(f"ALTER TABLE t {altered}")
     with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
         list(reader.read(parts[0]))
+
+
+def test_a_condition_is_read_as_the_server_reads_it(db, monkeypatch):
+    """Under ANSI_QUOTES a name in double quotes is a column, and not a constant text."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, state INT)")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 0); COMMIT")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+
+    def ids(where: str) -> list[int]:
+        reader: Any = SpiritSource(given(db, where=where)).reader(None)
+        return [row["id"] for row in rows_of(reader)]
+
+    db.execute("SET GLOBAL sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'")
+    assert ids('"state" = 1') == [1]
+    assert ids("id || state = '20' AND ')' <> '('") == [2]
+    with pytest.raises(UsageFault, match="NO_BACKSLASH_ESCAPES"):
+        ids(r"'\' <> state")
 
 
 def test_a_table_that_is_gone_before_its_rows_are_read_is_said_to_be(db, monkeypatch):
