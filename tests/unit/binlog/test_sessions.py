@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,9 @@ from spirit_py.binlog.position import GtidFrontier, GtidSet
 from spirit_py.binlog.sessions import FollowedServer, LentSession
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
+
+if TYPE_CHECKING:
+    from spirit_py.events.event import Event
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -143,7 +146,8 @@ def test_a_session_that_is_being_opened_is_never_lent(
 def test_what_two_threads_find_unlogged_at_once_is_noted_once_each(monkeypatch):
     """One of them asks the server in between: what the other has noted meanwhile stays."""
     server = FollowedServer.__new__(FollowedServer)
-    server.lapses, server.unlogged, server._own, told = 0, None, set(), []
+    told: list[Event] = []
+    server.lapses, server.unlogged, server._own = 0, None, set()
     server._counting, server._tell = threading.Lock(), told.append
     parser: Any = SimpleNamespace(file="binlog.000002", complete=GtidFrontier(UUID, GtidSet()))
     asked = iter([f"{UUID}:1-2", f"{UUID}:1-3", ""])
@@ -156,7 +160,6 @@ def test_what_two_threads_find_unlogged_at_once_is_noted_once_each(monkeypatch):
     monkeypatch.setattr(lending, "binlog_files", files)
     session: Any = None
     server._note_unlogged(session, parser, GtidSet.parse(f"{UUID}:1-2:9"))
-    noted = server.unlogged
-    assert noted is not None
+    noted: Any = server.unlogged
     assert str(noted.gtids) == f"{UUID}:1-3:9"
     assert server.lapses == len(told) == 2
