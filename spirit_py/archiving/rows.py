@@ -6,7 +6,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.errors import SpiritError
+from spirit_py.errors import SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import sessions_of_run, token_of
 from spirit_py.mysql.processlist import rows_sent
@@ -26,6 +26,8 @@ BATCH_ROWS: Final = 2_000
 #: Of a table with long values so many rows are fetched at once, and a batch is no longer than this,
 #: and one row.
 _STEP_ROWS, _BATCH_BYTES = 1, 16 << 20
+#: Of a text that is not read, before and from the place.
+_SHOWN_BYTES: Final = 15
 #: Seconds for an answer of the session that asks how far a job is.
 _ANSWER_SECONDS: Final = 5
 
@@ -41,9 +43,18 @@ def batches(
 def batches_of(
     session: Session, statement: str, table: StoredTable, *, more: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the same in a session that is there."""
-    for rows in _sized(session.stream(statement, _STEP_ROWS if table.wide else BATCH_ROWS)):
-        yield record_batch(rows, table, more)
+    """Yield the same in a session that is there; ValueLost for a text that is not of Unicode."""
+    try:
+        for rows in _sized(session.stream(statement, _STEP_ROWS if table.wide else BATCH_ROWS)):
+            yield record_batch(rows, table, more)
+    except UnicodeDecodeError as error:
+        # As the server makes of ucs2 in a column of utf8mb4, where it is one character.
+        text = error.object[max(0, error.start - _SHOWN_BYTES) :][: 2 * _SHOWN_BYTES].hex().upper()
+        raise ValueLost(
+            "a text has half of a surrogate pair, which is no character of Unicode: the row is"
+            f" found by HEX(column) LIKE '%{text}%'",
+            hint="correct that row, then run the same again",
+        ) from error
 
 
 def _sized(steps: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:

@@ -19,12 +19,17 @@ import pytest
 from pyarrow.parquet import read_metadata, write_table
 
 from spirit_py.archiving.archive import Archive
+from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.archiving.rows import batches_of
 from spirit_py.config import SessionModes
-from spirit_py.errors import Interrupted, Refusal, ServerFault
+from spirit_py.errors import Interrupted, Refusal, ServerFault, ValueLost
 from spirit_py.migration.entry import archive
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.tables.definition import read_table
 from tests.kits import kills
 from tests.kits.command import run
+from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine, ThreadEngine
 from tests.kits.migrate import config_for, migrate_here
@@ -736,3 +741,36 @@ def test_an_empty_folder_is_no_folder(db):
     assert done.returncode == 2
     assert "--archive-to is empty" in done.stderr
     assert len(db.query("SELECT id FROM t")) == 50
+
+
+def make_half_a_pair(db: Any, charset: str) -> None:
+    """Make a table that has half of a surrogate pair, which is a letter to ucs2."""
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, v VARCHAR(50) CHARACTER SET ucs2)")
+    db.execute(
+        "INSERT INTO u VALUES (1, 'a'), (2, NULL),"
+        " (7, CONCAT(REPEAT(_ucs2 x'0078', 40), _ucs2 x'D8000062'))"
+    )
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(50)) CHARSET {charset}")
+    db.execute("INSERT INTO t SELECT * FROM u")
+
+
+def test_a_text_with_half_a_surrogate_pair_is_named(db):
+    """No driver reads it, and nothing but the row's text tells which row it is."""
+    make_half_a_pair(db, "utf8mb4")
+    with connect(connection_options(db), role="archive") as session:
+        table = read_table(session, db.name, "t")
+        assert table is not None
+        kept = StoredTable.of(table)
+        statement = f"SELECT {', '.join(kept.selected)} FROM {table.quoted}"
+        with pytest.raises(ValueLost, match="half of a surrogate pair") as lost:
+            list(batches_of(session, statement, kept))
+    found = lost.value.message.partition("found by ")[2].replace("column", "v")
+    assert db.query(f"SELECT id FROM t WHERE {found}") == [(7,)]
+
+
+def test_a_text_of_utf8mb3_with_half_a_surrogate_pair_is_beside(db, spark_engine, tmp_path):
+    """The server makes question marks of it, in the hash of the rows, too: that proved them."""
+    make_half_a_pair(db, "utf8mb3")
+    archive_here(archiving(db, tmp_path), spark_engine)
+    found = [(row["v"], dict(row["_mysql"] or ())) for row in read_back(tmp_path, db)]
+    assert found == [("a", {}), (None, {}), (None, {"v": "78" * 40 + "EDA08062"})]
