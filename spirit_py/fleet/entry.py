@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final, Self
 from spirit_py.batch.report import refusal_of
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, Warned
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.places import Here, OnSpark
-from spirit_py.fleet.planning import LOOKING, allowed_files
+from spirit_py.fleet.planning import LOOKING, allowed_files, orders_of
 from spirit_py.fleet.records import order, read_again
 from spirit_py.fleet.report import FleetReport
 from spirit_py.locks.named import AdvisoryLock
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.command_config import FleetConfig
+    from spirit_py.command_config import FleetConfig, FleetOrders
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
@@ -124,7 +123,7 @@ def _carried_on(
     """
     if any(one.batch.each.dry_run for one in config.servers):
         return plan
-    latest = agreed(found.values(), FleetOrders())
+    latest = orders_of(plan.servers, found)
     number = max(time.time_ns() // 1_000_000, latest.number + 1)
     members = plan.orders.members
     orders = replace(latest, aborted=False, number=number, members=members, finished=())

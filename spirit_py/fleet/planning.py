@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,7 @@ from spirit_py.threads import side_by_side
 from spirit_py.units import counted, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.command_config import FleetConfig, FleetServer
@@ -260,11 +261,25 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
     side_by_side("look", [partial(settle, number) for number in unsure], LOOKING)
     orders = FleetOrders()
     if not any(one.batch.each.dry_run for one in config.servers):
-        begun = [one.orders for one in plans if one.begun]
-        members = {name for one in begun for name in one.members} | set(found)
-        orders = replace(agreed(begun, orders), members=tuple(sorted(members)), finished=())
+        begun = {one.server.name: one.orders for one in plans if one.begun}
+        members = {name for one in begun.values() for name in one.members} | set(found)
+        orders = orders_of(plans, begun)
+        orders = replace(orders, members=tuple(sorted(members)), finished=())
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
+
+
+def orders_of(plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders]) -> FleetOrders:
+    """Return the orders that count, of those that were ``found`` on servers that have begun.
+
+    Others may have begun that cannot be looked at: then a lone row is not believed (R26), but a
+    pause in it stays, which any operator can end.
+    """
+    away = [one for one in plans if one.server.name not in found and (one.begun or not one.batch)]
+    lone = len(found) == 1 and all(
+        one.paused and not one.ahead_of(time.time()) for one in found.values()
+    )
+    return agreed(found.values(), FleetOrders(paused=lone), begun=len(found) + len(away))
 
 
 def _settled(plan: ServerPlan, witnesses: int) -> ServerPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.trial import Trace
-from spirit_py.command_config import BatchConfig, FleetConfig, FleetServer
+from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.fleet import entry, planning
@@ -76,3 +77,23 @@ def test_a_fleet_of_which_a_server_has_begun_is_not_refused_without_a_trace(begu
     assert raised.value.exit_code == (1 if begun else 2)
     assert ("nothing was written" in raised.value.message) is not begun
     assert "1 of 2 servers cannot be changed" in raised.value.message
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["not looked at", "lost since"])
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_lone_row_is_not_believed_while_another_server_is_away(monkeypatch, begun, paused):
+    """It may be forged; as to a pause, which any operator can end, it is believed all the same."""
+    number = time.time_ns() // 1_000_000 - 1000
+    row = FleetOrders(number=number, at_once=9, paused=paused, members=("db1", "db2"))
+    one = planned("db1", earlier={}, orders=row)
+    other = planned("db2", earlier={}) if begun else ServerPlan(server=server("db2"), error=LOST)
+    plans = {"db1": one, "db2": other}
+    config = FleetConfig(servers=tuple(each.server for each in plans.values()), asked="")
+    if begun:
+        monkeypatch.setattr(entry, "order", lambda *_: None)
+        fleet = FleetPlan(servers=tuple(plans.values()), orders=row)
+        orders = entry._carried_on(config, fleet, {"db1": row}).orders
+    else:
+        monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
+        orders = planning.plan_fleet(config).orders
+    assert (orders.at_once, orders.paused, orders.members) == (0, paused, ("db1", "db2"))
