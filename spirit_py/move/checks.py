@@ -26,7 +26,7 @@ from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.options import load_limits
-from spirit_py.preflight.checks.server_settings import server_settings
+from spirit_py.preflight.checks.server_settings import account_limits, server_settings
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_before_create
 from spirit_py.units import counted, human_bytes
@@ -252,6 +252,8 @@ def _about_target(
     if contexts[0].config.keep_old_current:
         target = replace(contexts[0], session=there, facts=facts, grants=read_grants(there))
         yield from _of_the_target(server_settings(target))
+    else:
+        yield from _of_the_target(account_limits(there, contexts[0].config))
     for context in contexts:
         if context.found is not None:
             yield from _about_table(context, there)

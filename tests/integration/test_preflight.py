@@ -554,6 +554,23 @@ def test_all_missing_grants_come_as_one_block(db, desk, user):
     )
 
 
+@pytest.mark.gtid
+def test_limits_of_the_account_that_a_run_may_meet_are_warned_of(db, desk, user):
+    """It would end in the middle with error 1226; a comment names none, and many sessions do."""
+    account = make_account(db, user, ALL, GLOBAL, SEEN)
+    db.execute(f"ALTER USER {user} WITH MAX_USER_CONNECTIONS 500 COMMENT 'MAX_QUERIES_PER_HOUR 9'")
+    assert findings_of(desk, account) == []
+    db.execute(
+        f"ALTER USER {user} WITH MAX_QUERIES_PER_HOUR 7000 MAX_UPDATES_PER_HOUR 3000"
+        " MAX_CONNECTIONS_PER_HOUR 900 MAX_USER_CONNECTIONS 20"
+    )
+    (warning,) = findings_of(desk, account)
+    assert (
+        "(MAX_QUERIES_PER_HOUR 7000, MAX_UPDATES_PER_HOUR 3000, MAX_CONNECTIONS_PER_HOUR 900,"
+        " MAX_USER_CONNECTIONS 20)"
+    ) in warning
+
+
 OPTIONAL = {
     "XA_RECOVER_ADMIN": "XA_RECOVER_ADMIN: the change feed cannot see which transactions",
     "SEEN": "SELECT on `performance_schema`.*: index builds show no progress",

@@ -140,6 +140,7 @@ def _variables(session: Session, found: re.Match[str], *_: Any) -> Rows:
 
 
 _constant(r"SELECT CURRENT_USER\(\).*", ("u@%", 0))
+_constant(r"SHOW CREATE USER CURRENT_USER\(\)", ("CREATE USER `u`@`%` REQUIRE NONE",))
 _constant(r"SELECT @@SESSION\.innodb_strict_mode", (1,))
 
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from typing import Final
+import re
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.endpoint import Service, how_to_set, service_of
 from spirit_py.mysql.facts import KEEPS_ALL, named, read_only_by, relaxed
 from spirit_py.mysql.replication import binlog_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.units import human_bytes, human_seconds
 
+if TYPE_CHECKING:
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+
+#: Of an account, as SHOW CREATE USER has it.
+_LIMIT: Final = re.compile(
+    r" (MAX_(?:QUERIES|UPDATES|CONNECTIONS)_PER_HOUR|MAX_USER_CONNECTIONS) ([1-9]\d*)"
+)
+_AT_ONCE: Final = "MAX_USER_CONNECTIONS"
+#: Beside those that copy and apply: the feed's, that of the lock, of the checkpoint, of the swap.
+_OTHER_SESSIONS: Final = 12
 _RECONNECT: Final = ", and let the application reconnect"
 WITHOUT_PERFORMANCE_SCHEMA: Final = (
     "index builds show no progress, tasks on Spark exchange messages through the checkpoint table,"
@@ -64,6 +78,28 @@ def server_settings(context: PreflightContext) -> Findings:
         yield warn(
             f"performance_schema is OFF: {WITHOUT_PERFORMANCE_SCHEMA}",
             "start the server with --performance-schema=ON",
+        )
+    yield from account_limits(context.session, context.config)
+
+
+def account_limits(session: SqlSession, config: MigrationConfig) -> Findings:
+    """Warn of limits of the session's account that a run may meet in the middle (error 1226)."""
+    shown = ""
+    # A server that shows none, as with --skip-grant-tables, keeps to none.
+    with contextlib.suppress(ServerFault):
+        shown = str(session.query("SHOW CREATE USER CURRENT_USER()")[0][0])
+    # Behind it a comment may have any text.
+    limits = dict(_LIMIT.findall(shown.partition(" PASSWORD EXPIRE ")[0]))
+    sessions = config.threads + config.feed.apply_threads + _OTHER_SESSIONS
+    if int(limits.get(_AT_ONCE, sessions)) >= sessions:
+        limits.pop(_AT_ONCE, None)
+    if limits:
+        named = ", ".join(f"{name} {number}" for name, number in limits.items())
+        yield warn(
+            f"the account has limits ({named}): a run sends some statements for each chunk, may"
+            f" have {sessions} sessions at the same time, and ends where it meets a limit",
+            f"ALTER USER ... WITH {' '.join(f'{name} 0' for name in limits)}, at least for the"
+            " time of the run",
         )
 
 
