@@ -361,7 +361,9 @@ def _swap(
     deferral = Deferral(run, pairs)
     if run.config.defer_cutover and not (checkpoints[0].deferred or run.state.undeferred):
         deferral.create()
-        checkpoints[0].sentinel_created()
+        # The first one's counts here, and goes last: by then each source's own lets its run resume.
+        for each in reversed(checkpoints):
+            each.sentinel_created()
     altered = {(context.schema, context.table): context.statement for context in new.contexts}
     swap = new.way.swap(run, pairs, altered, deferral, checkpoints)
     while True:

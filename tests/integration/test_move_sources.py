@@ -22,6 +22,7 @@ from tests.kits.moving import (
     part,
 )
 from tests.kits.point_listener import PointListener
+from tests.kits.waiting import until
 
 NAMES = ("eu", "us")
 
@@ -91,6 +92,28 @@ def test_rows_of_two_servers_come_together(sources):
     assert sources.times_switched() == 1
     begun = [one["table"] for one in events if one["event"] == "copy.begun"]
     assert begun == [f"{sources.here.name}.t (eu)", f"{sources.here.name}.t (us)"]
+    assert_moved(sources)
+
+
+@pytest.mark.slow
+def test_a_sentinel_that_was_dropped_by_hand_has_let_all_sources_switch(sources):
+    """Killed after that, the command needs not say again that it is to wait."""
+    process = sources.start("--on-switch", sources.switch, "--defer-cutover")
+
+    def noted() -> bool:
+        assert process.poll() is None, process.communicate()
+        if "_t_snt" not in sources.tables(sources.here):
+            return False
+        ((text,),) = sources.here.query("SELECT record FROM _t_chkpnt ORDER BY id LIMIT 1")
+        return bool(json.loads(text)["sentinel"])
+
+    until(noted, "the sentinel")
+    process.kill()
+    process.communicate()
+    sources.here.execute("DROP TABLE _t_snt")
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    assert report["resumed"], report
     assert_moved(sources)
 
 
