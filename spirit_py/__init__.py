@@ -57,5 +57,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the names of the library, too."""
     return sorted({*globals(), *_MODULES})

@@ -40,7 +40,6 @@ class FleetOrders:
     finished: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse orders that cannot be."""
         if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= MOST_SERVERS):
             raise ValueError("the orders of a fleet have small numbers")
         if not all(_MEMBER.fullmatch(one) for one in (*self.members, *self.finished)):

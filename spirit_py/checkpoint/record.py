@@ -229,7 +229,6 @@ class MoveNote:
     origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no address, and no uuid."""
         if not all(_SERVER.fullmatch(one) for one in self.origins):
             raise ValueError("a note of a move has the uuids of servers")
         if not all(_ADDRESS.fullmatch(one) for one in (*self.sources, *filter(None, [self.asked]))):

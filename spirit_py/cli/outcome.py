@@ -99,7 +99,6 @@ class ErrorsShown:
         return reporters
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Show the error and leave with its exit code."""
         if error is None or isinstance(
             error, (SystemExit, click.exceptions.Exit, click.ClickException)
         ):

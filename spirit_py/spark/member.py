@@ -268,7 +268,6 @@ class _Member:
         self._ping_after(_LONG_SECONDS)
 
     def orders(self) -> Orders:
-        """Return the member's orders."""
         return self._mailbox.orders(self._rank)
 
     def wait(self, seconds: float) -> None:

@@ -81,7 +81,6 @@ class _Rows:
     more: int = 0
 
     def add(self, what: str) -> None:
-        """Add a row."""
         if what in self.shown:
             return
         if len(self.shown) < _SHOWN:
@@ -90,7 +89,6 @@ class _Rows:
             self.more += 1
 
     def take(self, other: _Rows) -> None:
-        """Add rows of another transaction."""
         for one in other.shown:
             self.add(one)
         self.more += other.more
