@@ -20,7 +20,7 @@ from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
-from spirit_py.mysql.tables.definition import existing_tables
+from spirit_py.mysql.tables.definition import SCHEMA, existing_tables
 from spirit_py.mysql.tables.identity import NOTHING, is_one_of
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
-_SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 #: What is the same for both servers, or names and values mean something else.
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
 
@@ -319,7 +318,7 @@ def _about_replication(
 
 def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Finding]:
     schema, table, names = context.schema, context.table, context.names
-    if not there.query(_SCHEMA, (schema,)):
+    if not there.query(SCHEMA, (schema,)):
         yield refuse(
             f"the target has no schema {schema}, or the account may not see it",
             f"CREATE DATABASE `{schema}` there, with the options that it has on the source",

@@ -59,15 +59,19 @@ def rows_sent(session: SqlSession, numbers: Collection[int]) -> dict[int, int]:
 
 def process_list(session: SqlSession, full: Literal["", "FULL"] = "") -> list[tuple[Any, ...]]:
     """Return the rows of SHOW PROCESSLIST; bytes of a statement that are no UTF-8 are replaced."""
-    session.execute("SET SESSION character_set_results = binary")
-    try:
-        rows = session.query(f"SHOW {full} PROCESSLIST")
-    finally:
-        session.execute("SET SESSION character_set_results = utf8mb4")
     return [
         tuple(one.decode(errors="replace") if isinstance(one, bytes) else one for one in row)
-        for row in rows
+        for row in query_bytes(session, f"SHOW {full} PROCESSLIST")
     ]
+
+
+def query_bytes(session: SqlSession, sql: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query with their texts as the bytes that the server has."""
+    session.execute("SET SESSION character_set_results = binary")
+    try:
+        return session.query(sql)
+    finally:
+        session.execute("SET SESSION character_set_results = utf8mb4")
 
 
 def user_of(session: SqlSession, number: int | None) -> str:

@@ -16,6 +16,7 @@ from spirit_py.attached.triggers.statements import OWN_SETTINGS, create, gate, w
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
+from spirit_py.mysql.processlist import query_bytes
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 
 if TYPE_CHECKING:
@@ -129,11 +130,7 @@ def _trigger(
 
 
 def _shown(session: SqlSession, schema: str, name: str) -> bytes:
-    session.execute("SET SESSION character_set_results = binary")
-    try:
-        row = session.query(f"SHOW CREATE TRIGGER {quote_table(schema, name)}")[0]
-    finally:
-        session.execute("SET SESSION character_set_results = utf8mb4")
+    (row,) = query_bytes(session, f"SHOW CREATE TRIGGER {quote_table(schema, name)}")
     return bytes(row[_STATEMENT_COLUMN])
 
 

@@ -46,7 +46,7 @@ FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 
 _NAMES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-_SCHEMA = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
+SCHEMA = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
@@ -109,7 +109,7 @@ def stored_name(session: SqlSession, schema: str, table: str) -> Name:
 
 def require_name(session: SqlSession, database: str, table: str = "") -> None:
     """Refuse the name of a schema or a table that is not there; an empty table stands for all."""
-    if not session.query(_SCHEMA, (database,)):
+    if not session.query(SCHEMA, (database,)):
         raise Refusal(
             f"there is no schema {database}",
             hint="check the name; the account sees only schemas on which it has privileges",

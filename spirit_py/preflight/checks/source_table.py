@@ -12,7 +12,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import NullInKey, ServerFault
 from spirit_py.mysql.duplicates import refuse_null_keys, ruled_out
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.tables.definition import near_name
+from spirit_py.mysql.tables.definition import SCHEMA, near_name
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
@@ -86,10 +86,7 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
             "name its base table",
             code=_UNSUITABLE,
         )
-    known = context.session.query(
-        "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s", (schema,)
-    )
-    if not known:
+    if not context.session.query(SCHEMA, (schema,)):
         return refuse(f"there is no schema {schema}", "check --database, and the account's grants")
     if "." in table or "`" in table:
         return refuse(
