@@ -325,7 +325,7 @@ def test_a_source_that_does_not_take_part_brings_all_back(sources, listener):
     )
     of = f"SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE THREAD_ID IN ({locking})"
     for (number,) in us.query(of):
-        us.execute(f"KILL {number}")
+        us.kill(number)
     hold.release()
     report, _ = sources.end(process)
     assert report["outcome"] == "failed", report

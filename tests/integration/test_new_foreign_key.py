@@ -275,7 +275,7 @@ def test_a_search_may_outlive_the_sessions_that_wait(db, desk, engine, monkeypat
             " ('shortcut', 'driver') AND t.PROCESSLIST_ID NOT IN"
             f" ({desk.session.id}, {desk.native.id})"
         ):
-            db.execute(f"KILL {number}")
+            db.kill(number)
         return search(self, turn)
 
     monkeypatch.setattr(OrphanSearch, "run", ends_sessions)

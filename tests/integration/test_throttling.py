@@ -260,7 +260,7 @@ def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     )
     assert len(found) == 2
     for (number,) in found:
-        small.execute(f"KILL {number}")
+        small.kill(number)
     small.execute("UPDATE gate SET why = NULL")
     assert run.end().algorithm == "instant"
     assert columns(small) == ["id", "v"]
