@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAMES: Final = ("min_rows", "min_size", "tables")
+#: They would make rows, or copied work, go of each table that goes online.
+_OF_ONE_CHANGE: Final = ("keep", "allow_data_loss", "start_afresh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,12 @@ class Policy:
 
 def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]:
     """Split settings, perhaps texts of an ini file, into policy and options; or UsageFault."""
+    for name in _OF_ONE_CHANGE:
+        if name in settings:
+            raise UsageFault(
+                f"{name} is a setting of the project, and would hold for every table",
+                hint=f"give {name} to the operation of that one change",
+            )
     tables = settings.get("tables") or ()
     if isinstance(tables, str):
         tables = tables.replace(",", " ").split()

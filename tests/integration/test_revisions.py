@@ -308,11 +308,11 @@ def alter(db, *all_clauses, sql_mode=""):
     args = {"init_command": f"SET SESSION sql_mode = '{sql_mode}'"} if sql_mode else {}
     with (
         connected(db, connect_args=args) as connection,
-        migration(connection, tables="t", allow_data_loss="yes") as op,
+        migration(connection, tables="t") as op,
     ):
         op.add_column("small", sa.Column("c", sa.Integer))
         for clauses in all_clauses:
-            op.execute(f"ALTER TABLE t {clauses}")
+            op.spirit_alter("t", clauses, allow_data_loss=True)
         op.execute("DO 0")
 
 

@@ -46,6 +46,13 @@ def test_letters_of_names_are_alike_where_the_server_takes_them_so(asked):
     assert not policy.chooses("SHOP", "oRDERS", rows=1, size=1)
 
 
+@pytest.mark.parametrize("name", ["keep", "allow_data_loss", "start_afresh"])
+def test_what_makes_rows_go_is_no_setting_for_all_tables(name):
+    """As no configuration file and no variable says it to the command line."""
+    with pytest.raises(UsageFault, match=f"{name} is a setting of the project"):
+        split_settings({"tables": "t", name: "1"})
+
+
 @pytest.mark.parametrize("value", ["many", "-1", "1.5", "20G", ""])
 def test_a_threshold_that_is_no_number_is_refused(value):
     """The refusal shows how it is written."""
