@@ -809,8 +809,11 @@ def test_rows_that_were_left_out_come_back_by_the_statement_of_the_page(db, engi
     db.execute(f"UPDATE orders SET created_at = {old} WHERE id = 4")
     db.execute("DELETE FROM orders WHERE id = 5")
     page = read_page(ErrorCode.NO_REVERSE_REPLICATION).text
-    (statement,) = re.findall(r"INSERT INTO orders.*?gone\.id\)", page, re.DOTALL)
-    db.execute(statement)
+    (statements,) = re.findall(r"SET SESSION trans.*?gone\.id\)", page, re.DOTALL)
+    db.execute(statements)
+    # The moment of the page: what NOW() means in the expression.
+    zone = "@@time_zone = @@GLOBAL.time_zone"
+    assert db.query(f"SELECT UTC_TIMESTAMP() + 0, {zone}") == [(20260131220005, 1)]
     rows = db.query("SELECT id, YEAR(created_at), amount FROM orders ORDER BY id")
     assert rows == [
         (1, 2024, 1), (2, 2025, 20), (3, None, 3), (4, 2024, 4), (6, 2025, 6), (7, 2024, 7),
