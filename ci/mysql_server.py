@@ -175,11 +175,24 @@ def _alive(pid: int, home: str) -> bool:
 
 def _load(name: str) -> dict[str, str] | None:
     """Return the state of the server `start` made under this name, if it still runs."""
-    file = _state_file(name)
-    if not file.is_file():
+    state = _noted(name)
+    return state if state and _alive(int(state["pid"]), state["home"]) else None
+
+
+def _noted(name: str) -> dict[str, str] | None:
+    """Return the state of a server that may have ended, as by a reboot."""
+    try:
+        state: dict[str, str] = json.loads(_state_file(name).read_text())
+    except (OSError, ValueError):
         return None
-    state: dict[str, str] = json.loads(file.read_text())
-    return state if _alive(int(state["pid"]), state["home"]) else None
+    return state
+
+
+def _forget(name: str) -> None:
+    """Remove what a server that has ended has left."""
+    if state := _noted(name):
+        shutil.rmtree(state["home"], ignore_errors=True)
+    _state_file(name).unlink(missing_ok=True)
 
 
 def _start(arguments: argparse.Namespace) -> int:
@@ -187,6 +200,7 @@ def _start(arguments: argparse.Namespace) -> int:
     if state is not None:
         print(state["text"])
         return 0
+    _forget(arguments.name)
     provider = choose(outlives=True)
     say(str(provider))
     server = provider.make()
@@ -194,39 +208,44 @@ def _start(arguments: argparse.Namespace) -> int:
     server.start(
         ServerOptions(gtid=not arguments.no_gtid, extra=tuple(arguments.set), survive_parent=True)
     )
-    text = describe(server)
-    state = {
-        "pid": str(server.pid),
-        "home": str(server.home),
-        "url": server.url,
-        "text": text,
-        "client": json.dumps(
-            [*server.client, f"-h{server.host}", f"-P{server.port}", f"-u{server.user}"]
-        ),
-        "password": server.password,
-    }
-    file = _state_file(arguments.name)
-    file.unlink(missing_ok=True)
-    file.touch(mode=0o600)
-    file.write_text(json.dumps(state))
+    try:
+        text = describe(server)
+        state = {
+            "pid": str(server.pid),
+            "home": str(server.home),
+            "url": server.url,
+            "text": text,
+            "client": json.dumps(
+                [*server.client, f"-h{server.host}", f"-P{server.port}", f"-u{server.user}"]
+            ),
+            "password": server.password,
+        }
+        file = _state_file(arguments.name)
+        whole = file.with_suffix(".new")
+        whole.unlink(missing_ok=True)
+        whole.touch(mode=0o600)
+        whole.write_text(json.dumps(state))
+        whole.replace(file)
+    except BaseException:
+        # Nobody would know of it.
+        server.stop()
+        raise
     print(text)
     return 0
 
 
 def _stop(arguments: argparse.Namespace) -> int:
     state = _load(arguments.name)
-    file = _state_file(arguments.name)
     if state is None:
         say(f"no server named {arguments.name} is running")
-        file.unlink(missing_ok=True)
+        _forget(arguments.name)
         return 0
     pid, home = int(state["pid"]), state["home"]
     os.kill(pid, signal.SIGTERM)
     if not wait_until(lambda: not _alive(pid, home), timeout=60):
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not _alive(pid, home), timeout=10)
-    shutil.rmtree(home, ignore_errors=True)
-    file.unlink(missing_ok=True)
+    _forget(arguments.name)
     say(f"stopped the server named {arguments.name}")
     return 0
 
@@ -307,7 +326,12 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = _parser().parse_args(argv)
     try:
-        code: int = arguments.action(arguments)
+        with contextlib.ExitStack() as stack:
+            if arguments.action in {_start, _stop}:
+                # Another command about that server waits until this one has noted what it did.
+                lock = _state_file(arguments.name).with_suffix(".lock")
+                stack.enter_context(exclusive(lock))
+            code: int = arguments.action(arguments)
     except (ServerError, FetchError) as error:
         say(f"MySQL: {error}")
         return 1

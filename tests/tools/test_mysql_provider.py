@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
+import json
 import re
 import stat
 import threading
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import mysql_debian
+import mysql_server
 from mysql_base import NamedServer, ServerError, ServerOptions, greeting
 from mysql_container import ContainerServer, engine_answers
 from mysql_debian import (
@@ -26,7 +29,7 @@ from mysql_debian import (
     parse_one_line,
 )
 from mysql_local import LocalServer
-from mysql_server import cache_folder, choose, mysqld_on_path
+from mysql_server import Provider, cache_folder, choose, main, mysqld_on_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -471,3 +474,58 @@ def test_sources_of_which_nothing_is_known_are_read_until_one_is_debians(
         return
     debian._update(apt, ["apt-get", "update"])
     assert asked() == chosen
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of what is noted of the servers that outlive a command."""
+    monkeypatch.setenv("SPIRIT_PY_CACHE", str(tmp_path))
+    return cache_folder() / "servers"
+
+
+@pytest.mark.smoke
+def test_a_half_written_note_is_of_no_server(servers: Path) -> None:
+    """As after a full disk; each command ended with a traceback, stop too."""
+    servers.mkdir()
+    (servers / "default.json").write_text('{"pid": "1')
+    assert main(["status"]) == 1
+    assert main(["stop"]) == 0
+    assert not (servers / "default.json").exists()
+
+
+@pytest.mark.smoke
+def test_the_folder_of_a_server_that_a_reboot_ended_is_removed(
+    servers: Path, tmp_path: Path
+) -> None:
+    """It has the data and the log."""
+    home = tmp_path / "home"
+    home.mkdir()
+    servers.mkdir()
+    (servers / "default.json").write_text(json.dumps({"pid": "999999999", "home": str(home)}))
+    assert main(["stop"]) == 0
+    assert not home.exists()
+
+
+@pytest.mark.smoke
+def test_a_server_that_cannot_be_noted_is_stopped(
+    servers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would run for ever; and it is started under a lock, so that another one waits."""
+    done: list[str] = []
+
+    class Server(LocalServer):
+        def start(self, options: ServerOptions | None = None) -> None:
+            with (servers / "default.lock").open("a") as lock, pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            done.append("start")
+
+        def stop(self) -> None:
+            done.append("stop")
+
+    nothing = Installation(mysqld=("false",), client=("false",))
+    made = Server(nothing, origin="the test", templates=servers)
+    provider = Provider(name="the test", why="it is one", make=lambda: made)
+    monkeypatch.setattr(mysql_server, "choose", lambda **_: provider)
+    # It answers nowhere, so it has no version.
+    assert main(["start"]) == 1
+    assert done == ["start", "stop"]
