@@ -13,14 +13,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import MySQLdb
 
 from mysql_container import engine_answers
 from mysql_debian import FetchError
 from mysql_server import SERVER_VARIABLE
+from seeded_runs import end_on_sigterm
 from wheel_bare import REPOSITORY, Failed, Server, bare_system, expect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _DOCKERFILE: Final = "examples/container/Dockerfile"
 _IMAGE: Final = "localhost/spirit-py-lane"
@@ -32,6 +36,7 @@ _BUILDAH: Final = {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
 
 def main() -> int:
     """Build the image, go through the steps, remove it."""
+    end_on_sigterm()
     try:
         image = _by_docker() if engine_answers(os.environ) else _by_buildah()
         try:
@@ -144,6 +149,16 @@ def _by_buildah() -> Image:
         )
         return done.stdout.strip()
 
+    remove: list[list[str]] = []
+    try:
+        return _built(buildah, remove)
+    except BaseException:
+        Image([], remove, _BUILDAH).remove()
+        raise
+
+
+def _built(buildah: Callable[..., str], remove: list[list[str]]) -> Image:
+    """Build base and image; what is there so far is in the list, also after a failure."""
     with tempfile.TemporaryDirectory(prefix="spirit-py-image-") as scratch:
         with bare_system(Path(scratch)) as system:
             # A mirror in between may have a certificate of its own, which no package replaces.
@@ -152,13 +167,15 @@ def _by_buildah() -> Image:
         subprocess.run(["tar", "-C", str(system.root), "-cf", tar, "."], check=True)
         shutil.rmtree(system.root)
         base = buildah("from", "scratch")
+        remove.append(["buildah", "rm", base])
         buildah("add", "--quiet", base, tar, "/")
     buildah("config", "--env", f"PIP_CERT={_HERE}", base)
     buildah("commit", "--quiet", "--rm", base, _BASE)
+    remove[:] = [["buildah", "rmi", "--force", _BASE]]
     step("buildah bud")
     buildah("bud", "--build-arg", f"BASE={_BASE}", "-f", _DOCKERFILE, "-t", _IMAGE, ".")
     container = buildah("from", _IMAGE)
-    remove = [["buildah", "rm", container], ["buildah", "rmi", "--force", _IMAGE, _BASE]]
+    remove[:] = [["buildah", "rm", container], ["buildah", "rmi", "--force", _IMAGE, _BASE]]
     return Image(["buildah", "run", "OPTIONS", container, "--"], remove, _BUILDAH)
 
 

@@ -22,6 +22,7 @@ from mysql_base import MySQLServer, NamedServer, ServerError, ServerOptions, exc
 from mysql_container import DEFAULT_IMAGE, ContainerServer, engine_answers
 from mysql_debian import DebianMySQL, FetchError, Installation
 from mysql_local import LocalServer
+from seeded_runs import end_on_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -271,6 +272,7 @@ def _client(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    end_on_sigterm()
     provider = choose()
     say(str(provider))
     options = ServerOptions(gtid=not arguments.no_gtid, extra=tuple(arguments.set))
@@ -280,7 +282,15 @@ def _run(arguments: argparse.Namespace) -> int:
             SERVER_VARIABLE: server.url,
             "MYSQL_PWD": server.password,
         }
-        return subprocess.run(arguments.words, check=False, env=environ).returncode
+        child = subprocess.Popen(arguments.words, env=environ)
+        try:
+            return child.wait()
+        except BaseException:
+            # It may have to clean up, with the server. Another account's may not be ended.
+            with contextlib.suppress(PermissionError):
+                child.terminate()
+                child.wait()
+            raise
 
 
 def _fetch(arguments: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ import MySQLdb
 
 from mysql_debian import FetchError, debian_source, machine_sources
 from mysql_server import SERVER_VARIABLE
+from seeded_runs import end_on_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,7 @@ def main() -> int:
     if os.geteuid() != 0:
         print("wheel-bare: chroot and mount need root: run it with sudo", file=sys.stderr)
         return 1
+    end_on_sigterm()
     try:
         with tempfile.TemporaryDirectory(prefix="spirit-py-bare-") as scratch:
             wheel = _built(Path(scratch))
@@ -184,18 +186,21 @@ def bare_system(scratch: Path) -> Iterator[System]:
     root = scratch / "root"
     step(f"debootstrap {SUITE}")
     command = [*_debootstrap(scratch), "--variant=minbase", f"--keyring={_KEYRING}", SUITE]
-    subprocess.run([*command, str(root), _mirror()], check=True, stdout=subprocess.DEVNULL)
-    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-    system = System(root)
-    subprocess.run(["mount", "-t", "proc", "proc", str(root / "proc")], check=True)
     try:
+        subprocess.run([*command, str(root), _mirror()], check=True, stdout=subprocess.DEVNULL)
+        shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+        system = System(root)
+        subprocess.run(["mount", "-t", "proc", "proc", str(root / "proc")], check=True)
         # A mirror in between may have a certificate of its own.
         (root / _AUTHORITIES).parent.mkdir(parents=True, exist_ok=True)
         system.must("apt-get", "install", "-y", "--no-install-recommends", "pipx", "python3-venv")
         shutil.copy(os.environ.get("PIP_CERT") or f"/{_AUTHORITIES}", root / _AUTHORITIES)
         yield system
     finally:
-        subprocess.run(["umount", "--lazy", str(root / "proc")], check=True)
+        # What debootstrap mounts it leaves when it is ended.
+        for name in ("proc", "sys"):
+            if (root / name).is_mount():
+                subprocess.run(["umount", "--lazy", str(root / name)], check=True)
 
 
 def _debootstrap(scratch: Path) -> list[str]:

@@ -7,8 +7,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from datetime import date, timedelta
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 from zlib import crc32
@@ -261,6 +263,31 @@ def test_a_terminated_lane_ends_what_it_runs(tmp_path: Path) -> None:
     assert running.wait(90) == 128 + signal.SIGTERM
     assert cleaned.exists()
     assert not Path(f"/proc/{child.read_text().strip()}").exists()
+
+
+class Greets(StreamRequestHandler):
+    """As much of MySQL's protocol as a named server has to speak."""
+
+    def handle(self) -> None:
+        """Name a version."""
+        self.wfile.write(b"\x00\x00\x00\x00\x0a8.4.0\x00")
+
+
+def test_a_command_that_has_a_server_cleans_up_before_that_ends(tmp_path: Path) -> None:
+    """A lane that is ended ends `mysql_server.py run`, and that its command."""
+    begun, cleaned = tmp_path / "begun", tmp_path / "cleaned"
+    script = f"trap 'touch {cleaned}; exit' TERM; echo >{begun}; while :; do read -t 1 x; done"
+    with ThreadingTCPServer(("127.0.0.1", 0), Greets) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"mysql://root@127.0.0.1:{server.server_address[1]}"
+        command = [sys.executable, "ci/mysql_server.py", "run", "--", "bash", "-c", script]
+        environ = {**os.environ, "SPIRIT_PY_TEST_MYSQL": url}
+        with subprocess.Popen(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE) as running:
+            assert wait_until(begun.exists, timeout=30)
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(30) == 128 + signal.SIGTERM
+        server.shutdown()
+    assert cleaned.exists()
 
 
 @pytest.mark.smoke
