@@ -49,6 +49,13 @@ def engine_answers(environ: Mapping[str, str]) -> bool:
         link.close()
 
 
+def _published(container: Any, port: int) -> int | tuple[str, int]:
+    """Return where a port is published: to this machine alone, where the tests are on it too."""
+    client = container.get_docker_client()
+    here = client.get_connection_mode().name == "docker_host" and client.host() == "localhost"
+    return ("127.0.0.1", port) if here else port
+
+
 class ContainerServer(MySQLServer):
     """MySQL from an image; stop removes the container, and otherwise its reaper does."""
 
@@ -108,10 +115,11 @@ class ContainerServer(MySQLServer):
             library.DockerContainer(self.image)
             .with_env("MYSQL_ROOT_PASSWORD", self.password)
             .with_env("MYSQL_ROOT_HOST", "%")
-            .with_bind_ports(MYSQL_PORT, port)
             .with_command(self._options.arguments())
         )
         self._container = container
+        # `with_bind_ports` knows no address.
+        container.ports[f"{MYSQL_PORT}/tcp"] = _published(container, port)
         container.start()
         self.host = container.get_container_host_ip()
         # "localhost" would mean a socket file; the server is reached over TCP only.

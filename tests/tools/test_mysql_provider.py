@@ -10,6 +10,7 @@ import stat
 import threading
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -237,12 +238,22 @@ def test_a_docker_engine_that_does_not_answer_is_not_waited_for(host: str) -> No
 
 
 def test_a_failed_start_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When MySQL in the container does not come up, the container is removed."""
+    """When MySQL in the container does not come up, the container is removed.
+
+    Its port was open to this machine alone.
+    """
     events: list[str] = []
+    ports: dict[str, tuple[str, int]] = {}
 
     class Fake:
         def __init__(self, image: str) -> None:
             events.append(f"new {image}")
+            self.ports = ports
+
+        def get_docker_client(self) -> object:
+            """Return a client of an engine on this machine, which is reached over its socket."""
+            mode = SimpleNamespace(name="docker_host")
+            return SimpleNamespace(get_connection_mode=lambda: mode, host=lambda: "localhost")
 
         def __getattr__(self, name: str):
             if name.startswith("with_"):
@@ -271,6 +282,7 @@ def test_a_failed_start_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ServerError, match=r"127\.0\.0\.1"):
         ContainerServer("mysql:8.4").start()
     assert events == ["new mysql:8.4", "start", "stop"]
+    assert [place for place, _ in ports.values()] == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("gtid", [True, False])
