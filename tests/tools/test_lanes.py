@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -323,6 +324,35 @@ def test_no_setting_of_a_shell_has_a_script_pass_without_its_tests(tmp_path: Pat
         ["bash", "-euc", f"{read}\nenv"], env=environ, capture_output=True, text=True, check=True
     )
     assert not [line for line in done.stdout.splitlines() if line.startswith(settings)]
+
+
+@pytest.mark.smoke
+def test_an_interrupted_run_of_the_tests_leaves_no_check_behind(tmp_path: Path) -> None:
+    """Lint and the wheel are run beside the fetch of a server; both ignore Ctrl-C there."""
+    stubs = {
+        "ci/prepare-tests": "",
+        "ci/lint": "sleep 99 & echo $! >checked; wait",
+        "ci/wheel": "",
+        ".venv/bin/pytest": "",
+        ".venv/bin/python": '[ "$2" != fetch ] || { until [ -s checked ]; do :; done; echo; cat; }',
+    }
+    for name, text in stubs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    shutil.copy(ROOT / "ci/test", tmp_path / "ci")
+    with subprocess.Popen(
+        [tmp_path / "ci/test"],
+        start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"\n"
+        os.killpg(running.pid, signal.SIGINT)
+        running.wait(30)
+    checked = Path("/proc") / (tmp_path / "checked").read_text().strip()
+    assert wait_until(lambda: not checked.exists(), timeout=30)
 
 
 @pytest.mark.smoke
