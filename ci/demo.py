@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import mysql_server
 import workload
-from mysql_base import ServerOptions
+from mysql_base import ServerError, ServerOptions
+from mysql_debian import FetchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mysql_base import MySQLServer
 
 SCHEMA = "shop"
 SLOTS = 2
+#: Rows that a writer has at least when it begins; it deletes some.
+_ROWS_EACH = 100
 ALTER = (
     "ADD COLUMN note VARCHAR(200), MODIFY id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,"
     " ADD INDEX customer (customer)"
@@ -47,8 +50,8 @@ class Proof:
         return not (self.lost or self.extra or self.changed)
 
 
-def main() -> int:
-    """Run the demo; return 0 if nothing was lost."""
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return what is asked for; a run that could prove nothing is refused."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--writers", type=int, default=6)
@@ -59,7 +62,29 @@ def main() -> int:
         "--seconds", type=float, default=4.0, help="writing before and after the migration"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    asked = parser.parse_args()
+    asked = parser.parse_args(words)
+    if asked.writers < 1 or asked.rate <= 0:
+        parser.error("without a writer, or at no rate, nothing is proved")
+    if not _ROWS_EACH * asked.writers <= asked.rows <= workload.MOST_ROWS:
+        parser.error(
+            f"--rows is from {_ROWS_EACH} for each writer to {workload.MOST_ROWS:,},"
+            f" not {asked.rows:,}"
+        )
+    return asked
+
+
+def main() -> int:
+    """Run the demo; return 0 if nothing was lost."""
+    asked = arguments()
+    try:
+        return _on_a_server(asked)
+    except (FetchError, ServerError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+
+
+def _on_a_server(asked: argparse.Namespace) -> int:
+    """Run it on a throwaway server."""
     # A server that is named for the tests may have a schema of that name.
     named = mysql_server.SERVER_VARIABLE
     provider = mysql_server.choose({k: v for k, v in os.environ.items() if k != named})

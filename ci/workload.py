@@ -46,6 +46,8 @@ FROM (SELECT a.n + b.n * 1000 + 1 AS n
       FROM (SELECT d1.d + 10 * d2.d + 100 * d3.d AS n FROM digit d1, digit d2, digit d3) a,
            (SELECT d1.d + 10 * d2.d + 100 * d3.d AS n FROM digit d1, digit d2, digit d3) b) numbers
 WHERE n <= %s ORDER BY n"""
+#: As many as there are pairs of the numbers from 0 to 999.
+MOST_ROWS = 1_000_000
 STATUSES = ("new", "paid", "sent")
 _COLUMNS = "customer, slot, status, amount, body"
 

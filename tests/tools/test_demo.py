@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import demo
+import mysql_server
 from demo import at_work
+from mysql_debian import FetchError
 
 CI = Path(__file__).resolve().parents[2] / "ci"
 PIP = """#!/bin/sh
@@ -109,3 +112,38 @@ def test_work_of_the_demo_that_lasts_shows_that_it_goes_on(
         while "s\n" not in said:
             said += capsys.readouterr().out
     assert said.startswith("== loading\n==   0 s\n")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--rows", "1000001"),
+        ("--rows", "5"),
+        ("--writers", "0"),
+        ("--writers", "-1"),
+        ("--rate", "0"),
+        ("--rows", "1000", "--writers", "11"),
+    ],
+)
+def test_a_demo_that_could_prove_nothing_is_refused(words: tuple[str, ...]) -> None:
+    """More rows than are loaded would count as lost; a writer without rows fails."""
+    assert demo.arguments(("--rows", "1000000")).rows == 1_000_000
+    with pytest.raises(SystemExit) as refused:
+        demo.arguments(words)
+    assert refused.value.code == 2
+
+
+@pytest.mark.smoke
+def test_a_demo_without_a_server_says_why_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended with a traceback, below which the reason was."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise FetchError("no Debian archive")
+
+    monkeypatch.setattr("sys.argv", ["ci/demo"])
+    monkeypatch.setattr(mysql_server, "running", refused)
+    assert demo.main() == 1
+    assert capsys.readouterr().err == "demo: no Debian archive\n"
