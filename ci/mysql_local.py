@@ -223,7 +223,7 @@ class LocalServer(MySQLServer):
                     *(["--user=root"] if os.geteuid() == 0 else []),
                     "--initialize-insecure",
                     "--skip-log-bin",
-                    "--innodb-redo-log-capacity=8M",
+                    "--loose-innodb-redo-log-capacity=8M",
                     f"--datadir={work / 'data'}",
                 ],
                 capture_output=True,
