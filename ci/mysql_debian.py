@@ -223,9 +223,10 @@ class DebianMySQL:
         if not self.fetched:
             shutil.rmtree(self.folder, ignore_errors=True)
             self._unpack(self._download())
-            self._write_wrappers()
             shutil.rmtree(self.folder / "apt")
             (self.folder / "complete").touch()
+        # They name this folder, which may have been moved since it was filled.
+        self._write_wrappers()
         return self.installation()
 
     def installation(self) -> Installation:
@@ -268,6 +269,10 @@ class DebianMySQL:
                     f"Dir::Cache={apt / 'cache'}",
                     "Dir::Etc::sourcelist=/dev/null",
                     f"Dir::Etc::sourceparts={apt / 'sources'}",
+                    # The machine's pins and its release are about its own packages.
+                    "Dir::Etc::preferences=/dev/null",
+                    "Dir::Etc::preferencesparts=/dev/null",
+                    "APT::Default-Release=",
                     "APT::Sandbox::User=root",
                     "APT::Get::Assume-Yes=true",
                     "APT::Install-Recommends=false",
@@ -320,15 +325,20 @@ class DebianMySQL:
 
     def _write_wrappers(self) -> None:
         folder = self.folder / "bin"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         for name in CLIENT_PROGRAMS:
             words = self._loader(f"usr/bin/{name}")
             charsets = f"--character-sets-dir={self.root / 'usr/share/mysql/charsets'}"
             script = folder / name
-            script.write_text(
+            text = (
                 f'#!/bin/sh\nexec {shlex.join(words)} --no-defaults {shlex.quote(charsets)} "$@"\n'
             )
-            script.chmod(0o755)
+            if not script.is_file() or script.read_text() != text:
+                # Somebody may be running the old one.
+                new = script.with_suffix(".new")
+                new.write_text(text)
+                new.chmod(0o755)
+                new.replace(script)
 
 
 def _run(command: list[str]) -> str:

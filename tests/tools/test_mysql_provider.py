@@ -488,6 +488,21 @@ def test_sources_of_which_nothing_is_known_are_read_until_one_is_debians(
     assert asked() == chosen
 
 
+@pytest.mark.smoke
+def test_the_client_of_a_folder_that_was_moved_is_in_the_new_place(tmp_path: Path) -> None:
+    """As after the clone was renamed: its scripts named the old one."""
+    for name in ("old", "new"):
+        libraries = tmp_path / name / "root/usr/lib/x86_64-linux-gnu"
+        if name == "old":
+            libraries.mkdir(parents=True)
+            (libraries / "ld-linux-x86-64.so.2").touch()
+            (tmp_path / "old/complete").touch()
+        else:
+            (tmp_path / "old").rename(tmp_path / "new")
+        (client,) = DebianMySQL(tmp_path / name).fetch().client
+        assert str(libraries) in Path(client).read_text()
+
+
 @pytest.fixture
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of what is noted of the servers that outlive a command."""
