@@ -23,6 +23,7 @@ from tests.kits.draw import seed_of
 from tests.kits.held_command import fill as fill_plain
 from tests.kits.held_command import migration
 from tests.kits.paces import SetPace
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,11 +200,25 @@ def test_a_snapshot_lasts_for_a_piece(db: Database, monkeypatch: pytest.MonkeyPa
     assert found(result) == {"(20000)": "changed"}
 
 
-def test_a_row_that_changes_all_the_time_does_not_differ(db: Database) -> None:
+def test_a_row_that_changes_all_the_time_does_not_differ(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """R5: it is never seen equal, and one short lock proves it."""
     fill(db, 1000)
     pair = Pair(db)
-    ended = threading.Event()
+    ended, read = threading.Event(), recheck.rows_that_differ
+
+    def changed() -> Any:
+        """Wait for a change that is newer than what was applied."""
+        number = "SELECT n FROM t WHERE id = 500"
+        before = db.query(number)
+        return until(lambda: db.query(number) > before, "another change")
+
+    def lagging(*given: Any, between: Callable[[], object], **more: Any) -> Any:
+        return read(*given, between=lambda: (between(), changed()), **more)
+
+    monkeypatch.setattr(recheck, "rows_that_differ", lagging)
+    monkeypatch.setattr(points, "reach", lambda name: name == "checksum.begin" and changed())
 
     def count() -> None:
         session = db.connect()
@@ -220,6 +235,7 @@ def test_a_row_that_changes_all_the_time_does_not_differ(db: Database) -> None:
             ended.set()
             writer.join()
     assert (result.passes, result.differences) == (1, 0)
+    assert result.lock_held_ms > 0
 
 
 @pytest.mark.slow
