@@ -18,12 +18,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.kits.waiting import DEADLINE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60.0
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -134,9 +135,11 @@ class Browser:
                 self._events.append(said)
 
     def _next(self) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + DEADLINE
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._reads], [], [], deadline - time.monotonic())
+            ready, _, _ = select.select(
+                [self._reads], [], [], max(0.0, deadline - time.monotonic())
+            )
             got = os.read(self._reads, 1 << 16) if ready else b""
             assert got, "the browser has ended, or says nothing"
             self._rest += got

@@ -17,6 +17,7 @@ from spirit_py.contracts import Origin
 from spirit_py.errors import PositionNotFound
 from spirit_py.progress import Retention
 from spirit_py.table.values import RenderedRow
+from tests.kits.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -218,7 +219,7 @@ class MemoryStream:
     ) -> Sequence[tuple[Any, ...]]:
         """Weigh texts by their letters, in whatever case; wait, or fail, as the test says."""
         self.weighed.append(len(keys))
-        assert self.may_weigh.wait(10)
+        assert self.may_weigh.wait(DEADLINE)
         if self.unweighable is not None:
             raise self.unweighable
         return [tuple(str(value).casefold() for value in key) for key in keys]
