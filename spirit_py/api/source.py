@@ -161,6 +161,8 @@ class SpiritSource(DataSource):
                 "position goes with snapshot: without one there is no place of all rows",
                 hint='add .option("snapshot", "true")',
             )
+        if not self.options.get("where", "all").strip():
+            raise _empty("where")
         connection = connection_from(self.options)
         with connect_first(connection, role="archive") as session:
             table = read_table(session, schema, name)
@@ -184,7 +186,7 @@ class SpiritSource(DataSource):
         if "beside" in self.options and not self._is_on("beside"):
             stored = replace(stored, beside="")
         where = self.options.get("where", "")
-        _require_closed(where, SqlMode.of(",".join(modes)))
+        _require_closed(where, SqlMode.of(",".join(modes)), alone=self._is_on("snapshot"))
         wanted = f"(({where}\n) IS TRUE)" if where else "TRUE"
         return ReadTable(table=table, stored=stored, wanted=wanted), connection, modes
 
@@ -199,8 +201,11 @@ def _table_of(text: str) -> tuple[str, str]:
     return schema, name
 
 
-def _require_closed(where: str, mode: SqlMode) -> None:
-    """Refuse a condition that would end outside its parentheses, beside a partition's bounds."""
+def _require_closed(where: str, mode: SqlMode, *, alone: bool) -> None:
+    """Refuse a condition that would end outside its parentheses, beside a partition's bounds.
+
+    ``alone``: other tables are not read, which each task of a snapshot has at another moment.
+    """
     if mode.no_backslash_escapes and "\\" in where:
         raise UsageFault(
             "the server's sql_mode has NO_BACKSLASH_ESCAPES, and sessions of the program have not:"
@@ -212,6 +217,11 @@ def _require_closed(where: str, mode: SqlMode) -> None:
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth < 0:
             break
+        if alone and token.upper in {"SELECT", "TABLE"}:
+            raise UsageFault(
+                f"where has a query of its own, which is not of the snapshot's moment: {where}",
+                hint="leave snapshot out, or filter the DataFrame by another one",
+            )
     if depth:
         raise UsageFault(
             f"the parentheses of where are not closed, or closed too often: {where}",
@@ -231,6 +241,8 @@ def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
     known = set(ConnectionArguments.__annotations__)
     if "password" in taken:
         raise _password_given()
+    if empty := [name for name in taken if name.startswith("ssl") and not taken[name].strip()]:
+        raise _empty(empty[0])
     if unknown := sorted(taken.keys() - known):
         raise UsageFault(f"there is no option {unknown[0]}", hint="see docs/spark-source.md")
     asked: dict[str, object] = dict(taken)
@@ -247,6 +259,11 @@ def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
     connection = connection_of(values)
     # As in MySQL's own programs, a file's password counts before that of the environment.
     return replace(connection, password=connection.password or os.environ.get("MYSQL_PWD", ""))
+
+
+def _empty(name: str) -> UsageFault:
+    # As of os.environ.get(..., ""): all rows, or a connection without TLS, would be a surprise.
+    return UsageFault(f"{name} is empty", hint="give it a value, or leave the option out")
 
 
 def _password_given() -> UsageFault:

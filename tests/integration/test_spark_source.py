@@ -372,6 +372,23 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
 )
 
 
+EMPTY_OR_MORE: tuple[tuple[dict[str, str], str], ...] = (
+    ({"where": ""}, "where is empty"),
+    ({"ssl_mode": " "}, "ssl_mode is empty"),
+    ({"where": "n IN (SELECT 1)", "snapshot": "true"}, "where has a query of its own"),
+    ({"where": "n IN (TABLE u)", "snapshot": "true"}, "where has a query of its own"),
+)
+
+
+@pytest.mark.parametrize(("more", "why"), EMPTY_OR_MORE)
+def test_options_that_would_say_another_thing_are_refused(db, monkeypatch, more, why):
+    """Empty ones come from variables that are unset; what a snapshot cannot hold is no part."""
+    db.execute("CREATE TABLE t (n INT PRIMARY KEY)")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    with pytest.raises(UsageFault, match=why):
+        SpiritSource(given(db, **more)).reader(None)
+
+
 @pytest.mark.slow
 def test_wrong_options_are_refused(db, read):
     """Each says what is wrong; the password is never shown."""
