@@ -22,7 +22,7 @@ from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.ranges import ReadTable
 from spirit_py.archiving.rows import batches_of
 from spirit_py.archiving.session import kinds_of, schema_of
-from spirit_py.archiving.snapshot import Meeting
+from spirit_py.archiving.snapshot import Meeting, position_of
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first
@@ -105,6 +105,9 @@ class SpiritSource(DataSource):
         with connect_first(connection, role="archive") as session:
             require_one_server(session, connection)
             connection = replace(connection, server_uuid=server_uuid(session))
+            if self._is_on("position"):
+                # What it needs is said here, and not by each task under the lock.
+                position_of(session)
         patience = self._number("patience", _PATIENCE) if self._is_on("snapshot") else None
         return TableReader(
             what,
@@ -327,6 +330,7 @@ class TableReader(DataSourceReader):
                 tasks=len(ranges),
                 table=(table.schema, table.name),
                 patience=self._patience,
+                placed=bool(self._more),
             )
         return [
             _Part(rank=rank, within=within, meeting=meeting, moment=moment)

@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.replication import end_of_binlog
+from spirit_py.mysql.replication import binlog_status
 from spirit_py.mysql.tables.identity import born_at
 from spirit_py.threads import StopSwitch
 
@@ -62,12 +61,14 @@ class Meeting:
 
     They wait for each other for ``patience`` seconds. ``reading`` tells those of one reading from
     another at the same time, of the same DataFrame: Spark gives both the same partitions.
+    ``placed``: the snapshot's place in the binlog is asked for, which is empty otherwise.
     """
 
     name: str
     tasks: int
     table: Name
     patience: float
+    placed: bool = False
     reading: str = ""
 
     def _lock(self, rank: int, what: str) -> str:
@@ -107,7 +108,7 @@ class Meeting:
         born = born_at(session, *self.table)
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
         session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        moment = Moment(position_of(session), born)
+        moment = Moment(position_of(session) if self.placed else "", born)
         self._take(session, rank, "open")
         return moment
 
@@ -214,10 +215,25 @@ def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], Momen
 
 
 def position_of(session: SqlSession) -> str:
-    """Return the place of all that is executed now, as ``spirit-py watch --from`` takes it."""
-    facts = read_facts(session)
-    if facts.gtid:
+    """Return the place of all that is executed now, as ``spirit-py watch --from`` takes it.
+
+    Raises a Refusal where the server has none, or the account may not see it.
+    """
+    asked = "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.server_uuid, @@GLOBAL.log_bin"
+    mode, uuid, logs = session.query(asked)[0]
+    if logs and mode == "ON":
         executed = str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-        return GtidFrontier(facts.uuid, GtidSet.parse(executed)).text()
-    end = end_of_binlog(session)
-    return FileFrontier(facts.uuid, FilePlace(end.file, end.offset)).text()
+        return GtidFrontier(str(uuid), GtidSet.parse(executed)).text()
+    try:
+        end = binlog_status(session) if logs else None
+    except ServerFault as fault:
+        if access_denied(fault):
+            why = "the place of a snapshot is the end of the binary log"
+            read_grants(session).require(("REPLICATION CLIENT",), "", why)
+        raise
+    if end is None:
+        raise Refusal(
+            "the server writes no binary log, in which a snapshot has a place",
+            hint="leave position out, or read the primary",
+        )
+    return FileFrontier(str(uuid), FilePlace(end.file, end.offset)).text()

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from mysql_server import ServerOptions, running
 from spirit_py import register_source
 from spirit_py.api.source import SpiritSource
 from spirit_py.archiving import snapshot
@@ -31,7 +32,8 @@ from spirit_py.errors import (
     UsageFault,
 )
 from spirit_py.mysql.connect import connect
-from tests.kits.connection import account
+from tests.fixtures.mysql import PROVIDER
+from tests.kits.connection import account, options_of
 from tests.kits.tables import open_session
 
 if TYPE_CHECKING:
@@ -370,6 +372,35 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"where": "n IN (1"}, "the parentheses of where are not closed"),
     ({"where": "1 /*!) OR (1*/)"}, "the parentheses of where are not closed"),
 )
+
+
+@pytest.mark.gtid
+def test_a_snapshot_without_its_place_needs_no_sight_of_the_binlog(db, monkeypatch):
+    """REPLICATION CLIENT is needed where the place is asked for, and has no GTIDs."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); COMMIT")
+    with account(db, "SELECT, LOCK TABLES ON {db}.*") as options:
+        monkeypatch.setenv("MYSQL_PWD", options.password)
+        mine = {"user": options.user, "snapshot": "true"}
+        db.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+        try:
+            assert rows_of(SpiritSource(given(db, **mine)).reader(None)) == [{"id": 1}]
+            with pytest.raises(Refusal, match="lacks REPLICATION CLIENT on"):
+                SpiritSource(given(db, **mine, position="true")).reader(None)
+        finally:
+            db.execute("SET GLOBAL gtid_mode = ON")
+
+
+@pytest.mark.slow
+@pytest.mark.gtid
+def test_a_server_without_a_binary_log_has_no_place(request):
+    """Its GTIDs are counted, and nobody could follow from there."""
+    options = ServerOptions(buffer_pool="32M", extra=("--skip-log-bin",))
+    with (
+        running(options, provider=request.config.stash[PROVIDER]) as server,
+        connect(options_of(server), role="test") as session,
+        pytest.raises(Refusal, match="writes no binary log"),
+    ):
+        snapshot.position_of(session)
 
 
 EMPTY_OR_MORE: tuple[tuple[dict[str, str], str], ...] = (
