@@ -33,6 +33,7 @@ from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.mysql.tables.identity import born_at
 from spirit_py.preflight.row_expression import modes_of_reading
 from spirit_py.sql import string_literal
+from spirit_py.statement.cursor import split_at
 from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, tokenize
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class SpiritSource(DataSource):
                 " sessions",
                 hint="leave snapshot out, and see that nobody writes it meanwhile",
             )
-        names = [one.strip() for one in self.options.get("columns", "").split(",") if one.strip()]
+        names = _names_of(self.options.get("columns", ""))
         for at, one in enumerate(names):
             if not table.has_column(one):
                 raise UsageFault(f"{table.full_name} has no column {one}", hint="check columns")
@@ -202,6 +203,16 @@ def _table_of(text: str) -> tuple[str, str]:
             return found[0].value, found[2].value
     schema, _, name = text.partition(".")
     return schema, name
+
+
+def _names_of(text: str) -> list[str]:
+    """Read names of columns between commas, which may be in backquotes as in SQL."""
+    if "`" not in text:
+        return [one.strip() for one in text.split(",") if one.strip()]
+    parts = list(split_at(tokenize(text, DEFAULT_MODE), ","))
+    if any(len(part) != 1 or not part[0].is_identifier for part in parts):
+        raise UsageFault(f"columns is not a list of names: {text}", hint="put commas between them")
+    return [part[0].value for part in parts]
 
 
 def _require_closed(where: str, mode: SqlMode, *, alone: bool) -> None:
@@ -278,9 +289,9 @@ def _password_given() -> UsageFault:
 
 def _altered(table: TableSchema) -> SchemaChanged:
     return SchemaChanged(
-        f"{table.full_name} was altered, dropped or renamed since it was loaded: its columns are"
-        " others now",
-        hint="load it again",
+        f"{table.full_name} was altered, dropped or renamed since it was loaded, or another schema"
+        " was given: its columns are others now",
+        hint="load it again, without .schema(...)",
     )
 
 

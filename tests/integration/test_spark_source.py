@@ -558,7 +558,7 @@ def test_a_new_query_of_an_old_data_frame_reads_the_columns_that_it_has(db, monk
     assert [list(one.items()) for one in row()] == [[("id", 1), ("a", 2), ("b", 3)]]
     for altered in ("MODIFY b BIGINT", "DROP COLUMN b"):
         db.execute(f"ALTER TABLE t {altered}")
-        with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
+        with pytest.raises(SchemaChanged, match="since it was loaded, or another schema was given"):
             row()
 
 
@@ -571,6 +571,21 @@ def test_odd_names_are_read(db, read):
     assert (row["id"], row["_position"]) == (1, 2)
     read_position(row["__position"])
     assert read(table=f"{db.name}.a.b`c").count() == 1
+
+
+def test_columns_in_backquotes_are_read(db, monkeypatch):
+    """A name with a comma, or with a blank at its begin."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, `a, b` INT, ` c``` INT, `$d` INT)")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    for columns, names in (
+        ("id, `a, b`,` c```", ["id", "a, b", " c`"]),
+        ("`a, b`", ["a, b"]),
+        ("id, $d,", ["id", "$d"]),
+    ):
+        reader: Any = SpiritSource(given(db, columns=columns)).reader(None)
+        assert [one.name for one in reader._shown.columns] == names
+    with pytest.raises(UsageFault, match="columns is not a list of names: `a, b` id"):
+        SpiritSource(given(db, columns="`a, b` id")).reader(None)
 
 
 def test_the_password_is_in_no_plan_and_no_setting(db, read, spark):
