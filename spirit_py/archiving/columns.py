@@ -155,8 +155,7 @@ def _text(column: Column, name: str, beside: str) -> StoredColumn:
         there = f"concat(octet_length({name}), ':', {name})"
     unicode = replace(column, charset="utf8mb4")
     # utf8mb3 takes halves of surrogate pairs from ucs2, which are question marks then (measured).
-    is_whole = column.charset != "utf8mb3" and whole(column, unicode)
-    if is_whole or column.data_type in {"enum", "set"}:
+    if column.charset != "utf8mb3" and whole(column, unicode):
         return _plain(column.name, "string", name, here, there)
     # Bytes that mean no character of Unicode, or one of two that mean the same.
     again = f"CAST(CONVERT({text} USING {column.charset}) AS BINARY)"

@@ -588,6 +588,19 @@ def test_columns_in_backquotes_are_read(db, monkeypatch):
         SpiritSource(given(db, columns="`a, b` id")).reader(None)
 
 
+def test_a_member_without_unicode_is_beside(db, monkeypatch):
+    """It would be a question mark: sjis and gbk have codes that Unicode lacks."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', X'F040') CHARACTER SET sjis,"
+        " s SET('b', X'A140') CHARACTER SET gbk); INSERT INTO t VALUES (1, 2, 3), (2, 1, 1); COMMIT"
+    )
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    assert rows_of(SpiritSource(given(db, beside="true")).reader(None)) == [
+        {"id": 1, "e": None, "s": None, "_mysql": [("e", "F040"), ("s", "622CA140")]},
+        {"id": 2, "e": "a", "s": "b", "_mysql": None},
+    ]
+
+
 def test_the_password_is_in_no_plan_and_no_setting(db, read, spark):
     """Neither the plan nor Spark's configuration has it."""
     fill(db, 10)
