@@ -81,10 +81,13 @@ class ServerFacts:
         return self.text("sql_mode")
 
 
+READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
+"""The settings by which a server takes no writes."""
+
+
 def read_only_by(facts: ServerFacts, *, allowed: str = "") -> str:
     """Return the setting by which a server takes no writes, but for one; empty for none."""
-    names = ("super_read_only", "read_only", "innodb_read_only")
-    return next((name for name in names if name != allowed and facts.is_on(name)), "")
+    return next((name for name in READ_ONLY if name != allowed and facts.is_on(name)), "")
 
 
 def server_now(session: SqlSession) -> float:

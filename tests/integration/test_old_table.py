@@ -173,6 +173,25 @@ def test_the_old_table_stays_until_its_grace_is_over(db, change):
 
 
 @pytest.mark.slow
+def test_a_server_that_became_a_replica_in_the_grace_drops_nothing_alone(db, change):
+    """The account may write there still: its DROP would be on the replica alone."""
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        running.end()
+    swapped_earlier(db, HOUR)
+    db.set_global("read_only", "ON")
+    with pytest.raises(MigrationFailure, match=r"takes no writes \(read_only=ON\)") as ended:
+        change(drop_old_after=HOUR).end()
+    assert ended.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    db.execute("SET GLOBAL read_only = OFF")
+    change(drop_old_after=HOUR).end()
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.slow
 def test_a_note_that_is_lost_shortens_no_grace(db, change):
     """Nothing says when the swap was made: the whole time begins again."""
     interrupted_in_grace(change)

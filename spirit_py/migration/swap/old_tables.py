@@ -21,13 +21,13 @@ from spirit_py.checkpoint.record import LATEST, OldTableRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import end_reverse, note_of_old
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, ServerFault, SpiritError
 from spirit_py.events.swap import OldTableDropped, OldTableKept, OldTableWaits
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels_and_trials
 from spirit_py.migration.facts import OldTablesLeft
 from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
-from spirit_py.mysql.facts import server_now
+from spirit_py.mysql.facts import READ_ONLY, read_facts, read_only_by, server_now
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.tables.identity import identities
 from spirit_py.pace import Work
@@ -203,6 +203,9 @@ def settle_old_tables(
     if not for_good:
         left_alone = partial(_left_for_good, tables=tables, waited=bool(waits))
         for_good = any(_step(one, left_alone) for one in last_first())
+    for one in last_first() if not for_good else ():
+        # A primary may have become a replica in the grace: the drop would be made there alone.
+        _step(one, _require_writable)
     last_look = None if for_good else before_drop()
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
@@ -222,6 +225,12 @@ def settle_old_tables(
             drop_sentinels_and_trials(one, tables)
         elif gone:
             gone = drop_checkpoints(one, tables)
+
+
+def _require_writable(session: SqlSession) -> None:
+    """Raise what a server that takes no writes says, also where the account may write there."""
+    if name := read_only_by(read_facts(session, READ_ONLY)):
+        raise ServerFault(1290, f"the server takes no writes ({name}=ON)", where="drop")
 
 
 def _drop(
