@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from spirit_py.table.values import KeyWeights
 
 
+#: For the next file of the binlog; a table may be locked meanwhile.
+_NEXT_FILE_SECONDS: Final = 1.0
+_NEXT_FILE_LOOK: Final = 0.02
+
+
 class LentSession:
     """A session, opened when it is first needed, and again when it was lost."""
 
@@ -284,8 +289,14 @@ class FollowedServer:
         return Origin(started, file, created) if known else Origin(started)
 
     def position_here(self, session: SqlSession) -> str:
-        """Return the position after all that a session finds executed; empty beyond 4 GiB."""
-        return self._executed_in(session).text()
+        """Return the position after all that a session finds executed; empty beyond 4 GiB.
+
+        Without GTIDs one transaction may make a file so long, and the next file begins right after.
+        """
+        pause, deadline = threading.Event(), time.monotonic() + _NEXT_FILE_SECONDS
+        while not (found := self._executed_in(session).text()) and time.monotonic() < deadline:
+            pause.wait(_NEXT_FILE_LOOK)
+        return found
 
     def prove_visible(self, gtids: str) -> None:
         """Wait for transactions; without GTIDs commit one of our own, visible after all others."""

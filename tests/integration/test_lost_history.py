@@ -13,6 +13,7 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.binlog import sessions
 from spirit_py.binlog.position import GtidSet
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.result import ChecksumOptions
@@ -23,6 +24,7 @@ from spirit_py.events.copy import ChecksumDone
 from spirit_py.migration.swap.old_table_writes import OldTableWrites
 from spirit_py.mysql.connect import connect as session_on
 from spirit_py.mysql.facts import look_at
+from spirit_py.mysql.replication import end_of_binlog
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import PROVIDER, Database, connect
@@ -402,3 +404,27 @@ def test_a_server_that_started_by_a_clock_ahead_has_one_start(db):
         started = look_at(session).started
         session.execute("SET SESSION timestamp = 1000000")
         assert look_at(session).started == started
+
+
+def test_behind_a_file_of_more_than_4_gib_the_place_is_in_the_next_one(
+    db_file: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction makes it so long, and the server begins the next file a moment after it.
+
+    The file is as long as ever; the first answers say otherwise.
+    """
+    lies = [2**32 + 7] * 2
+
+    def end(session: Any) -> Any:
+        found = end_of_binlog(session)
+        return found._replace(offset=lies.pop()) if lies else found
+
+    with open_session(db_file) as session:
+        source = BinlogSource(connection_options(db_file), FeedOptions())
+        monkeypatch.setattr(sessions, "end_of_binlog", end)
+        try:
+            place = source.position_here(session)
+        finally:
+            source.close()
+    assert not lies
+    assert place.startswith("file;")
