@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 _BESIDE = """
 SELECT TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'"""
+WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'
+AND CREATE_TIME >= (SELECT CREATE_TIME FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s)"""
 #: Below that the whole table is dropped at once, bytes.
 _LARGE: Final = 1 << 30
 _PARTITIONS: Final = """
@@ -213,12 +215,13 @@ def free_partitions(
 def begun_building(session: SqlSession, schema: str, table: str, building: str) -> list[str]:
     """Return what a killed run had begun to build or to try: tables of a random name, and no rows.
 
-    None of them ever has rows; whoever can write to the checkpoint may have noted another table's
-    name, which is as random as that of a month (R26).
+    None of them ever has rows, or is older than the checkpoint table; whoever can write to that may
+    have noted another table's name, which is as random as that of a month (R26).
     """
     if not is_building_name(table, building):
         return []
-    found = [str(name) for (name,) in session.query(_BESIDE, (schema, building, building))]
+    given = (schema, building, building, schema, AuxiliaryNames.of(table).checkpoint)
+    found = [str(name) for (name,) in session.query(_BESIDE, given)]
     return [
         name
         for name in found

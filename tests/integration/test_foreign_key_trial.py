@@ -166,8 +166,18 @@ def test_what_a_killed_trial_has_left_is_dropped_by_its_name(db, desk):
     """R24: the name is noted before, and is random; another table beside it stays."""
     left = [BUILDING, trial_name(BUILDING, 1), trial_name(BUILDING, 12)]
     others = [f"{BUILDING}_x", f"{BUILDING}_012"[:64], trial_name(building_name("t", "abcdee"), 1)]
-    for name in (*left, *others):
+    for name in ("_t_chkpnt", *left, *others):
         db.execute(f"CREATE TABLE `{name}` (id INT)")
     before = tables(db)
     drop_building(desk.session, db.name, "t", BUILDING)
     assert tables(db) == before - set(left)
+
+
+def test_what_is_older_than_the_checkpoint_table_is_of_no_killed_run(db, desk):
+    """R26: a row may name the empty table of a month; when that was made, no row of ours says."""
+    for second, name in enumerate((BUILDING, "_t_chkpnt", trial_name(BUILDING, 1))):
+        db.execute(f"SET SESSION timestamp = {1_700_000_000 + second}")
+        db.execute(f"CREATE TABLE `{name}` (id INT)")
+    drop_building(desk.session, db.name, "t", BUILDING)
+    assert BUILDING in tables(db)
+    assert trial_name(BUILDING, 1) not in tables(db)
