@@ -51,7 +51,7 @@ _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "resume", Afresh: "start afresh", GiveUp: "give up", Refuse: "refuse",
 }  # fmt: skip
-_IF_THERE: Final = "with the same spirit-py move command, if the target has what it had"
+_IF_THERE: Final = "with the same spirit-py move command, if its other servers have what they had"
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
