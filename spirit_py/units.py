@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -36,6 +34,8 @@ def in_lines(text: str) -> str:
 
 def in_json(text: str) -> str:
     """Return JSON in which such characters are escaped as JSON does: the same document."""
+    import json
+
     return _CONTROL.sub(
         lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text
     )
@@ -222,6 +222,8 @@ class DiffLine(NamedTuple):
 
 def diff_of(old: str, new: str) -> list[DiffLine]:
     """Return the changed lines with one around; a comma at the end of a line is no difference."""
+    import difflib
+
     before, after = old.splitlines(), new.splitlines()
     bare = [[line.rstrip(",") for line in text] for text in (before, after)]
     matcher = difflib.SequenceMatcher(None, bare[0], bare[1], autojunk=False)

@@ -7,7 +7,6 @@ precedence, and the environment and the command line over all of them.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -273,6 +272,8 @@ def variables_that_do_not_count(context: click.Context) -> Iterator[tuple[str, s
 
 def unread_variables(context: click.Context) -> Iterator[tuple[str, str]]:
     """Return variables that only nearly have the name of an option's, each with that one."""
+    import difflib
+
     read = [one for option in context.command.params for one in variables_of(option)]
     near = {
         name: found[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import shutil
@@ -236,6 +235,8 @@ def show_document(document: object) -> None:
     # In another encoding an escape of the stream would not be one of JSON.
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with output_errors():
+        import json
+
         text = json.dumps(finite(document), indent=2, ensure_ascii=not utf8, default=str)
         click.echo(in_json(text))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -162,6 +161,8 @@ def _help_for(error: click.ClickException) -> str:
 def _near(error: click.ClickException) -> list[str]:
     if isinstance(error, _NAMES):
         return list(error.possibilities or ())
+    import difflib
+
     kind = getattr(getattr(error, "param", None), "type", None)
     refused = error.message.split("'")[1:2]
     if not isinstance(kind, click.Choice) or not refused:
