@@ -55,6 +55,7 @@ _LONG: Final = 60.0
 _SOON_SECONDS: Final = 0.05
 #: What `revert` says where there is none.
 _NO_WAY_BACK: Final = ("no reverse replication", "has ended")
+_NEVER_BEGAN: Final = "reverse replication cannot begin"
 _OURS: Final = frozenset({T, OLD, CHECKPOINT, ("s", "_t_ctl"), ("s", "_t_undone")})
 
 
@@ -358,6 +359,9 @@ class RevertedWorld(World):
             return f"reverted in spite of this: {done}"
         lost = _MAY_LOSE.intersection(self._meddled)
         stopped = self.plan.faults or self.plan.requests or _CRASH in self._meddled
+        if self._back.seconds and stopped and swapped and _NEVER_BEGAN in run.error:
+            # Ended between the RENAME and its note: the old table stays (docs/commands/revert.md).
+            lost |= {_NEVER_BEGAN}
         if self._back.seconds and not stopped:
             # A process that lives sees them in the binlog; nothing proves a table to the next one.
             lost -= _REBUILDS
