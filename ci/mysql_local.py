@@ -160,6 +160,9 @@ class LocalServer(MySQLServer):
         ]
 
     def _launch(self, *more: str) -> None:
+        # Another server may have taken the port since it was free, and greet there.
+        written = self.home / "mysqld.pid"
+        written.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             self._command(*more),
             stdin=subprocess.DEVNULL,
@@ -168,14 +171,15 @@ class LocalServer(MySQLServer):
             start_new_session=True,
         )
         process = self._process
-        wait_until(
-            lambda: process.poll() is not None or greeting(self.host, self.port) is not None,
-            START_TIMEOUT,
-        )
-        if process.poll() is not None or greeting(self.host, self.port) is None:
+
+        def answers() -> bool:
+            return written.exists() and greeting(self.host, self.port) is not None
+
+        wait_until(lambda: process.poll() is not None or answers(), START_TIMEOUT)
+        if process.poll() is not None or not answers():
             message = (
                 f"mysqld ({self.origin}) did not start; its log ends:\n"
-                f"{self.log_tail()}{self._confined()}"
+                f"{self.log_tail()}{self._advice()}"
             )
             raise ServerError(message)
 
@@ -203,9 +207,16 @@ class LocalServer(MySQLServer):
                 self._initialise(template)
         return template
 
-    def _confined(self) -> str:
-        """Return what to do where AppArmor may keep a distribution's mysqld out of our folders."""
+    def _advice(self) -> str:
+        """Return what to do where AppArmor may keep a distribution's mysqld out of our folders.
+
+        One that was fetched may be damaged.
+        """
         program = self._mysqld[0]
+        if self._templates in Path(program).parents:
+            return (
+                "\nIf its files are damaged: `make clean` removes them, and they are fetched again"
+            )
         profile = APPARMOR / program.strip("/").replace("/", ".")
         if not profile.exists():
             return ""
@@ -233,7 +244,7 @@ class LocalServer(MySQLServer):
             if done.returncode:
                 message = (
                     f"mysqld --initialize-insecure ({self.origin}) failed:\n"
-                    f"{done.stderr}{self._confined()}"
+                    f"{done.stderr}{self._advice()}"
                 )
                 raise ServerError(message)
             # A copy must come up with a server_uuid of its own.

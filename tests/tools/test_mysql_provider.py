@@ -180,7 +180,9 @@ def test_a_mysqld_that_apparmor_confines_is_named(
     """Ubuntu's may write into its own folders only, and reports no more than that it may not."""
     mysqld = program(tmp_path, 'case "$*" in *--version) echo Ver 8.0 ;; *) exit 1 ;; esac')
     server = LocalServer(
-        Installation(mysqld=(str(mysqld),), client=("mysql",)), origin="PATH", templates=tmp_path
+        Installation(mysqld=(str(mysqld),), client=("mysql",)),
+        origin="PATH",
+        templates=tmp_path / "templates",
     )
     profiles = tmp_path / "profiles"
     monkeypatch.setattr("mysql_local.APPARMOR", profiles)
@@ -191,6 +193,15 @@ def test_a_mysqld_that_apparmor_confines_is_named(
     (profiles / str(mysqld).strip("/").replace("/", ".")).touch()
     with pytest.raises(ServerError, match=f"aa-complain {mysqld}"):
         server.start()
+
+
+@pytest.mark.smoke
+def test_a_mysqld_that_was_fetched_and_does_not_run_can_be_fetched_again(tmp_path: Path) -> None:
+    """A full disk or a killed fetch may have damaged it."""
+    mysqld = program(tmp_path, 'case "$*" in *--version) echo Ver 8.0 ;; *) exit 1 ;; esac')
+    fetched = Installation(mysqld=(str(mysqld),), client=("mysql",))
+    with pytest.raises(ServerError, match="make clean"):
+        LocalServer(fetched, origin="Debian", templates=tmp_path).start()
 
 
 @pytest.mark.parametrize("url", ["root@host", "http://u:p@h:1", "mysql://", "mysql://host:3306"])
