@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -87,6 +88,19 @@ def test_a_step_that_lasts_shows_that_it_goes_on(clone: Path) -> None:
         assert any(re.fullmatch(r"bootstrap:   \d+ s\n", line) for line in running.stderr)
         (clone / "release").write_text("")
         assert running.stderr.read().endswith("bootstrap: ready\n")
+
+
+@pytest.mark.smoke
+def test_an_installation_that_waits_for_another_one_says_so(clone: Path) -> None:
+    """As make test does beside make lint on a new machine, for a minute."""
+    (clone / ".cache").mkdir()
+    with (clone / ".cache/bootstrap.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with installing(clone) as running:
+            assert running.stderr is not None
+            assert "waiting for its end" in running.stderr.readline()
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert running.stderr.read().endswith("bootstrap: ready\n")
 
 
 @pytest.mark.smoke
