@@ -13,7 +13,7 @@ demo: ## watch a migration under load, on a throwaway MySQL
 docs: ## build the documentation as a site, in build/site
 	@ci/docs
 
-test: ## lint, then run every test against a real MySQL
+test: ## lint, the wheel, and the usual tests against a real MySQL; the lanes have the rest
 	@ci/test
 
 aims: ## print the aims of the shape of the package: what each is now, and what it is to be
@@ -109,5 +109,5 @@ mysql-stop: ## stop it and remove its data
 lock: ## pin the dependencies of pyproject.toml again
 	@ci/lock
 
-clean: ## remove .venv, caches and servers
+clean: ## remove .venv, caches, servers and what Spark left
 	@ci/clean

@@ -327,6 +327,27 @@ def test_no_setting_of_a_shell_has_a_script_pass_without_its_tests(tmp_path: Pat
 
 
 @pytest.mark.smoke
+@pytest.mark.parametrize(("value", "on"), [("", False), ("0", False), ("1", True)])
+@pytest.mark.parametrize(
+    ("script", "name", "option"), [("simulate", "MOVES", "--moves"), ("faults", "KEEP", "--keep")]
+)
+def test_a_switch_of_make_that_is_0_is_off(
+    script: str, name: str, option: str, value: str, *, on: bool, tmp_path: Path
+) -> None:
+    """`make simulate MOVES=0` simulated moves alone."""
+    for place, text in (("ci/bootstrap", ""), (".venv/bin/python", 'echo "$@"')):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / place).chmod(0o755)
+    shutil.copy(ROOT / "ci" / script, tmp_path / "ci")
+    environ = {**os.environ, name: value}
+    called = subprocess.run(
+        [tmp_path / "ci" / script], env=environ, capture_output=True, text=True, check=True
+    )
+    assert (option in called.stdout.split()) == on
+
+
+@pytest.mark.smoke
 def test_an_interrupted_run_of_the_tests_leaves_no_check_behind(tmp_path: Path) -> None:
     """Lint and the wheel are run beside the fetch of a server; both ignore Ctrl-C there."""
     stubs = {
