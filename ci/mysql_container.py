@@ -66,12 +66,31 @@ class ContainerServer(MySQLServer):
         self._container: Any = None
         self._options = ServerOptions()
 
+    def pull(self) -> None:
+        """Fetch the image unless it is there."""
+        docker = importlib.import_module("docker")
+        try:
+            images = docker.from_env().images
+            try:
+                images.get(self.image)
+            except docker.errors.ImageNotFound:
+                images.pull(self.image)
+        except docker.errors.DockerException as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> ServerError:
+        return ServerError(f"Docker could not run {self.image}: {error}")
+
     def start(self, options: ServerOptions | None = None) -> None:
         """Start a fresh container; nothing remains after a failure."""
         self._options = options or ServerOptions()
         self.password = secrets.token_hex(12)
+        errors = importlib.import_module("docker.errors")
         try:
             self._run()
+        except errors.DockerException as error:
+            self.stop()
+            raise self._failed(error) from error
         except BaseException:
             self.stop()
             raise

@@ -297,7 +297,9 @@ def _fetch(arguments: argparse.Namespace) -> int:
     del arguments
     provider = choose()
     say(str(provider))
-    provider.make()
+    server = provider.make()
+    if isinstance(server, ContainerServer):
+        server.pull()
     return 0
 
 

@@ -288,12 +288,40 @@ def test_a_failed_start_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> 
         raise ServerError(message)
 
     library = type("library", (), {"DockerContainer": Fake})
-    monkeypatch.setattr(importlib, "import_module", lambda _: library)
+    errors = importlib.import_module("docker.errors")
+    modules = {"docker.errors": errors, "testcontainers.core.container": library}
+    monkeypatch.setattr(importlib, "import_module", modules.__getitem__)
     monkeypatch.setattr(ContainerServer, "await_greeting", refuse)
     with pytest.raises(ServerError, match=r"127\.0\.0\.1"):
         ContainerServer("mysql:8.4").start()
     assert events == ["new mysql:8.4", "start", "stop"]
     assert [place for place, _ in ports.values()] == ["127.0.0.1"]
+
+    def no_such_image(self: Fake) -> None:
+        raise errors.DockerException("no such image")
+
+    monkeypatch.setattr(Fake, "start", no_such_image)
+    with pytest.raises(ServerError, match="no such image"):
+        ContainerServer("mysql:8.4").start()
+
+
+def test_an_image_that_is_not_there_is_fetched_before_the_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise each worker fetches it at once, within the time of a test."""
+    pulled: list[str] = []
+    docker = importlib.import_module("docker")
+
+    def get(_: str) -> None:
+        if not pulled:
+            raise docker.errors.ImageNotFound("no such image")
+
+    images = SimpleNamespace(get=get, pull=pulled.append)
+    monkeypatch.setattr(docker, "from_env", lambda: SimpleNamespace(images=images))
+    container = Provider(name="one", why="it is", make=lambda: ContainerServer("mysql:8.4"))
+    monkeypatch.setattr(mysql_server, "choose", lambda: container)
+    assert main(["fetch"]) == main(["fetch"]) == 0
+    assert pulled == ["mysql:8.4"]
 
 
 @pytest.mark.parametrize("gtid", [True, False])
