@@ -355,7 +355,7 @@ class TableReader(DataSourceReader):
         with contextlib.ExitStack() as opened:
             if part.meeting is None:
                 session = opened.enter_context(connect(self._connection, role="archive"))
-                session.execute("START TRANSACTION READ ONLY")
+                session.execute("START TRANSACTION")
             else:
                 meeting = replace(part.meeting, reading=_reading(part.rank))
                 met = meeting.session(self._connection, part.rank)
@@ -363,8 +363,9 @@ class TableReader(DataSourceReader):
             # From here on nobody alters it, or puts another one in its place.
             pin = f"SELECT 1 FROM {self._what.table.quoted} LIMIT 1"
             excused(partial(session.query, pin), (), {NO_SUCH_TABLE})
-            # A transaction only reads, and some definitions are read by a temporary table.
-            with connect(self._connection, role="archive") as other:
+            # A snapshot only reads, and some definitions are read by a temporary table.
+            look = partial(connect, self._connection, role="archive")
+            with look() if part.meeting else contextlib.nullcontext(session) as other:
                 self._require_unaltered(other, born)
             # NOW() in a condition is one moment for all partitions, and for a task's second try.
             # A condition is read as the server's own sessions do.
