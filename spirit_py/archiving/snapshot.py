@@ -45,7 +45,7 @@ _UNDER_LOCK_SECONDS: Final = 10.0
 _NOT_STOPPED: Final = StopSwitch()
 
 
-class Moment(NamedTuple):
+class LockedMoment(NamedTuple):
     """What was read under the lock of a snapshot: its place in the binlog, and the table's birth.
 
     Another table has another birth, whose rows of before the snapshot are not all of them.
@@ -84,7 +84,9 @@ class Meeting:
             )
 
     @contextlib.contextmanager
-    def session(self, connection: ConnectionOptions, rank: int) -> Iterator[tuple[Session, Moment]]:
+    def session(
+        self, connection: ConnectionOptions, rank: int
+    ) -> Iterator[tuple[Session, LockedMoment]]:
         """Return a session in the snapshot of all, and what was read as that was opened."""
         with connect(connection, role="archive") as session:
             self._take(session, rank, "here")
@@ -103,20 +105,20 @@ class Meeting:
                     release_named_lock(session, self._lock(0, what))
             yield session, moment
 
-    def _open(self, session: Session, rank: int) -> Moment:
+    def _open(self, session: Session, rank: int) -> LockedMoment:
         # Before the snapshot: a server might show the catalogue of its moment.
         born = born_at(session, *self.table)
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
         session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        moment = Moment(position_of(session) if self.placed else "", born)
+        moment = LockedMoment(position_of(session) if self.placed else "", born)
         self._take(session, rank, "open")
         return moment
 
-    def _lead(self, connection: ConnectionOptions, session: Session) -> Moment:
+    def _lead(self, connection: ConnectionOptions, session: Session) -> LockedMoment:
         here = [self._lock(rank, "here") for rank in range(self.tasks)]
         self._await(session, here)
 
-        def under_lock() -> Moment:
+        def under_lock() -> LockedMoment:
             self._take(session, 0, "go")
             moment = self._open(session, 0)
             opened = [self._lock(rank, "open") for rank in range(self.tasks)]
@@ -171,7 +173,9 @@ class Meeting:
             _NOT_STOPPED.wait(_LOOK_SECONDS)
 
 
-def _locked(connection: ConnectionOptions, table: Name, work: Callable[[], Moment]) -> Moment:
+def _locked(
+    connection: ConnectionOptions, table: Name, work: Callable[[], LockedMoment]
+) -> LockedMoment:
     """Do something while nobody writes a table; wait for the lock as a comparison does."""
     policy = LockPolicy(timeout=_LOCK_SECONDS)
     request = LockRequest(tables=[table], read_only=[table])
