@@ -188,6 +188,11 @@ def ended_by_sigterm(*, hint: str) -> Iterator[None]:
     signal.signal(signal.SIGTERM, handle)
     try:
         yield
+        if received:
+            # It was raised where Python ignores it, as in a finalizer.
+            raise Interrupted(signal.SIGTERM, hint=hint)
+    except Interrupted:
+        raise
     except BaseException as error:
         if received:
             raise Interrupted(signal.SIGTERM, hint=hint) from error

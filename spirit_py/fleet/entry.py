@@ -123,7 +123,7 @@ def _carried_on(
     """
     if any(one.batch.each.dry_run for one in config.servers):
         return plan
-    latest = orders_of(plan.servers, found)
+    latest = orders_of(plan.servers, found, most=config.at_once)
     number = max(time.time_ns() // 1_000_000, latest.number + 1)
     members = plan.orders.members
     orders = replace(latest, aborted=False, number=number, members=members, finished=())

@@ -263,23 +263,27 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
     if not any(one.batch.each.dry_run for one in config.servers):
         begun = {one.server.name: one.orders for one in plans if one.begun}
         members = {name for one in begun.values() for name in one.members} | set(found)
-        orders = orders_of(plans, begun)
+        orders = orders_of(plans, begun, most=config.at_once)
         orders = replace(orders, members=tuple(sorted(members)), finished=())
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
 
 
-def orders_of(plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders]) -> FleetOrders:
+def orders_of(
+    plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders], *, most: int
+) -> FleetOrders:
     """Return the orders that count, of those that were ``found`` on servers that have begun.
 
-    Others may have begun that cannot be looked at: then a lone row is not believed (R26), but a
-    pause in it stays, which any operator can end.
+    Others may have begun that cannot be looked at: then a lone row is not believed (R26). But a
+    pause in it stays, and a limit below ``most`` servers at a time: any operator can end them.
     """
     away = [one for one in plans if one.server.name not in found and (one.begun or not one.batch)]
-    lone = len(found) == 1 and all(
-        one.paused and not one.ahead_of(time.time()) for one in found.values()
-    )
-    return agreed(found.values(), FleetOrders(paused=lone), begun=len(found) + len(away))
+    lone = FleetOrders()
+    if len(found) == 1:
+        (row,) = found.values()
+        if not row.ahead_of(time.time()):
+            lone = FleetOrders(paused=row.paused, at_once=row.at_once if row.at_once < most else 0)
+    return agreed(found.values(), lone, begun=len(found) + len(away))
 
 
 def _settled(plan: ServerPlan, witnesses: int) -> ServerPlan:

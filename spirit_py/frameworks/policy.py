@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _NAMES: Final = ("min_rows", "min_size", "tables")
 #: They would make rows, or copied work, go of each table that goes online.
 _OF_ONE_CHANGE: Final = ("keep", "allow_data_loss", "start_afresh")
+#: What an ini file may have in their place.
+_ASKS_NOTHING: Final = frozenset({"", "0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Policy:
 def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]:
     """Split settings, perhaps texts of an ini file, into policy and options; or UsageFault."""
     for name in _OF_ONE_CHANGE:
-        if name in settings:
+        if str(settings.get(name) or "").strip().lower() not in _ASKS_NOTHING:
             raise UsageFault(
                 f"{name} is a setting of the project, and would hold for every table",
                 hint=f"give {name} to the operation of that one change",

@@ -526,7 +526,7 @@ def test_a_condition_is_read_as_the_server_reads_it(db, monkeypatch):
         reader: Any = SpiritSource(given(db, where=where)).reader(None)
         return [row["id"] for row in rows_of(reader)]
 
-    db.execute("SET GLOBAL sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'")
+    db.set_global("sql_mode", "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES")
     assert ids('"state" = 1') == [1]
     assert ids("id || state = '20' AND ')' <> '('") == [2]
     with pytest.raises(UsageFault, match="NO_BACKSLASH_ESCAPES"):

@@ -65,6 +65,8 @@ def test_a_pod_that_replaces_another_has_its_version():
     """Another one may refuse the checkpoint. Kubernetes asks for `latest` again for each pod."""
     _, tag = POD["containers"][0]["image"].split(":")
     assert tag == __version__
+    for page in (ROOT / "docs/install.md", ROOT / "examples/container/Dockerfile"):
+        assert set(re.findall(r"spirit-py:([\w.]+)", page.read_text("utf-8"))) == {__version__}
 
 
 def test_nobody_is_root():

@@ -33,7 +33,7 @@ from spirit_py.migration.entry import migrate
 from spirit_py.migration.reverse.revert import revert
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
-from spirit_py.signals import run_command, stop_on_signals, work_goes_on
+from spirit_py.signals import ended_by_sigterm, run_command, stop_on_signals, work_goes_on
 from spirit_py.status import report as report_module
 from spirit_py.status.report import OutcomeReport, told
 from spirit_py.threads import StopSwitch
@@ -357,3 +357,14 @@ def test_signals_are_handled_before_the_beginning_is_told(name, monkeypatch):
         ENTRIES[name](reporter=_Closing(), stop=stop)
     assert len(seen) == 1
     assert before not in seen
+
+
+def test_a_sigterm_whose_exception_is_lost_ends_what_is_planned_all_the_same():
+    """Python ignores what is raised in a finalizer, and some code what it does not expect."""
+    with (
+        pytest.raises(Interrupted, match="SIGTERM"),
+        ended_by_sigterm(hint="again"),
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

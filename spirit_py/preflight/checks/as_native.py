@@ -39,7 +39,7 @@ def auto_increment(context: PreflightContext) -> Findings:
         if pair.old.auto_increment and not pair.new.auto_increment and has_none:
             yield warn(
                 f"column {pair.new.name} is AUTO_INCREMENT no more, and has no default: an INSERT"
-                " without it fails",
+                " without it fails, or gets 0",
                 "where that is not meant, write AUTO_INCREMENT into its definition: MODIFY and"
                 " CHANGE drop what they do not repeat, as UNSIGNED",
             )

@@ -96,8 +96,8 @@ def account_limits(session: SqlSession, config: MigrationConfig) -> Findings:
     if limits:
         named = ", ".join(f"{name} {number}" for name, number in limits.items())
         yield warn(
-            f"the account has limits ({named}): a run sends some statements for each chunk, may"
-            f" have {sessions} sessions at the same time, and ends where it meets a limit",
+            f"the account has limits ({named}): a table's run sends some statements for each"
+            f" chunk, may have {sessions} sessions at a time, and ends where it meets a limit",
             f"ALTER USER ... WITH {' '.join(f'{name} 0' for name in limits)}, at least for the"
             " time of the run",
         )

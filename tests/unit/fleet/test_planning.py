@@ -80,11 +80,14 @@ def test_a_fleet_of_which_a_server_has_begun_is_not_refused_without_a_trace(begu
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["not looked at", "lost since"])
+@pytest.mark.parametrize(("at_once", "limit"), [(9, 0), (2, 2)])
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_lone_row_is_not_believed_while_another_server_is_away(monkeypatch, begun, paused):
-    """It may be forged; as to a pause, which any operator can end, it is believed all the same."""
+def test_a_lone_row_is_not_believed_while_another_server_is_away(
+    monkeypatch, begun, paused, at_once, limit
+):
+    """It may be forged; a pause or a smaller limit, which any operator can end, stays."""
     number = time.time_ns() // 1_000_000 - 1000
-    row = FleetOrders(number=number, at_once=9, paused=paused, members=("db1", "db2"))
+    row = FleetOrders(number=number, at_once=at_once, paused=paused, members=("db1", "db2"))
     one = planned("db1", earlier={}, orders=row)
     other = planned("db2", earlier={}) if begun else ServerPlan(server=server("db2"), error=LOST)
     plans = {"db1": one, "db2": other}
@@ -96,4 +99,4 @@ def test_a_lone_row_is_not_believed_while_another_server_is_away(monkeypatch, be
     else:
         monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
         orders = planning.plan_fleet(config).orders
-    assert (orders.at_once, orders.paused, orders.members) == (0, paused, ("db1", "db2"))
+    assert (orders.at_once, orders.paused, orders.members) == (limit, paused, ("db1", "db2"))

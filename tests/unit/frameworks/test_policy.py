@@ -51,6 +51,8 @@ def test_what_makes_rows_go_is_no_setting_for_all_tables(name):
     """As no configuration file and no variable says it to the command line."""
     with pytest.raises(UsageFault, match=f"{name} is a setting of the project"):
         split_settings({"tables": "t", name: "1"})
+    for nothing in (None, False, "", "false"):
+        assert split_settings({"tables": "t", name: nothing})[0].tables == {"t"}
 
 
 @pytest.mark.parametrize("value", ["many", "-1", "1.5", "20G", ""])
