@@ -52,7 +52,8 @@ class Revision:
     other rows begin another migration.
     ``versions`` are schema and name of its table, no schema for the session's; ``finish`` is its
     command that only notes a migration. ``settle`` finishes that of a table whose process ended
-    after the RENAME, and keeps its old table where it is told to.
+    after the RENAME, and keeps its old table where it is told to. ``alone`` returns whether no
+    migration runs, so that nothing will note what is made: no step of it is kept.
     """
 
     session: Callable[[], FrameworkSession]
@@ -62,6 +63,7 @@ class Revision:
     versions: tuple[str, str]
     finish: str
     settle: Settle
+    alone: Callable[[], bool]
 
     def __post_init__(self) -> None:
         self._table = steps.StepTable(self.session, self.versions)
@@ -155,6 +157,7 @@ class Revision:
         self.flush()
         self._look()
         if self._passes(table, statement):
+            self._end_alone()
             return None
         with self._hinting():
             self._begin(table, statement)
@@ -165,6 +168,7 @@ class Revision:
                     self._end_unmade()
                 raise
         self._made(table)
+        self._end_alone()
         return result
 
     def online(self, asked: OnlineChange) -> None:
@@ -203,6 +207,7 @@ class Revision:
                 together = self._together(around, waiting)
                 self._carry_out(joining.joined(waiting[:together], around), together, around)
                 del waiting[:together]
+            self._end_alone()
         finally:
             self._carrying_out = False
 
@@ -430,6 +435,14 @@ class Revision:
             self._drop_if_empty()
         except Exception as error:
             self.log.warning("spirit-py: what was begun could not be forgotten: %s", error)
+
+    def _end_alone(self) -> None:
+        """Forget what is made where no migration runs: the next call of a program is another."""
+        if self.alone():
+            self._done = 0
+            self._end_unmade()
+            self._begin_anew()
+            self._table.release()
 
     def _keep(self) -> None:
         if self._table.exists:

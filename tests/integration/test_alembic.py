@@ -54,6 +54,7 @@ def migration(connection, **settings):
     opts = {"spirit_py": {**QUICK, **settings}}
     context = MigrationContext.configure(connection=connection, opts=opts)
     with context.begin_transaction(_per_migration=True):
+        context.impl.start_migrations()
         yield Operations(context)
         connection.execute(sa.text(f"CREATE TABLE IF NOT EXISTS {VERSIONS} (version_num CHAR(36))"))
         connection.execute(sa.text(f"INSERT INTO {VERSIONS} VALUES (UUID())"))
@@ -142,6 +143,18 @@ def test_the_settings_choose_the_tables_that_go_online_unasked(db, orders, caplo
         assert "bigint" in str(db.query(f"SHOW COLUMNS FROM {name}"))
     assert "COMMENT '100%'" in db.query("SHOW CREATE TABLE none")[0][1]
     assert tables(db) == [VERSIONS, "more", "none", "orders", "smaller"]
+
+
+def test_operations_without_a_migration_are_made_each_time(db):
+    """Nothing notes them: a partition that is emptied again is, and no steps are left."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2")
+    for _ in range(2):
+        db.execute("REPLACE INTO t VALUES (1), (2)")
+        with connected(db) as connection:
+            op = Operations(MigrationContext.configure(connection))
+            spirit_alter(op, "t", "TRUNCATE PARTITION p0", allow_data_loss="yes")
+        assert db.query("SELECT id FROM t") == [(1,)]
+        assert tables(db) == ["t"]
 
 
 def test_a_text_is_a_change_too_and_an_empty_block_is_none(db, orders, caplog):

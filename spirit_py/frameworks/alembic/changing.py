@@ -118,6 +118,7 @@ def revision_of(impl: DefaultImpl) -> Revision:
             versions=versions,
             finish="alembic stamp REVISION",
             settle=online.settle_by(lambda: _told(impl, {}), _log),
+            alone=lambda: connection not in _scopes,
         )
     migrations.present = found
     return found
