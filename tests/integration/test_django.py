@@ -19,7 +19,7 @@ from django.db.utils import ConnectionHandler
 
 from spirit_py.errors import Refusal
 from spirit_py.frameworks import online, revision
-from spirit_py.frameworks.django import Online, SpiritAlter, changing, operations
+from spirit_py.frameworks.django import AtomicMigration, Online, SpiritAlter, changing, operations
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
 
@@ -138,6 +138,27 @@ def _in_a_transaction(shop, connection):
     connection.ensure_connection()
     connection.in_atomic_block = True
     shop.apply(connection, Online(WIDER))
+
+
+def test_inside_a_transaction_an_atomic_migration_is_refused_too(db, shop):
+    """What its caller has written is not committed: the caller can still take it back."""
+    connection = shop.connection()
+    _note(connection)
+    migration = type("Whole", (AtomicMigration, Migration), {"operations": [WIDER]})
+    connection.set_autocommit(False)
+    connection.in_atomic_block = True
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO shop_order (a) VALUES (-1)")
+    with (
+        pytest.raises(transaction.TransactionManagementError, match="inside a transaction"),
+        connection.schema_editor(atomic=False) as editor,
+    ):
+        migration("0003", "shop").apply(shop.state.clone(), editor)
+    connection.in_atomic_block = False
+    connection.rollback()
+    connection.close()
+    assert db.query("SELECT COUNT(*) FROM shop_order WHERE a = -1") == [(0,)]
+    assert shop.changed() == []
 
 
 def test_the_engine_sends_large_tables_online_and_others_not(db, shop, monkeypatch):

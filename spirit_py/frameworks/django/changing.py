@@ -67,13 +67,18 @@ def execute_online(
     if table is None:
         _plainly(editor, plainly, sql, params)
         return
-    if connection.in_atomic_block:
-        raise TransactionManagementError(
-            f"{table[0]}.{table[1]} cannot be changed online inside a transaction, whose locks"
-            " would hold back the swap: take the change out of atomic()"
-        )
+    require_no_transaction(connection, ".".join(table))
     told = _told(connection, asked or {})
     revision_of(connection).online(online.OnlineChange.of(table, _text(editor, sql, params), told))
+
+
+def require_no_transaction(connection: Any, what: str) -> None:
+    """Raise inside ``atomic()``: what its caller has written would be committed."""
+    if connection.in_atomic_block:
+        raise TransactionManagementError(
+            f"{what} cannot be changed online inside a transaction, whose locks"
+            " would hold back the swap: take the change out of atomic()"
+        )
 
 
 def is_mysql(connection: Any) -> bool:
@@ -150,7 +155,10 @@ def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[Version
 
 
 def begin(connection: Any, plan: Plan) -> None:
-    """Have a command's migrations told apart by their applications, in the order they happen."""
+    """Have a command's migrations told apart by their applications, in the order they happen.
+
+    What an earlier one has left is finished, but for inside ``atomic()``, which that would commit.
+    """
     _plans[connection] = plan
     if plan and not any(backwards for _, backwards in plan):
         # Django takes them in the order of all migrations, whatever that of the plan.
@@ -158,7 +166,8 @@ def begin(connection: Any, plan: Plan) -> None:
         full = executor.migration_plan(executor.loader.graph.leaf_nodes(), clean_start=True)
         places = {one: place for place, (one, _) in enumerate(full)}
         _plans[connection] = sorted(plan, key=lambda one: places.get(one[0], len(places)))
-    revision_of(connection).finish_earlier()
+    if not connection.in_atomic_block:
+        revision_of(connection).finish_earlier()
 
 
 def _application(connection: Any) -> str:

@@ -20,6 +20,7 @@ from spirit_py.frameworks.django.changing import (
     forgetting,
     is_mysql,
     noting,
+    require_no_transaction,
     revision_of,
 )
 from spirit_py.sql import quote_identifier
@@ -163,6 +164,7 @@ class AtomicMigration:
         connection = editor.connection
         if collect_sql or not is_mysql(connection):
             return run()
+        require_no_transaction(connection, f"what {self} changes")
         _require_apart(cast("Any", self).operations)
         MigrationRecorder(connection).ensure_schema()
         revision = revision_of(connection)
