@@ -450,17 +450,23 @@ class Revision:
 
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
         session = self.session()
-        if self._passes(one.table, one.statement):
-            if not self._is_last(one.table):
-                return
+        passed = self._passes(one.table, one.statement)
+        if passed and not self._is_last(one.table):
+            return
+        sent = ""
+        # One that was begun may be made, too: where no temporary table shows its form.
+        if passed or self._done < len(self._steps):
             sent = steps.unfinished(session, one.table, around, namings(one.statement, around))
-            if sent:
-                with self._hinting():
-                    # The archive that failed is made, and the old table dropped or kept.
-                    config = prepared(session, one.arguments, around, one.statement)
-                    # Its own copy has changed the names of CHECK constraints again.
-                    config = replace(config, statement=sent)
-                    change(session, config, self.log, handle_signals=one.handle_signals)
+        if sent:
+            with self._hinting():
+                # The archive that failed is made, and the old table dropped or kept.
+                config = prepared(session, one.arguments, around, one.statement)
+                # Its own copy has changed the names of CHECK constraints again.
+                config = replace(config, statement=sent)
+                change(session, config, self.log, handle_signals=one.handle_signals)
+            if not passed:
+                self._made(one.table)
+        if passed or sent:
             return
         if together > 1:
             self.log.info("spirit-py: %d statements become one: %s", together, one.statement)
