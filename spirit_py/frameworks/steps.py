@@ -418,9 +418,11 @@ def unfinished(
 def is_auxiliary(session: FrameworkSession, table: Name, versions: Name) -> bool:
     """Return whether a table is one of ours by its name, beside one that bears our mark."""
     plain, (schema, name) = cast("SqlSession", session), table
-    steps, of_versions = _name_of_steps(versions), AuxiliaryNames.of(versions[1])
-    if name in {steps, of_versions.new, of_versions.old}:
-        return has_mark(plain, (schema, steps), _MARK)
+    ((home,),) = plain.query("SELECT DATABASE()")
+    steps, of_versions = (str(home), _name_of_steps(versions)), AuxiliaryNames.of(versions[1])
+    there = versions[0] or str(home)
+    if table in {steps, (there, of_versions.new), (there, of_versions.old)}:
+        return has_mark(plain, steps, _MARK)
     for _, checkpoint in checkpoint_tables(plain, schema):
         names = AuxiliaryNames.of_checkpoint(checkpoint)
         stem = checkpoint.removeprefix("_").removesuffix("_chkpnt")

@@ -15,7 +15,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, UsageFault
 from spirit_py.frameworks import online, revision
 from spirit_py.frameworks.alembic import online_alter_table, spirit_alter
-from spirit_py.frameworks.steps import StepTable
+from spirit_py.frameworks.steps import StepTable, is_auxiliary
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
@@ -396,3 +396,23 @@ def test_autogenerate_drops_none_of_our_own_tables(db):
         of_a_model = {one[1].name for one in found if one[0] == "remove_table"}
         indexed = {one[1].table.name for one in found if one[0] == "remove_index"}
     assert of_a_model == indexed == {"orders", "_others_new"}
+
+
+def test_autogenerate_knows_those_beside_a_version_table_of_another_schema(db):
+    """What was noted of them is in the schema of the connection (R25)."""
+    other = f"{db.name}_versions"
+    db.execute(f"CREATE DATABASE {other}; CREATE TABLE {other}._{VERSIONS}_new (id INT)")
+    try:
+        with connected(db) as connection:
+            session = online.FrameworkSession(connection.connection.dbapi_connection)
+            steps = StepTable(lambda: session, (other, VERSIONS))
+            steps.read(db.name)
+            steps.write([])
+            ours = {
+                name
+                for name in ((other, f"_{VERSIONS}_new"), (db.name, f"_{VERSIONS}_new"))
+                if is_auxiliary(session, name, (other, VERSIONS))
+            }
+    finally:
+        db.execute(f"DROP DATABASE {other}")
+    assert ours == {(other, f"_{VERSIONS}_new")}
