@@ -490,15 +490,16 @@ def test_a_branch_that_goes_on_voids_nothing_of_a_revision_that_depends_on_it(db
 
 
 @pytest.mark.slow
-def test_steps_of_another_branch_commit_nothing_of_a_transaction(db, failed):
+@pytest.mark.parametrize("table", ["t", f"{VERSIONS}_t"])
+def test_steps_of_another_branch_commit_nothing_of_a_transaction(db, failed, table):
     """What a revision sends after its savepoint can still be taken back to it."""
-    db.execute("CREATE TABLE t (id INT)")
-    inserts = [f"op.execute('INSERT INTO t VALUES ({n})')" for n in (1, 2)]
+    db.execute(f"CREATE TABLE {table} (id INT)")
+    inserts = [f"op.execute('INSERT INTO {table} VALUES ({n})')" for n in (1, 2)]
     begun = "begun = op.get_bind().begin_nested()"
     failed.add("two", None, (begun, *inserts, "begun.rollback()"))
     code, output = failed.run("upgrade", "two")
     assert code == 0, output
-    assert db.query("SELECT COUNT(*) FROM t") == [(0,)]
+    assert db.query(f"SELECT COUNT(*) FROM {table}") == [(0,)]
     assert db.query(f"SELECT COUNT(*) FROM {STEPS}") == [(2,)]
 
 

@@ -35,6 +35,10 @@ _SECTION: Final = "spirit_py"
 _migrations: WeakKeyDictionary[Connection, _Migrations] = WeakKeyDictionary()
 #: The revisions that the step of a command takes from and to the version table.
 _scopes: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+#: Up to the name of the table, before which there may be that of its schema.
+_WRITES: Final = (
+    r"\s*(?:INSERT|REPLACE|UPDATE|DELETE)(?:\s+(?:IGNORE|INTO|FROM))*\s+(?:(?:`[^`]+`|\w+)\.)?"
+)
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
@@ -141,7 +145,8 @@ class _Migrations:
         Nor after a statement of a revision, whose transaction it would commit.
         """
         versions = connection.dialect.identifier_preparer.quote(self.present.versions[1])
-        if cursor.description is None and versions in statement:
+        noting = rf"{_WRITES}`?{re.escape(versions)}`?(?![\w$.])"
+        if cursor.description is None and re.match(noting, statement, re.IGNORECASE):
             self.present.noted()
 
 
