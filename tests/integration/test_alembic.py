@@ -152,7 +152,7 @@ def test_operations_without_a_migration_are_made_each_time(db):
         db.execute("REPLACE INTO t VALUES (1), (2)")
         with connected(db) as connection:
             op = Operations(MigrationContext.configure(connection))
-            spirit_alter(op, "t", "TRUNCATE PARTITION p0", allow_data_loss="yes")
+            spirit_alter(op, "t", "TRUNCATE PARTITION p0", allow_data_loss=True)
         assert db.query("SELECT id FROM t") == [(1,)]
         assert tables(db) == ["t"]
 
