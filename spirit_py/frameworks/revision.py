@@ -541,6 +541,6 @@ def _refusal(message: str, *, hint: str, error_code: ErrorCode | None = None) ->
 
 def _add_notes(error: SpiritError) -> None:
     shown = getattr(error, "__notes__", ())
-    for line in (*error.details, error.hint):
+    for line in (*error.details, error.hint and f"hint: {error.hint}"):
         if line and line not in shown:
             error.add_note(line)

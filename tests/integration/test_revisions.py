@@ -174,7 +174,7 @@ def test_what_another_version_has_noted_is_never_executed_again(db):
         run(db)
     assert refused.value.error_code == ErrorCode.CHECKPOINT_UNREADABLE
     assert f"`{STEPS}`" in refused.value.hint
-    assert refused.value.hint in refused.value.__notes__
+    assert f"hint: {refused.value.hint}" in refused.value.__notes__
     assert definitions(db) == before
     db.execute(f"UPDATE {STEPS} SET record = JSON_SET(record, '$.format', {FORMAT})")
     run(db)
