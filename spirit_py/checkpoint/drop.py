@@ -6,6 +6,7 @@ table is emptied first, a partition at a time.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -23,7 +24,13 @@ from spirit_py.mysql.faults import WOULD_WAIT, excused, takes_no_writes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.identity import as_noted, drop_if, drop_unreferenced, is_one_of
+from spirit_py.mysql.tables.identity import (
+    as_noted,
+    drop_if,
+    drop_unreferenced,
+    identities,
+    is_one_of,
+)
 from spirit_py.mysql.tables.new_table import drop_sentinel, drop_tables
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name, is_trial_name, lock_name
@@ -40,9 +47,7 @@ if TYPE_CHECKING:
 
 _BESIDE = """
 SELECT TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'
-AND CREATE_TIME >= (SELECT CREATE_TIME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s)"""
+WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s AND TABLE_TYPE = 'BASE TABLE'"""
 #: Below that the whole table is dropped at once, bytes.
 _LARGE: Final = 1 << 30
 _PARTITIONS: Final = """
@@ -216,16 +221,24 @@ def begun_building(session: SqlSession, schema: str, table: str, building: str) 
     """Return what a killed run had begun to build or to try: tables of a random name, and no rows.
 
     None of them ever has rows, or is older than the checkpoint table; whoever can write to that may
-    have noted another table's name, which is as random as that of a month (R26).
+    have noted another table's name, which is as random as that of a month (R26). Which is older,
+    InnoDB's numbers tell: those of :meth:`CheckpointTable.harden` stay, and the time does not.
     """
     if not is_building_name(table, building):
         return []
-    given = (schema, building, building, schema, AuxiliaryNames.of(table).checkpoint)
-    found = [str(name) for (name,) in session.query(_BESIDE, given)]
+    found = [str(name) for (name,) in session.query(_BESIDE, (schema, building, building))]
+    found = [
+        name for name in found if name.lower() == building.lower() or is_trial_name(building, name)
+    ]
+    if not found:
+        return []
+    checkpoint = (schema, AuxiliaryNames.of(table).checkpoint)
+    known = identities(session, [checkpoint, *((schema, name) for name in found)])
+    begun = min(known[checkpoint].numbers, default=math.inf)
     return [
         name
         for name in found
-        if (name.lower() == building.lower() or is_trial_name(building, name))
+        if min(known[schema, name].numbers, default=0) > begun
         and not _has_rows(session, schema, name)
     ]
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from spirit_py.checkpoint.drop import drop_building
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.new_table import NewTable, drop_tables
@@ -175,9 +176,14 @@ def test_what_a_killed_trial_has_left_is_dropped_by_its_name(db, desk):
 
 def test_what_is_older_than_the_checkpoint_table_is_of_no_killed_run(db, desk):
     """R26: a row may name the empty table of a month; when that was made, no row of ours says."""
-    for second, name in enumerate((BUILDING, "_t_chkpnt", trial_name(BUILDING, 1))):
-        db.execute(f"SET SESSION timestamp = {1_700_000_000 + second}")
-        db.execute(f"CREATE TABLE `{name}` (id INT)")
+    checkpoint = CheckpointTable(db.name, "t")
+    db.execute(f"CREATE TABLE `{BUILDING}` (id INT)")
+    checkpoint.make(desk.session)
+    db.execute(f"CREATE TABLE `{trial_name(BUILDING, 1)}` (id INT)")
+    # It renews the time of the checkpoint table, a second later than the trial's.
+    db.set_global("innodb_flush_log_at_trx_commit", "2")
+    desk.session.execute("SET SESSION timestamp = UNIX_TIMESTAMP() + 1")
+    checkpoint.harden(desk.session)
     drop_building(desk.session, db.name, "t", BUILDING)
     assert BUILDING in tables(db)
     assert trial_name(BUILDING, 1) not in tables(db)
