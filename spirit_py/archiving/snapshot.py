@@ -225,9 +225,11 @@ def position_of(session: SqlSession) -> str:
     """
     asked = "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.server_uuid, @@GLOBAL.log_bin"
     mode, uuid, logs = session.query(asked)[0]
-    if logs and mode == "ON":
+    if mode == "ON":
         executed = str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-        return GtidFrontier(str(uuid), GtidSet.parse(executed)).text()
+        # A replica without a log counts those of its primary, but no server its own (measured).
+        if logs or executed:
+            return GtidFrontier(str(uuid), GtidSet.parse(executed)).text()
     try:
         end = binlog_status(session) if logs else None
     except ServerFault as fault:
@@ -238,6 +240,6 @@ def position_of(session: SqlSession) -> str:
     if end is None:
         raise Refusal(
             "the server writes no binary log, in which a snapshot has a place",
-            hint="leave position out, or read the primary",
+            hint="leave position out, or read a server that has one",
         )
     return FileFrontier(str(uuid), FilePlace(end.file, end.offset)).text()

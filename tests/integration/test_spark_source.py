@@ -393,14 +393,23 @@ def test_a_snapshot_without_its_place_needs_no_sight_of_the_binlog(db, monkeypat
 @pytest.mark.slow
 @pytest.mark.gtid
 def test_a_server_without_a_binary_log_has_no_place(request):
-    """Its GTIDs are counted, and nobody could follow from there."""
+    """But for a replica with GTIDs: from those one follows on its primary."""
     options = ServerOptions(buffer_pool="32M", extra=("--skip-log-bin",))
+    ours = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
     with (
         running(options, provider=request.config.stash[PROVIDER]) as server,
         connect(options_of(server), role="test") as session,
-        pytest.raises(Refusal, match="writes no binary log"),
     ):
-        snapshot.position_of(session)
+        # Of its own transactions it counts none.
+        session.execute("CREATE DATABASE d")
+        with pytest.raises(Refusal, match="writes no binary log"):
+            snapshot.position_of(session)
+        session.execute(f"SET GLOBAL gtid_purged = '+{ours}'")
+        assert ours in snapshot.position_of(session)
+        read_position(snapshot.position_of(session))
+        session.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+        with pytest.raises(Refusal, match="writes no binary log"):
+            snapshot.position_of(session)
 
 
 EMPTY_OR_MORE: tuple[tuple[dict[str, str], str], ...] = (
