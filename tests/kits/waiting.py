@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,3 +35,16 @@ def until(
         time.sleep(pause)
         pause = max(pause, min(1.25 * pause, LONGEST_PAUSE))
     return found
+
+
+def state(pid: int) -> str:
+    """Return the state letter of a process; empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended may wait for its parent to read its code."""
+    return state(pid) not in {"", "Z"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from mysql_base import wait_until
 from tests.fixtures.cases import SLOW_DAYS, is_its_day
 from tests.fixtures.lane import LANE_VARIABLE, check_series
 from tests.fixtures.spark import ENGINE_VARIABLE
+from tests.kits.waiting import DEADLINE, alive
 from wheel_bare import Failed, Server
 
 if TYPE_CHECKING:
@@ -277,17 +279,23 @@ class Greets(StreamRequestHandler):
 def test_a_command_that_has_a_server_cleans_up_before_that_ends(tmp_path: Path) -> None:
     """A lane that is ended ends `mysql_server.py run`, and that its command."""
     begun, cleaned = tmp_path / "begun", tmp_path / "cleaned"
-    script = f"trap 'touch {cleaned}; exit' TERM; echo >{begun}; while :; do read -t 1 x; done"
-    with ThreadingTCPServer(("127.0.0.1", 0), Greets) as server:
-        threading.Thread(target=server.serve_forever).start()
+    # The loop ends with its standard input: 1, where a read that took too long is above 128.
+    loop = "while read -t 1 x || [ $? -gt 128 ]; do :; done"
+    script = f"trap 'touch {cleaned}; exit' TERM; echo >{begun}; {loop}"
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(ThreadingTCPServer(("127.0.0.1", 0), Greets))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.shutdown)
         url = f"mysql://root@127.0.0.1:{server.server_address[1]}"
         command = [sys.executable, "ci/mysql_server.py", "run", "--", "bash", "-c", script]
         environ = {**os.environ, "SPIRIT_PY_TEST_MYSQL": url}
-        with subprocess.Popen(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE) as running:
-            assert wait_until(begun.exists, timeout=30)
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(30) == 128 + signal.SIGTERM
-        server.shutdown()
+        running = stack.enter_context(
+            subprocess.Popen(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE)
+        )
+        stack.callback(running.kill)
+        assert wait_until(begun.exists, timeout=DEADLINE)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(DEADLINE) == 128 + signal.SIGTERM
     assert cleaned.exists()
 
 
@@ -363,7 +371,8 @@ def test_an_interrupted_run_of_the_tests_leaves_no_check_behind(tmp_path: Path) 
         (tmp_path / name).chmod(0o755)
     shutil.copy(ROOT / "ci/test", tmp_path / "ci")
     with subprocess.Popen(
-        [tmp_path / "ci/test"],
+        # A shell cannot trap what it was started to ignore, as in the background of another one.
+        ["env", "--default-signal=INT", tmp_path / "ci/test"],
         start_new_session=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -371,9 +380,9 @@ def test_an_interrupted_run_of_the_tests_leaves_no_check_behind(tmp_path: Path) 
         assert running.stdout is not None
         assert running.stdout.readline() == b"\n"
         os.killpg(running.pid, signal.SIGINT)
-        running.wait(30)
-    checked = Path("/proc") / (tmp_path / "checked").read_text().strip()
-    assert wait_until(lambda: not checked.exists(), timeout=30)
+        running.wait(DEADLINE)
+    checked = int((tmp_path / "checked").read_text())
+    assert wait_until(lambda: not alive(checked), timeout=DEADLINE)
 
 
 @pytest.mark.smoke

@@ -19,7 +19,7 @@ from spirit_py.cli.configfile import variables_of
 from spirit_py.events.swap import SwapDone
 from spirit_py.hooks import call, environment
 from tests.kits.background import BackgroundCall
-from tests.kits.waiting import DEADLINE, until
+from tests.kits.waiting import DEADLINE, alive, state, until
 
 EVENT = SwapDone(table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=2.0, steps_ms={})
 
@@ -205,16 +205,3 @@ def test_a_call_leaks_no_descriptor_and_no_zombie():
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def state(pid: int) -> str:
-    """Return the state letter of a process; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs."""
-    return state(pid) not in {"", "Z"}
