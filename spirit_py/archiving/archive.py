@@ -131,6 +131,11 @@ class Archive:
         by = "" if self.by is None else f"{self.by.name} {self.by.value}"
         # Not the server's uuid: the same command carries on after a failover.
         parts = (digest_of(shape_of(table), table.name), self.what.wanted, by, self.born)
+        # Another version keeps other texts beside: its pieces are not of this archive.
+        texts = [
+            one.name for one in self.what.stored.columns if one.beside and one.spark == "string"
+        ]
+        parts = (*parts, *texts)
         digest = digest_of(repr(parts), "")
         rows = int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES))
         # Of a small table, too, every task reads a part.

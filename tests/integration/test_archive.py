@@ -774,3 +774,18 @@ def test_a_text_of_utf8mb3_with_half_a_surrogate_pair_is_beside(db, spark_engine
     archive_here(archiving(db, tmp_path), spark_engine)
     found = [(row["v"], dict(row["_mysql"] or ())) for row in read_back(tmp_path, db)]
     assert found == [("a", {}), (None, {}), (None, {"v": "78" * 40 + "EDA08062"})]
+
+
+def test_pieces_that_keep_other_texts_beside_are_of_another_archive(
+    db, spark_engine, tmp_path, monkeypatch
+):
+    """As of a version to which an ENUM was whole: its pieces were read back as damaged."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', X'F040') CHARACTER SET sjis);"
+        " INSERT INTO t VALUES (1, 2), (2, 1); COMMIT"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("spirit_py.archiving.columns.whole", lambda *_: True)
+        stop_at(monkeypatch, "archive.piece", archiving(db, tmp_path), spark_engine)
+    with pytest.raises(Refusal, match="it holds another archive"):
+        archive_here(archiving(db, tmp_path), spark_engine)
