@@ -24,7 +24,7 @@ from spirit_py.archiving.rows import batches_of
 from spirit_py.archiving.session import kinds_of, schema_of
 from spirit_py.archiving.snapshot import Meeting, position_of
 from spirit_py.classes import dataclass, replace
-from spirit_py.errors import Refusal, SchemaChanged, UsageFault, ValueLost
+from spirit_py.errors import AnotherServer, Refusal, SchemaChanged, UsageFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import server_now, server_uuid
@@ -104,7 +104,9 @@ class SpiritSource(DataSource):
         if schema is not None:
             what = self._as_loaded(what, schema)
         with connect_first(connection, role="archive") as session:
-            require_one_server(session, connection)
+            if self._is_on("snapshot"):
+                require_one_server(session, connection)
+            # Without one, each session looks by itself whether it is on this server.
             connection = replace(connection, server_uuid=server_uuid(session))
             if self._is_on("position"):
                 # What it needs is said here, and not by each task under the lock.
@@ -295,6 +297,17 @@ def _altered(table: TableSchema) -> SchemaChanged:
     )
 
 
+@contextlib.contextmanager
+def _loaded_again() -> Iterator[None]:
+    """Have an AnotherServer say what helps here, where no command is run."""
+    try:
+        yield
+    except AnotherServer as error:
+        raise AnotherServer(
+            error.message, hint="load it again, from an address with one server behind it"
+        ) from error
+
+
 class TableReader(DataSourceReader):
     """Cuts a table into partitions, and reads them.
 
@@ -324,6 +337,10 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[_Part]:
         """Cut the table by its key."""
+        with _loaded_again():
+            return self._cut()
+
+    def _cut(self) -> Sequence[_Part]:
         table = self._what.table
         rows = max(_FEWEST_ROWS, -(-table.estimated_rows // self._partitions))
         with connect_first(self._connection, role="archive") as session:
@@ -353,6 +370,7 @@ class TableReader(DataSourceReader):
         part: Any = partition
         stored, more, position, born = self._what.stored, self._more, "", 0
         with contextlib.ExitStack() as opened:
+            opened.enter_context(_loaded_again())
             if part.meeting is None:
                 session = opened.enter_context(connect(self._connection, role="archive"))
                 session.execute("START TRANSACTION")

@@ -217,15 +217,22 @@ def test_all_partitions_are_of_one_server(db, proxy, monkeypatch):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     monkeypatch.setenv("MYSQL_PWD", db.server.password)
     host, port = proxy.address
-    source = SpiritSource(given(db, host=host, port=str(port)))
-    reader: Any = source.reader(None)
-    assert rows_of(reader) == []
-    reader._connection = replace(reader._connection, server_uuid="another")
-    with pytest.raises(AnotherServer, match="not another"):
-        rows_of(reader)
+    here = given(db, host=host, port=str(port))
+    whole = SpiritSource({**here, "snapshot": "true"})
+    for source in (SpiritSource(here), whole):
+        reader: Any = source.reader(None)
+        parts = reader.partitions()
+        assert rows_of(reader) == []
+        reader._connection = replace(reader._connection, server_uuid="another")
+        for read in (reader.partitions, lambda: list(reader.read(parts[0]))):
+            with pytest.raises(AnotherServer, match="not another") as raised:
+                read()
+            assert raised.value.hint.startswith("load it again")
     proxy.renumbers = True
+    # Without a snapshot its tasks only have to be on the server that planned them.
+    assert rows_of(SpiritSource(here).reader(None)) == []
     with pytest.raises(Refusal, match="so a proxy stands between"):
-        source.reader(None)
+        whole.reader(None)
 
 
 def test_two_readings_of_one_snapshot_at_a_time_do_not_meet(db):
@@ -417,6 +424,7 @@ EMPTY_OR_MORE: tuple[tuple[dict[str, str], str], ...] = (
     ({"ssl_mode": " "}, "ssl_mode is empty"),
     ({"where": "n IN (SELECT 1)", "snapshot": "true"}, "where has a query of its own"),
     ({"where": "n IN (TABLE u)", "snapshot": "true"}, "where has a query of its own"),
+    ({"where": "n IN (VALUES ROW(1) UNION TABLE u)", "snapshot": "true"}, "a query of its own"),
 )
 
 
@@ -427,6 +435,18 @@ def test_options_that_would_say_another_thing_are_refused(db, monkeypatch, more,
     monkeypatch.setenv("MYSQL_PWD", db.server.password)
     with pytest.raises(UsageFault, match=why):
         SpiritSource(given(db, **more)).reader(None)
+
+
+def test_names_that_look_like_a_query_are_none(db, monkeypatch):
+    """A column or a variable may be called as a word of SQL."""
+    db.execute(
+        "CREATE TABLE t (`table` INT PRIMARY KEY, `select` INT); INSERT INTO t VALUES (1, 2)"
+    )
+    db.execute("COMMIT")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    where = "t.table = 1 AND t.select = 2 AND `select` = 2 AND @table IS NULL"
+    reader = SpiritSource(given(db, where=where, snapshot="true")).reader(None)
+    assert rows_of(reader) == [{"table": 1, "select": 2}]
 
 
 @pytest.mark.slow
@@ -548,9 +568,10 @@ def test_a_table_that_is_gone_before_its_rows_are_read_is_said_to_be(db, monkeyp
     monkeypatch.setenv("MYSQL_PWD", db.server.password)
     reader: Any = SpiritSource(given(db)).reader(None)
     (part,) = reader.partitions()
-    db.execute("RENAME TABLE t TO other")
-    with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
-        list(reader.read(part))
+    for gone in ("RENAME TABLE t TO other", f"DROP DATABASE `{db.name}`"):
+        db.execute(gone)
+        with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
+            list(reader.read(part))
 
 
 def test_a_new_query_of_an_old_data_frame_reads_the_columns_that_it_has(db, monkeypatch):
@@ -590,11 +611,14 @@ def test_columns_in_backquotes_are_read(db, monkeypatch):
         ("id, `a, b`,` c```", ["id", "a, b", " c`"]),
         ("`a, b`", ["a, b"]),
         ("id, $d,", ["id", "$d"]),
+        ("`a, b`, id,", ["a, b", "id"]),
     ):
         reader: Any = SpiritSource(given(db, columns=columns)).reader(None)
         assert [one.name for one in reader._shown.columns] == names
-    with pytest.raises(UsageFault, match="columns is not a list of names: `a, b` id"):
-        SpiritSource(given(db, columns="`a, b` id")).reader(None)
+    for wrong in ("`a, b` id", "`a, b`, c-d"):
+        with pytest.raises(UsageFault, match=f"columns is not a list of names: {wrong}") as raised:
+            SpiritSource(given(db, columns=wrong)).reader(None)
+        assert "in backquotes" in raised.value.hint
 
 
 def test_a_member_without_unicode_is_beside(db, monkeypatch):
