@@ -228,12 +228,15 @@ def _require_closed(where: str, mode: SqlMode, *, alone: bool) -> None:
             f" a backslash would be another text in where: {where}",
             hint="write the text without one, as with X'5C'",
         )
-    depth = 0
+    depth, before = 0, None
     for token in tokenize(where, mode, executed=True):
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth < 0:
             break
-        if alone and token.upper in {"SELECT", "TABLE"}:
+        # Both words are reserved, but for a column's name behind a dot, and a variable's.
+        named = before is not None and (before.is_symbol(".") or before.is_symbol("@"))
+        before = token
+        if alone and not named and token.upper in {"SELECT", "TABLE"}:
             raise UsageFault(
                 f"where has a query of its own, which is not of the snapshot's moment: {where}",
                 hint="leave snapshot out, or filter the DataFrame by another one",
