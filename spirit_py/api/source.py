@@ -28,7 +28,7 @@ from spirit_py.errors import AnotherServer, Refusal, SchemaChanged, UsageFault, 
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import server_now, server_uuid
-from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
+from spirit_py.mysql.faults import ABSENT_TABLE, excused
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.mysql.tables.identity import born_at
 from spirit_py.preflight.row_expression import modes_of_reading
@@ -382,8 +382,8 @@ class TableReader(DataSourceReader):
                 met = meeting.session(self._connection, part.rank)
                 session, (position, born) = opened.enter_context(met)
             # From here on nobody alters it, or puts another one in its place.
-            pin = f"SELECT 1 FROM {self._what.table.quoted} LIMIT 1"
-            excused(partial(session.query, pin), (), {NO_SUCH_TABLE})
+            pin = f"SELECT 1 FROM {self._what.table.quoted} LIMIT 0"
+            excused(partial(session.query, pin), (), ABSENT_TABLE)
             # A snapshot only reads, and some definitions are read by a temporary table.
             look = partial(connect, self._connection, role="archive")
             with look() if part.meeting else contextlib.nullcontext(session) as other:
