@@ -211,9 +211,13 @@ def _names_of(text: str) -> list[str]:
     """Read names of columns between commas, which may be in backquotes as in SQL."""
     if "`" not in text:
         return [one.strip() for one in text.split(",") if one.strip()]
-    parts = list(split_at(tokenize(text, DEFAULT_MODE), ","))
+    parts = [part for part in split_at(tokenize(text, DEFAULT_MODE), ",") if part]
     if any(len(part) != 1 or not part[0].is_identifier for part in parts):
-        raise UsageFault(f"columns is not a list of names: {text}", hint="put commas between them")
+        raise UsageFault(
+            f"columns is not a list of names: {text}",
+            hint="put commas between them, and in backquotes each name that has other signs than"
+            " letters, digits, _ and $",
+        )
     return [part[0].value for part in parts]
 
 
