@@ -25,7 +25,7 @@ from spirit_py.archiving.session import kinds_of, schema_of
 from spirit_py.archiving.snapshot import Meeting, position_of
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import AnotherServer, Refusal, SchemaChanged, UsageFault, ValueLost
-from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.connect import another_server, connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import server_now, server_uuid
 from spirit_py.mysql.faults import ABSENT_TABLE, excused
@@ -388,6 +388,10 @@ class TableReader(DataSourceReader):
             # From here on nobody alters it, or puts another one in its place.
             pin = f"SELECT 1 FROM {self._what.table.quoted} LIMIT 0"
             excused(partial(session.query, pin), (), ABSENT_TABLE)
+            # A proxy may send a transaction elsewhere than the look at a session's begin.
+            found, wanted = server_uuid(session), self._connection.server_uuid
+            if found != wanted:
+                raise another_server(self._connection.address, found=found, wanted=wanted)
             # A snapshot only reads, and some definitions are read by a temporary table.
             look = partial(connect, self._connection, role="archive")
             with look() if part.meeting else contextlib.nullcontext(session) as other:

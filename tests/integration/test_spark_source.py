@@ -224,13 +224,20 @@ def test_all_partitions_are_of_one_server(db, proxy, monkeypatch):
         parts = reader.partitions()
         assert rows_of(reader) == []
         reader._connection = replace(reader._connection, server_uuid="another")
-        for read in (reader.partitions, lambda: list(reader.read(parts[0]))):
+        for read in (lambda one: one.partitions(), lambda one, part=parts[0]: [*one.read(part)]):
             with pytest.raises(AnotherServer, match="not another") as raised:
-                read()
+                read(reader)
             assert raised.value.hint.startswith("load it again")
     proxy.renumbers = True
     # Without a snapshot its tasks only have to be on the server that planned them.
-    assert rows_of(SpiritSource(here).reader(None)) == []
+    lone: Any = SpiritSource(here).reader(None)
+    assert rows_of(lone) == []
+    (part,) = lone.partitions()
+    with monkeypatch.context() as patch:
+        # As where a proxy sends a transaction to another server than a statement alone.
+        patch.setattr("spirit_py.api.source.server_uuid", lambda _: "another")
+        with pytest.raises(AnotherServer, match="another, not "):
+            list(lone.read(part))
     with pytest.raises(Refusal, match="so a proxy stands between"):
         whole.reader(None)
 
