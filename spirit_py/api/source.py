@@ -67,13 +67,15 @@ def register_source(spark: SparkSession) -> None:
 class _Part(InputPartition):
     """One partition: its number, the range of the key, and whom it meets for a snapshot.
 
-    ``moment``: what NOW() is, in seconds since 1970.
+    ``moment``: what NOW() is, in seconds since 1970. ``born``: when the table was made or altered,
+    where its definition alone does not show all of the key; 0 otherwise.
     """
 
     rank: int
     within: KeyRange
     meeting: Meeting | None
     moment: float
+    born: int
 
 
 def _reading(rank: int) -> str:
@@ -350,7 +352,14 @@ class TableReader(DataSourceReader):
     def _cut(self) -> Sequence[_Part]:
         table = self._what.table
         rows = max(_FEWEST_ROWS, -(-table.estimated_rows // self._partitions))
+        key = self._what.key
+        kinds = [table.column(one).column_type for one in key.columns] if key else []
         with connect_first(self._connection, role="archive") as session:
+            born = (
+                born_at(session, table.schema, table.name)
+                if any("?" in one for one in kinds)
+                else 0
+            )
             ranges = list(self._what.cut(session.query, rows))
             moment = server_now(session)
         parts = min(len(ranges), self._partitions)
@@ -368,23 +377,24 @@ class TableReader(DataSourceReader):
                 placed=bool(self._more),
             )
         return [
-            _Part(rank=rank, within=within, meeting=meeting, moment=moment)
+            _Part(rank=rank, within=within, meeting=meeting, moment=moment, born=born)
             for rank, within in enumerate(ranges)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         part: Any = partition
-        stored, more, position, born = self._what.stored, self._more, "", 0
+        stored, more, position, born = self._what.stored, self._more, "", part.born
         with contextlib.ExitStack() as opened:
             opened.enter_context(_loaded_again())
             if part.meeting is None:
                 session = opened.enter_context(connect(self._connection, role="archive"))
-                session.execute("START TRANSACTION")
+                session.execute("START TRANSACTION READ ONLY")
             else:
                 meeting = replace(part.meeting, reading=_reading(part.rank))
                 met = meeting.session(self._connection, part.rank)
-                session, (position, born) = opened.enter_context(met)
+                session, (position, there) = opened.enter_context(met)
+                born = born or there
             # From here on nobody alters it, or puts another one in its place.
             pin = f"SELECT 1 FROM {self._what.table.quoted} LIMIT 0"
             excused(partial(session.query, pin), (), ABSENT_TABLE)
@@ -392,7 +402,7 @@ class TableReader(DataSourceReader):
             found, wanted = server_uuid(session), self._connection.server_uuid
             if found != wanted:
                 raise another_server(self._connection.address, found=found, wanted=wanted)
-            # A snapshot only reads, and some definitions are read by a temporary table.
+            # A snapshot shows the catalogue of its moment (measured).
             look = partial(connect, self._connection, role="archive")
             with look() if part.meeting else contextlib.nullcontext(session) as other:
                 self._require_unaltered(other, born)
@@ -440,13 +450,15 @@ class TableReader(DataSourceReader):
         table = self._what.table
         if born and born_at(session, table.schema, table.name) != born:
             raise _altered(table)
-        now = read_table(session, table.schema, table.name)
+        # Not by the table: who alters it waits for the one that holds it, and others for him.
+        now = read_table(session, table.schema, table.name, exact=False)
         if now is None or self._depended_on(now) != self._depended_on(table):
             raise _altered(table)
 
     def _depended_on(self, table: TableSchema) -> set[tuple[object, ...]]:
         """Return what a read depends on: types and collations of what is read, and of the key.
 
+        Not members behind question marks: the server reads values by the names that they have now.
         A key's column that takes NULL has rows in no range; another engine has no snapshot.
         """
         key = self._what.key
@@ -455,6 +467,9 @@ class TableReader(DataSourceReader):
         found = [one for one in table.columns if one.name in names]
         engine = "" if self._patience is None else table.engine.lower()
         return {(engine,)} | {
-            (one.name, one.collation, one.name in keyed and one.nullable, *one.type_identity)
+            (
+                *(one.name, one.column_type, one.charset, one.collation, one.srid),
+                one.name in keyed and one.nullable,
+            )
             for one in found
         }

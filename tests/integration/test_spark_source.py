@@ -35,10 +35,15 @@ from spirit_py.mysql.connect import connect
 from tests.fixtures.mysql import PROVIDER
 from tests.kits.connection import account, options_of
 from tests.kits.tables import open_session
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+WAITING = (
+    "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = %s"
+    " AND STATE = 'Waiting for table metadata lock'"
+)
 LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
 
 
@@ -536,6 +541,48 @@ def test_a_table_that_was_looked_at_stays_the_same_until_it_is_read(db, monkeypa
 
     monkeypatch.setattr(reader, "_require_unaltered", look_and_alter)
     assert len(rows_of(reader)) == 1
+
+
+@pytest.mark.parametrize("mode", ["true", "false"])
+def test_an_alter_that_waits_for_a_partition_does_not_hold_up_its_look(db, monkeypatch, mode):
+    """Another session that reads a member from the table would wait behind it, and it for us."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a?', 'b')); INSERT INTO t VALUES (1,1)")
+    db.execute("COMMIT")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db, snapshot=mode)).reader(None)
+    looked = reader._require_unaltered
+
+    def alter() -> None:
+        connection = db.connect()
+        connection.cursor().execute("ALTER TABLE t MODIFY e ENUM('a?', 'b', 'c') COMMENT 'new'")
+        connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def look(*there: Any) -> None:
+            altering.append(pool.submit(alter))
+            until(lambda: db.query(WAITING, (db.name,)) == [(1,)])
+            looked(*there)
+            assert not altering[0].done()
+
+        altering: list[Any] = []
+        monkeypatch.setattr(reader, "_require_unaltered", look)
+        assert rows_of(reader) == [{"id": 1, "e": "a?"}]
+        altering[0].result()
+
+
+def test_members_of_a_key_that_look_alike_may_not_change_places(db, monkeypatch):
+    """The catalogue shows both as question marks, and bounds are between them."""
+    db.execute("CREATE TABLE t (e ENUM('\U0001f600', '\U0001f601') PRIMARY KEY) CHARSET utf8mb4")
+    db.execute("INSERT INTO t VALUES (1), (2); COMMIT")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db)).reader(None)
+    (part,) = reader.partitions()
+    assert sum(batch.num_rows for batch in reader.read(part)) == 2
+    db.execute("SET SESSION timestamp = UNIX_TIMESTAMP() + 60")
+    db.execute("ALTER TABLE t MODIFY e ENUM('\U0001f601', '\U0001f600') CHARSET utf8mb4 NOT NULL")
+    with pytest.raises(SchemaChanged, match="was altered, dropped or renamed since"):
+        list(reader.read(part))
 
 
 @pytest.mark.parametrize(

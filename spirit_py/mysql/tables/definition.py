@@ -58,8 +58,13 @@ _SHOWS_ALL = "show_gipk_in_create_table_and_information_schema = ON"
 _TEMPORAL = frozenset({"time", "datetime", "timestamp"})
 
 
-def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | None:
-    """Read a base table's definition, with the server's own spelling of names; None without one."""
+def read_table(
+    session: SqlSession, schema: str, table: str, *, exact: bool = True
+) -> TableSchema | None:
+    """Read a base table's definition, with the server's own spelling of names; None without one.
+
+    Not ``exact``: a member's letter above U+FFFF may be a question mark, and the table is not read.
+    """
     # Cached statistics may have an old AUTO_INCREMENT.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
     show_generated_key(session)
@@ -73,7 +78,9 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
         name=table,
         engine=_text(engine),
         collation=_optional(collation),
-        columns=tuple(with_members(session, schema, table, column) for column in columns),
+        columns=tuple(
+            with_members(session, schema, table, column) if exact else column for column in columns
+        ),
         indexes=indexes_of(session.query(_INDEXES, (schema, table))),
         estimated_rows=_number(rows) or 0,
         data_bytes=_number(data) or 0,
