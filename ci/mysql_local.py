@@ -196,10 +196,16 @@ class LocalServer(MySQLServer):
 
     def _template(self) -> Path:
         """Return an initialised data folder of exactly this mysqld, made on first use."""
-        version = subprocess.run(
-            [*self._mysqld, "--version"], capture_output=True, text=True, check=True
-        ).stdout
-        words = version.partition("Ver ")[2].split() or ["unknown"]
+        asked = subprocess.run(
+            [*self._mysqld, "--version"], capture_output=True, text=True, check=False
+        )
+        if asked.returncode:
+            message = (
+                f"mysqld --version ({self.origin}) ended with {asked.returncode}:\n"
+                f"{asked.stderr}{self._advice()}"
+            )
+            raise ServerError(message)
+        words = asked.stdout.partition("Ver ")[2].split() or ["unknown"]
         template = self._templates / f"template-{words[0]}"
         self._templates.mkdir(parents=True, exist_ok=True)
         with exclusive(self._templates / "template.lock"):
@@ -214,9 +220,9 @@ class LocalServer(MySQLServer):
         """
         program = self._mysqld[0]
         if self._templates in Path(program).parents:
-            return (
-                "\nIf its files are damaged: `make clean` removes them, and they are fetched again"
-            )
+            # `make clean` leaves a cache that SPIRIT_PY_CACHE names.
+            folder = self._templates / Path(program).relative_to(self._templates).parts[0]
+            return f"\nIf its files are damaged: remove {folder}, and they are fetched again"
         profile = APPARMOR / program.strip("/").replace("/", ".")
         if not profile.exists():
             return ""

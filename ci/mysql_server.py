@@ -41,6 +41,8 @@ SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL"
 IMAGE_VARIABLE = "SPIRIT_PY_TEST_MYSQL_IMAGE"
 CACHE_VARIABLE = "SPIRIT_PY_CACHE"
 REPOSITORY = Path(__file__).resolve().parent.parent
+#: Seconds that a command which is ended has for its cleanup.
+CLEANUP_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,10 +288,15 @@ def _run(arguments: argparse.Namespace) -> int:
         try:
             return child.wait()
         except BaseException:
-            # It may have to clean up, with the server. Another account's may not be ended.
+            # It may have to clean up, with the server. Another account's may not be ended, and an
+            # interactive shell passes SIGTERM over.
             with contextlib.suppress(PermissionError):
                 child.terminate()
-                child.wait()
+                try:
+                    child.wait(CLEANUP_TIMEOUT)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
             raise
 
 

@@ -6,12 +6,13 @@ import fcntl
 import importlib
 import json
 import re
+import signal
 import stat
 import threading
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -196,11 +197,16 @@ def test_a_mysqld_that_apparmor_confines_is_named(
 
 
 @pytest.mark.smoke
-def test_a_mysqld_that_was_fetched_and_does_not_run_can_be_fetched_again(tmp_path: Path) -> None:
-    """A full disk or a killed fetch may have damaged it."""
-    mysqld = program(tmp_path, 'case "$*" in *--version) echo Ver 8.0 ;; *) exit 1 ;; esac')
+@pytest.mark.parametrize("version", ["echo Ver 8.0", "exit 127"])
+def test_a_mysqld_that_was_fetched_and_does_not_run_can_be_fetched_again(
+    tmp_path: Path, version: str
+) -> None:
+    """A full disk or a killed fetch may have damaged it; `make clean` leaves a named cache."""
+    place = tmp_path / "debian"
+    place.mkdir()
+    mysqld = program(place, f'case "$*" in *--version) {version} ;; *) exit 1 ;; esac')
     fetched = Installation(mysqld=(str(mysqld),), client=("mysql",))
-    with pytest.raises(ServerError, match="make clean"):
+    with pytest.raises(ServerError, match=f"remove {place},"):
         LocalServer(fetched, origin="Debian", templates=tmp_path).start()
 
 
@@ -595,3 +601,17 @@ def test_a_server_that_cannot_be_noted_is_stopped(
     # It answers nowhere, so it has no version.
     assert main(["start"]) == 1
     assert done == ["start", "stop"]
+
+
+def test_a_command_that_passes_its_end_over_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an interactive shell does; the server and its folder stayed until it was left."""
+    nobody = SimpleNamespace(start=lambda _: None, stop=lambda: None, url="", password="")
+    provider = Provider(name="the test", why="it is one", make=lambda: cast("Any", nobody))
+    monkeypatch.setattr(mysql_server, "choose", lambda: provider)
+    monkeypatch.setattr(mysql_server, "CLEANUP_TIMEOUT", 0.0)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+            main(["run", "--", "sh", "-c", "trap '' TERM; kill $PPID; exec sleep infinity"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
