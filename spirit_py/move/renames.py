@@ -33,6 +33,7 @@ from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.move.run import put_back
 from spirit_py.move.sides import bring_home, place_there, unlock
+from spirit_py.mysql.facts import READ_ONLY, read_facts, read_only_by
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.tables.identity import is_one_of
@@ -256,7 +257,10 @@ class Renames:
     def _switch_over(self, sides: Sides, watcher: Session) -> None:
         """Run the operator's command, under the locks; its failure renames the tables back."""
         if self._run.config.on_switch:
-            why = run_switch_command(self._run, self._tables, back=self._direction is BACK)
+            back = self._direction is BACK
+            why = run_switch_command(self._run, self._tables, back=back)
+            if back:
+                why = why or _still_fenced(sides)
             if why:
                 self._undo(sides, watcher, why)
         points.reach("switch.commanded")
@@ -306,6 +310,14 @@ class Renames:
             " unlocked",
             hint="see why it failed, and run the same command again: it resumes",
         )
+
+
+def _still_fenced(sides: Sides) -> str:
+    """Return which server of a revert the command has left without writes; empty for none."""
+    for target, there in sides.theirs:
+        if name := read_only_by(read_facts(there.session, READ_ONLY)):
+            return f"{target.run.config.there.address} takes no writes after it ({name}=ON)"
+    return ""
 
 
 def _by_one_of(session: Session, run: MoveRun, note: Callable[[Session], object]) -> None:

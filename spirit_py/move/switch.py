@@ -60,6 +60,7 @@ from spirit_py.move.sides import (
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.replication import replica_status
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.preflight.checks.other_writers import require_still_here, require_writable
 from spirit_py.table.names import lock_name
@@ -270,7 +271,8 @@ class Switch:
                 require_writable(watcher, origin.run.config.connection.address)
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
-                require_writable(there, target.run.config.there.address)
+                if not self._may_be_fenced(there):
+                    require_writable(there, target.run.config.there.address)
                 put_back(there, target.swaps, self._direction)
                 for origin, watcher in zip(self._origins, watchers, strict=True):
                     own = [pair for pair in target.pairs if pair.feed is origin.feed]
@@ -281,6 +283,11 @@ class Switch:
                 target.guard.prepare(there, target.run.config.there)
                 for name in self.tables if self._direction is MOVED else ():
                     note_proofs(there, *name, swap_begun=True)
+
+    def _may_be_fenced(self, there: Session) -> bool:
+        """Return whether the operator's command may lift a server's read_only, at a revert."""
+        fences = self._direction is BACK and bool(self._run.config.on_switch)
+        return fences and not replica_status(there)
 
     def _align(self, pair: Pair, here: Session, there: Session) -> None:
         if given := self._counters.get(pair.source_name):
