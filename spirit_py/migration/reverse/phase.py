@@ -6,6 +6,7 @@ Also what a later ``spirit-py revert`` finds of it, and may swap back.
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -107,7 +108,7 @@ def _not_begun(run: Run, tables: Iterable[Name], why: str) -> ReverseReplication
         f"reverse replication cannot begin: {why}",
         hint=f"the change is done and stays; {old} is as it was at the swap: see whether it is"
         " needed; spirit-py cleanup --drop-old drops it"
-        + (too if run.config.drop_old_after else ""),
+        + (too if 0 < run.config.drop_old_after < math.inf else ""),
     )
 
 
