@@ -481,6 +481,23 @@ def test_the_command_of_a_revert_may_lift_the_fence_of_the_source(two, tmp_path)
 
 
 @pytest.mark.slow
+def test_the_old_table_of_a_fenced_source_is_dropped_after_its_grace(two, listener):
+    """Nobody uses it, and it replicates from nobody: its read_only keeps clients away alone."""
+    hold = listener.hold("switch.unlocked")
+    given = ("--on-switch", two.switch, "--drop-old-after", "1s")
+    process = two.start(*given, listener=listener)
+    await_held(process, hold)
+    two.here.set_global("read_only", "ON")
+    try:
+        hold.release()
+        report, _ = two.end(process)
+    finally:
+        two.here.execute("SET GLOBAL read_only = OFF")
+    assert report["outcome"] == "done", report
+    assert two.tables(two.here) == []
+
+
+@pytest.mark.slow
 def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
     """Its place is before a RENAME of ours: the move is completed, and says so."""
     with Application(two) as clients:

@@ -29,6 +29,7 @@ from spirit_py.migration.swap.same_tables import FORWARD, MOVED
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.facts import READ_ONLY, read_facts, read_only_by, server_now
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.replication import replica_status
 from spirit_py.mysql.tables.identity import identities
 from spirit_py.pace import Work
 from spirit_py.phases import Phase
@@ -203,9 +204,10 @@ def settle_old_tables(
     if not for_good:
         left_alone = partial(_left_for_good, tables=tables, waited=bool(waits))
         for_good = any(_step(one, left_alone) for one in last_first())
+    require = partial(_require_writable, tables=tables, fenced=bool(run.config.targets))
     for one in last_first() if not for_good else ():
         # A primary may have become a replica in the grace: the drop would be made there alone.
-        _step(one, _require_writable)
+        _step(one, require)
     last_look = None if for_good else before_drop()
     run.go_on_to(Phase.CLEANUP)
     if not for_good and (run.config.drop_old_after or run.state.swapped_before):
@@ -227,9 +229,15 @@ def settle_old_tables(
             gone = drop_checkpoints(one, tables)
 
 
-def _require_writable(session: SqlSession) -> None:
-    """Raise what a server that takes no writes says, also where the account may write there."""
-    if name := read_only_by(read_facts(session, READ_ONLY)):
+def _require_writable(session: SqlSession, tables: Sequence[Name], *, fenced: bool) -> None:
+    """Raise what a server with old tables that takes no writes says, also where the account may.
+
+    ``fenced``: one that is no replica may be so, as the source of a move, which nobody uses.
+    """
+    name = read_only_by(read_facts(session, READ_ONLY))
+    if not name or (fenced and not replica_status(session)):
+        return
+    if with_old_table(session, tables):
         raise ServerFault(1290, f"the server takes no writes ({name}=ON)", where="drop")
 
 
