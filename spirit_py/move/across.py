@@ -32,7 +32,7 @@ from spirit_py.migration.reverse.feed import (
     require_definitions,
     write_first,
 )
-from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.reverse.phase import carry_on_reverse
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
@@ -195,10 +195,15 @@ def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
     for front in run.fronts():
         note_swap(front, tables)
     run.note(PlainFact.TABLES_CHANGED)
-    with run.session("keep") as session:
-        reverted = carry_on_reverse(
-            run, session, tables, lambda _, record: KeeperApart(run, record)
-        )
+    try:
+        with run.session("keep") as session:
+            reverted = carry_on_reverse(
+                run, session, tables, lambda _, record: KeeperApart(run, record)
+            )
+    except ReverseReplicationLost:
+        # Nothing leads back any more.
+        forget_there(run, tables)
+        raise
     forget_there(run, tables)
     if not reverted:
         settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)

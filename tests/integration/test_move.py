@@ -498,6 +498,17 @@ def test_the_old_table_of_a_fenced_source_is_dropped_after_its_grace(two, listen
 
 
 @pytest.mark.slow
+def test_the_target_forgets_a_move_whose_way_back_never_began(two, listener):
+    """The old table stays on the source, and nothing leads back from the target."""
+    given = ("--keep-old-current", "10m", "--drop-old-after", "0s")
+    two.kill_at(listener, "switch.renamed", *given)
+    report, _ = two.move(*given)
+    assert report["error_code"] == "reverse-replication-lost", report
+    assert "_t_moved" in two.tables(two.here)
+    assert two.tables(two.there) == ["t"]
+
+
+@pytest.mark.slow
 def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
     """Its place is before a RENAME of ours: the move is completed, and says so."""
     with Application(two) as clients:
