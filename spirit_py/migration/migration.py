@@ -359,10 +359,12 @@ def _swap(
 ) -> CutoverResult:
     """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)
-    if run.config.defer_cutover and not (checkpoints[0].deferred or run.state.undeferred):
+    made = run.config.defer_cutover and not (checkpoints[0].deferred or run.state.undeferred)
+    if made:
         deferral.create()
-        # The first one's counts here, and goes last: by then each source's own lets its run resume.
-        for each in reversed(checkpoints):
+    # The first one's counts here, and goes last: by then each source's own lets its run resume.
+    for each in reversed(checkpoints):
+        if (made or checkpoints[0].deferred) and not each.deferred:
             each.sentinel_created()
     altered = {(context.schema, context.table): context.statement for context in new.contexts}
     swap = new.way.swap(run, pairs, altered, deferral, checkpoints)
