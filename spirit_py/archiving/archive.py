@@ -135,8 +135,7 @@ class Archive:
         texts = [
             one.name for one in self.what.stored.columns if one.beside and one.spark == "string"
         ]
-        parts = (*parts, *texts)
-        digest = digest_of(repr(parts), "")
+        digest = digest_of(repr((*parts, *texts)), "")
         rows = int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES))
         # Of a small table, too, every task reads a part.
         rows = max(_FEWEST_ROWS, min(rows, table.estimated_rows // self.slots + 1))
