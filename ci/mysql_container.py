@@ -67,15 +67,21 @@ class ContainerServer(MySQLServer):
         self._options = ServerOptions()
 
     def pull(self) -> None:
-        """Fetch the image unless it is there."""
-        docker = importlib.import_module("docker")
+        """Fetch the image, and that of the reaper, unless they are there."""
+        try:
+            docker = importlib.import_module("docker")
+            reaper = importlib.import_module("testcontainers.core.config").testcontainers_config
+        except ImportError as error:
+            raise self._failed(error) from error
         try:
             images = docker.from_env().images
-            try:
-                images.get(self.image)
-            except docker.errors.ImageNotFound:
-                images.pull(self.image)
-        except docker.errors.DockerException as error:
+            for image in (self.image, *(() if reaper.ryuk_disabled else (reaper.ryuk_image,))):
+                try:
+                    images.get(image)
+                except docker.errors.ImageNotFound:
+                    images.pull(image)
+        # What `requests` raises of a time that is over is an OSError.
+        except (docker.errors.DockerException, OSError) as error:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> ServerError:
@@ -88,7 +94,7 @@ class ContainerServer(MySQLServer):
         errors = importlib.import_module("docker.errors")
         try:
             self._run()
-        except errors.DockerException as error:
+        except (errors.DockerException, OSError) as error:
             self.stop()
             raise self._failed(error) from error
         except BaseException:

@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import stat
+import sys
 import threading
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
@@ -318,16 +319,26 @@ def test_an_image_that_is_not_there_is_fetched_before_the_tests(
     pulled: list[str] = []
     docker = importlib.import_module("docker")
 
-    def get(_: str) -> None:
-        if not pulled:
+    def get(image: str) -> None:
+        if image not in pulled:
             raise docker.errors.ImageNotFound("no such image")
 
     images = SimpleNamespace(get=get, pull=pulled.append)
     monkeypatch.setattr(docker, "from_env", lambda: SimpleNamespace(images=images))
     container = Provider(name="one", why="it is", make=lambda: ContainerServer("mysql:8.4"))
     monkeypatch.setattr(mysql_server, "choose", lambda: container)
+    reaper = importlib.import_module("testcontainers.core.config").testcontainers_config
+    monkeypatch.setattr(reaper, "ryuk_disabled", False)
     assert main(["fetch"]) == main(["fetch"]) == 0
-    assert pulled == ["mysql:8.4"]
+    assert pulled == ["mysql:8.4", reaper.ryuk_image]
+
+    def late(_: str) -> None:
+        raise importlib.import_module("requests").ReadTimeout
+
+    images.get = late
+    assert main(["fetch"]) == 1
+    monkeypatch.setitem(sys.modules, "docker", None)
+    assert main(["fetch"]) == 1
 
 
 @pytest.mark.parametrize("gtid", [True, False])
