@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -193,9 +194,17 @@ def _noted(name: str) -> dict[str, str] | None:
 
 def _forget(name: str) -> None:
     """Remove what a server that has ended has left."""
-    if state := _noted(name):
+    if (state := _noted(name)) and not _answers(Path(state["home"]) / "s"):
         shutil.rmtree(state["home"], ignore_errors=True)
     _state_file(name).unlink(missing_ok=True)
+
+
+def _answers(place: Path) -> bool:
+    """Whether a server listens there: of another namespace, say, whose processes are not seen."""
+    with socket.socket(socket.AF_UNIX) as link, contextlib.suppress(OSError):
+        link.connect(str(place))
+        return True
+    return False
 
 
 def _start(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import signal
+import socket
 import stat
 import sys
 import threading
@@ -587,6 +588,18 @@ def test_the_folder_of_a_server_that_a_reboot_ended_is_removed(
     (servers / "default.json").write_text(json.dumps({"pid": "999999999", "home": str(home)}))
     assert main(["stop"]) == 0
     assert not home.exists()
+
+
+@pytest.mark.smoke
+def test_the_folder_of_a_server_that_answers_stays(servers: Path, tmp_path: Path) -> None:
+    """As of one in another container with the same cache, where its process cannot be seen."""
+    servers.mkdir()
+    (servers / "default.json").write_text(json.dumps({"pid": "999999999", "home": str(tmp_path)}))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        assert main(["stop"]) == 0
+        assert tmp_path.exists()
 
 
 @pytest.mark.smoke
