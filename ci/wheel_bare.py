@@ -16,6 +16,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -187,7 +188,7 @@ def bare_system(scratch: Path) -> Iterator[System]:
     step(f"debootstrap {SUITE}")
     command = [*_debootstrap(scratch), "--variant=minbase", f"--keyring={_KEYRING}", SUITE]
     try:
-        subprocess.run([*command, str(root), _mirror()], check=True, stdout=subprocess.DEVNULL)
+        _run_group([*command, str(root), _mirror()])
         shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
         system = System(root)
         subprocess.run(["mount", "-t", "proc", "proc", str(root / "proc")], check=True)
@@ -201,6 +202,22 @@ def bare_system(scratch: Path) -> Iterator[System]:
         for name in ("proc", "sys"):
             if (root / name).is_mount():
                 subprocess.run(["umount", "--lazy", str(root / name)], check=True)
+
+
+def _run_group(command: list[str]) -> None:
+    """Run a command that starts others; when this program is ended, all of them end first.
+
+    One that is left would write, and mount, in a folder that is being removed.
+    """
+    made = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        code = made.wait()
+    except BaseException:
+        os.killpg(made.pid, signal.SIGKILL)
+        made.wait()
+        raise
+    if code:
+        raise subprocess.CalledProcessError(code, command)
 
 
 def _debootstrap(scratch: Path) -> list[str]:
