@@ -599,7 +599,7 @@ def test_the_folder_of_a_server_that_answers_stays(servers: Path, tmp_path: Path
         server.bind(str(tmp_path / "s"))
         server.listen()
         assert main(["stop"]) == 0
-        assert tmp_path.exists()
+        assert (tmp_path / "s").exists()
 
 
 @pytest.mark.smoke
