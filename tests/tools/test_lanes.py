@@ -363,7 +363,8 @@ def test_an_interrupted_run_of_the_tests_leaves_no_check_behind(step: str, tmp_p
     pytest ends at Ctrl-C with a code, and the checks took their half minute before that was passed
     on.
     """
-    held = "until [ -s checked ]; do :; done; echo; cat"
+    # A shell looks at what it has trapped between two commands.
+    held = "until [ -s checked ]; do :; done; echo; while sleep 1; do :; done"
     fetch, run = (held, "") if step == "fetch" else ("", f"trap 'exit 2' INT; {held}")
     stubs = {
         "ci/prepare-tests": "",
