@@ -191,6 +191,28 @@ def test_a_server_that_became_a_replica_in_the_grace_drops_nothing_alone(db, cha
     assert tables(db) == ["t"]
 
 
+def test_a_server_that_became_a_replica_while_the_drop_waited_drops_nothing(
+    db, change, monkeypatch
+):
+    """A pause, or a server under load, may hold it back for hours behind the first look."""
+    held_back = []
+
+    def held(_job, what, *_):
+        held_back.append(what)
+        db.set_global("read_only", "ON")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(old_tables, "await_pace", held)
+        with pytest.raises(MigrationFailure, match=r"takes no writes \(read_only=ON\)") as ended:
+            change().end()
+    assert ended.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert held_back == ["drop of _t_old"]
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    db.execute("SET GLOBAL read_only = OFF")
+    change().end()
+    assert tables(db) == ["t"]
+
+
 @pytest.mark.slow
 def test_a_note_that_is_lost_shortens_no_grace(db, change):
     """Nothing says when the swap was made: the whole time begins again."""

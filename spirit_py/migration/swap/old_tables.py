@@ -54,18 +54,25 @@ _REST_SECONDS: Final = 1.0
 
 
 def drop_swapped_out(
-    job: Job, tables: Iterable[Name], direction: Direction, last_look: LastLook | None = None
+    job: Job,
+    tables: Iterable[Name],
+    direction: Direction,
+    last_look: LastLook | None = None,
+    *,
+    writable: Callable[[SqlSession], None] | None = None,
 ) -> list[str]:
     """Drop what was swapped out, once nothing holds that back; return what is left; or a stop.
 
-    ``last_look`` is called when a table is locked; its ArchiveFailure is raised.
+    ``last_look`` is called when a table is locked; its ArchiveFailure is raised. ``writable`` is
+    asked last before each table, and raises: what held the drop back may have lasted for hours.
     """
     left = []
     for source in tables:
         name = direction.swapped_out(source[1])
         await_pace(job, f"drop of {name}")
+        _ask(job, writable)
         noted = partial(noted_proof, table=source, proof=direction.outgoing)
-        options, rest = job.config.connection, partial(_between_partitions, job, name)
+        options, rest = job.config.connection, partial(_between_partitions, job, name, writable)
         try:
             proof = job.step("cleanup", noted)
             why = drop_old_table(
@@ -98,10 +105,16 @@ def await_pace(job: Job, what: str, until: Callable[[], bool] = lambda: False) -
     job.show("")
 
 
-def _between_partitions(job: Job, name: str) -> None:
+def _between_partitions(job: Job, name: str, writable: Callable[[SqlSession], None] | None) -> None:
     """Leave the disk to others for a moment, and longer while something holds back the drop."""
     job.stop.wait(_REST_SECONDS)
     await_pace(job, f"drop of {name}")
+    _ask(job, writable)
+
+
+def _ask(job: Job, writable: Callable[[SqlSession], None] | None) -> None:
+    if writable is not None:
+        job.step("cleanup", writable)
 
 
 T = TypeVar("T")
@@ -215,7 +228,8 @@ def settle_old_tables(
         _step(run, partial(end_reverse, tables=tables, noted=True))
     left = _names(tables, direction)
     if not for_good:
-        left = list(dict.fromkeys(_drop(run, tables, direction, last_first, last_look)))
+        dropped = partial(drop_swapped_out, last_look=last_look, writable=require)
+        left = list(dict.fromkeys(_drop(run, tables, direction, last_first, dropped)))
     run.note(OldTablesLeft(left))
     leave = partial(leave_to_operator, tables=tables)
     kept = [bool(left) and _step(one, leave) for one in last_first()]
@@ -246,12 +260,12 @@ def _drop(
     tables: Sequence[Name],
     direction: Direction,
     runs: Callable[[], Sequence[Run]],
-    last_look: LastLook | None,
+    dropped: Callable[[Run, Sequence[Name], Direction], list[str]],
 ) -> list[str]:
     with after_change(", as cleanup does"), throttled(run, Work.DROP):
         left = []
         for one in runs():
-            if kept := drop_swapped_out(one, tables, direction, last_look):
+            if kept := dropped(one, tables, direction):
                 run.stop.check()
             left += kept
         return left
