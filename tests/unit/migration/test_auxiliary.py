@@ -103,7 +103,7 @@ def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
             name=name,
             stop=stopped,
             state=SimpleNamespace(swapped_before=False),
-            config=SimpleNamespace(drop_old_after=0.0),
+            config=SimpleNamespace(drop_old_after=0.0, targets=()),
             go_on_to=lambda _: None,
             note=lambda _: None,
         )

@@ -76,7 +76,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
         tell=untold,
     )
     new: Any = SimpleNamespace(contexts=(), way=migration.OneServer())
-    ended: Any = migration._swap(run, [], checkpoints=Any, new=new)  # type: ignore[arg-type]
+    ended: Any = migration._swap(run, [], checkpoints=[], new=new)
     assert ended == "swapped"
     assert planned * 3 == tried
 
