@@ -136,20 +136,25 @@ def running_run(
 
     Its statement is told where it is not this one, by default that of the contexts.
     """
+    first: EarlierRun | None = None
     for context in contexts:
         name = (context.schema, context.table)
         holder = named_lock_holder(session, lock_name("migration", *name))
         # Of several tables, the asking run may have locked the first already.
         if holder is not None and not ours(session, [holder]):
             running = _running(session, name, holder, statement or statement_of(contexts))
-            return EarlierRun(
+            seen = EarlierRun(
                 action="running",
                 reason=described(running),
                 rows_copied=running.rows,
                 remedy=_END_OF_KEPT.get(running.phase, _END_OF_RUN),
                 running=running,
             )
-    return None
+            # One without figures may be a session of this run that is about to end.
+            if running.phase:
+                return seen
+            first = first or seen
+    return first
 
 
 _END_OF_RUN: Final = "spirit-py ctl shows and controls it; wait for its end, or stop it"
