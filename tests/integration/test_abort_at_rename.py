@@ -251,6 +251,7 @@ def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch)
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_an_abort_meets_a_failed_rename_of_the_process_that_reverts(db, monkeypatch):
     """The process ends without a swap back; the revert that asked for it makes that itself."""

@@ -246,6 +246,7 @@ def test_a_transaction_beyond_the_memory_is_applied_in_parts(db, engine, stateme
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     "value",
@@ -283,6 +284,7 @@ def test_staged_and_direct_images_of_a_text_key_keep_their_order(db, engine):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("collation", ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_bin"])
 def test_a_text_key_that_is_spelled_anew(db, engine, collation, feed):
@@ -390,6 +392,7 @@ RECOMPUTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECOMPUTED)
 def test_a_key_that_is_computed_otherwise(db, engine, name):
     """A key that both tables have is no guarantee where the new table computes other values."""

@@ -65,6 +65,7 @@ def ask(connection):
     connection.execute(sa.text("DO 0"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mysqldb", "pymysql"])
 def test_what_the_migration_has_read_does_not_hold_back_the_swap(db, orders, driver):
     """Its transaction has a metadata lock on the table, which is given up as by any ALTER (R23)."""
@@ -77,6 +78,7 @@ def test_what_the_migration_has_read_does_not_hold_back_the_swap(db, orders, dri
     assert db.query("SELECT COUNT(*) FROM orders") == [(ROWS + 2,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mysqldb", "pymysql"])
 def test_a_revision_that_reads_row_by_row_after_an_online_step_gets_all_its_rows(
     db, orders, driver

@@ -622,6 +622,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "content", "why"), some(FORGED, 2))
 def test_what_is_read_of_a_folder_is_not_believed(
     file, content, why, db, spark_engine, tmp_path, small_ranges, monkeypatch

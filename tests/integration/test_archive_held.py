@@ -171,6 +171,7 @@ def test_a_table_that_is_altered_meanwhile_is_not_proved(
     assert not (tmp_path / f"{db.name}.t" / "_manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_a_privilege_that_the_expressions_need_is_named(db, spark_engine, tmp_path):
     """SELECT alone is enough for a whole table; the refusal has the GRANT, and comes first."""
     make_days(db, 50)
@@ -266,6 +267,7 @@ def test_parts_of_a_job_are_shown(spark_engine, tmp_path):
         tables.close()
 
 
+@pytest.mark.slow
 def test_a_server_shows_how_many_rows_it_has_sent(db):
     """While the statement goes on; nothing of a session that executes nothing."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v TEXT)")

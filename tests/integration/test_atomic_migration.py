@@ -90,6 +90,7 @@ def test_what_a_process_has_undone_it_can_note_again(db, shop):
     assert noted(db)[0] == ["0001", "0002"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("more", "said"),

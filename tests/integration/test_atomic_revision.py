@@ -114,6 +114,7 @@ def test_a_table_that_cannot_be_changed_leaves_all_others_as_they_were(db, shop)
     assert tables(db) == [VERSIONS, "orders", "small"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("up", "said"),
     [
@@ -186,6 +187,7 @@ def test_merges_and_branches_are_noted_with_all_their_rows(db, shop):
     assert tables(db) == [VERSIONS, "orders", "small"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.parametrize(
     ("statement", "said"),
@@ -272,6 +274,7 @@ def test_a_table_of_somebody_else_under_the_old_name_stays(db, shop, tmp_path):
     assert tables(db) == ["_alembic_version_old", VERSIONS, "orders", "small"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("more", ["keep='a > 1', archive_to={folder!r}", "drop_old_after='7d'"])
 def test_an_old_table_that_is_to_be_archived_or_kept_stays_after_a_kill(db, shop, tmp_path, more):
@@ -345,6 +348,7 @@ def test_the_old_table_of_another_command_holds_up_no_revision(db, shop, tmp_pat
     assert tables(db) == ["_orders_chkpnt", "_orders_old", VERSIONS, "orders", "small"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_a_version_table_of_another_schema_is_exchanged_there(db, shop, tmp_path):
     """RENAME works across schemas, and what a kill leaves is found again."""

@@ -146,6 +146,7 @@ def test_a_table_that_cannot_be_migrated_is_refused_with_the_reason(db):
     assert tables(db) == before
 
 
+@pytest.mark.slow
 def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
     """Whoever names a Spark master wants Spark: a refusal, and the schema is as it was."""
     db.execute(TABLE)
@@ -165,6 +166,7 @@ def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_table_needs_no_java(db, tmp_path):
     """It is copied and compared by the process itself, with a line that says what is lost."""
     db.execute(TABLE)

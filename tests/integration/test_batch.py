@@ -509,6 +509,7 @@ def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, engine, m
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
+@pytest.mark.slow
 def test_a_stop_request_behind_the_last_table_changes_no_outcome(two, engine, monkeypatch):
     """Nothing is left to be resumed: the same command would make the change a second time."""
     stop = StopSwitch()
@@ -526,6 +527,7 @@ def test_a_stop_request_behind_the_last_table_changes_no_outcome(two, engine, mo
     assert [one["state"] for one in report.tables] == ["done", "done"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_an_operator_ends_one_table_and_the_others_go_on(two, engine):
     """``ctl abort`` reaches the migration of one table; that one is resumed later."""

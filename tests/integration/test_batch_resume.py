@@ -164,6 +164,7 @@ def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
     assert four.type_of("bb") == ["varchar(50)"] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
     four, engine, monkeypatch
@@ -239,6 +240,7 @@ def test_a_second_process_of_the_same_batch_is_refused(four, engine):
     assert states(four) == []
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_status_shows_the_batch_until_it_is_done(four, engine):
     """Each table with its state, and the cause where one has failed."""
@@ -299,6 +301,7 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 def test_a_record_that_another_server_has_written_proves_nothing(four, engine):
     """A copied schema brings the record, and not the changes of other schemas' tables (R14)."""
@@ -370,6 +373,7 @@ def test_a_migration_that_nothing_can_carry_on_holds_up_no_plan(four, engine, mo
     assert four.type_of("a") == ["bigint"] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.draws(2)
 @pytest.mark.timeout(300)

@@ -34,7 +34,7 @@ ALWAYS = ("division_by_zero_fails", "generated_by_sql_mode", "generated_stored_o
 
 def played() -> list[Any]:
     """Return all cases; the usual run draws among those that do not always run."""
-    drawn = pytest.mark.draws(10)
+    drawn = pytest.mark.draws(6)
     return [
         pytest.param(case, id=case.name, marks=() if case.name in ALWAYS else drawn)
         for case in load_all()

@@ -476,6 +476,7 @@ def test_a_row_that_falls_between_chunks_is_no_pass(db, monkeypatch, tasks):
     assert len(lossy) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.parametrize("tasks", [1, 2, 3, 8])
 @pytest.mark.parametrize("collation", ["utf8mb4_0900_bin", "utf8mb4_0900_ai_ci"])

@@ -628,6 +628,7 @@ def test_the_look_takes_no_session_while_the_work_goes_on(db, monkeypatch, compa
     assert opened == []
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_no_trouble_is_shown_after_the_look_has_ended(db, proxy):
     """Also where a fault has ended it."""

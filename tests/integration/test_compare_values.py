@@ -23,6 +23,7 @@ def tables(db, old, new, source, target):
             db.execute(f"INSERT INTO {table} VALUES ({number}, {value}, 1)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "lost"),
     [
@@ -124,6 +125,7 @@ UNFIT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.draws(6)
 @pytest.mark.parametrize("name", UNFIT)
 def test_a_value_that_the_targets_type_cannot_hold_is_a_difference(db, name):
@@ -212,6 +214,7 @@ FROM_COLUMNS = {
 }
 
 
+@pytest.mark.slow
 def test_documents_keep_their_types_between_servers(db, db_file):
     """A repair of a row writes its JSON as it was, and what could not be carried is named."""
     for each in (db, db_file):

@@ -451,6 +451,7 @@ def unprivileged(table):
         table.execute("DROP USER IF EXISTS 'reader'@'%'")
 
 
+@pytest.mark.slow
 def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tmp_path):
     """Nothing is written, and the migration goes on."""
     with migration(table, tmp_path) as (command, listener):
@@ -616,6 +617,7 @@ def test_status_shows_the_figures_of_now(table, tmp_path):
         command.finish()
 
 
+@pytest.mark.slow
 def test_reverse_replication_is_aborted_like_any_phase(table, tmp_path):
     """What belongs before the swap is refused; an abort ends it as a signal would."""
     with migration(table, tmp_path, "--keep-old-current", "1h") as (command, _):
@@ -651,6 +653,7 @@ def role_sessions(db, role):
     )
 
 
+@pytest.mark.slow
 def test_several_tables_are_controlled_by_any_of_them(db, engine):
     """The request goes to the table that has the record."""
     for name in "tu":

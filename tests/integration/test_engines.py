@@ -126,6 +126,7 @@ def test_small_tables_are_compared_without_spark(db, java):
     assert called.starts == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "why"),
     [

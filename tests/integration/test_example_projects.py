@@ -73,6 +73,7 @@ class Writer:
         assert self.written
 
 
+@pytest.mark.slow
 def test_the_alembic_example_goes_up_and_down_and_carries_on(shop_of_alembic, db):
     """Interrupted, alembic_version is where it was; again, it ends with every write."""
     project = shop_of_alembic

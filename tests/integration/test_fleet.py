@@ -590,6 +590,7 @@ def test_a_change_is_not_forgotten_under_a_coordinator_that_begins(four, monkeyp
         assert ordered(four, schema), schema
 
 
+@pytest.mark.slow
 def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
     """A session for each of hundreds would leave the application none (max_connections)."""
     plan = plan_of(four)
@@ -663,6 +664,7 @@ def plan_of(fleet):
     return plan_fleet(config)
 
 
+@pytest.mark.slow
 def test_lists_in_another_order_take_the_locks_of_one_server_in_the_same_one(four, monkeypatch):
     """Else each waits for a lock of the other, which the server ends as a deadlock (3058)."""
     plan = plan_of(four)

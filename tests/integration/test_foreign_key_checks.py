@@ -70,6 +70,7 @@ def test_keys_without_actions_pass_on_every_server(desk):
     assert findings(desk, "ADD z INT", **NATIVE) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule", ["ON DELETE CASCADE", "ON UPDATE CASCADE", "ON DELETE SET NULL", "ON UPDATE SET NULL"]
 )

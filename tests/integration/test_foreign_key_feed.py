@@ -196,6 +196,7 @@ def test_what_we_write_is_checked_against_no_parent_and_waits_for_none(scene: Sc
     scene.assert_equal()
 
 
+@pytest.mark.slow
 @pytest.mark.logged_cascades
 @pytest.mark.parametrize("action", ["ON DELETE CASCADE", "ON DELETE SET NULL"])
 def test_a_cascade_that_the_server_leaves_half_done_follows(scene: Scene, action: str) -> None:

@@ -64,6 +64,7 @@ def test_who_is_on_a_parent_is_waited_for_where_its_key_is_dropped(db, alter, lo
     assert set(found) == {(db.name, name) for name in locked}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "algorithm"),
     [

@@ -83,6 +83,7 @@ def test_keys_that_fit_pass_and_nothing_is_left(db, desk, alter):
     assert desk.table("t").create_sql.count("FOREIGN KEY") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "error", "keys"),
     [

@@ -308,6 +308,7 @@ def ask_for_ever(together):
         together.everyone("a", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_member_behind_a_black_hole_is_noticed_and_ended(
     db, remote, proxy, monkeypatch, spark_engine
@@ -367,6 +368,7 @@ class Distant(Echo):
         super().close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["work", "idle"])
 def test_a_member_of_two_servers_is_silent_where_it_idles_on_both(db, monkeypatch, order):
     """R23: its session here idles while it works there, and its session there is ended as well."""

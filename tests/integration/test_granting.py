@@ -18,6 +18,7 @@ def revokes(request, db):
     db.execute(f"SET GLOBAL partial_revokes = {before}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", ["USAGE ON *.*", "SELECT ON {db}.*"], ids=["nothing", "a part"])
 def test_a_pasted_remedy_gives_what_is_missing_in_that_schema_alone(db, revokes, held):
     """With and without partial_revokes; what the account had stays."""

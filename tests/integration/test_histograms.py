@@ -52,6 +52,7 @@ def histograms(db, name: str) -> dict[str, Any]:
     return {column: json.loads(found) for column, found in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alter", ALTERS)
 def test_what_a_native_alter_keeps(db, engine, alter):
     """Untouched columns keep theirs, buckets and all; changed, renamed and dropped ones do not."""

@@ -327,6 +327,7 @@ def test_a_refused_cutover_overrules_no_hook(table, engine):
     assert_migrated(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["pause", "postpone"])
 def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, engine, verb):
     """The hook agrees, and the tables are not swapped; in a pause it is not asked again."""
@@ -353,6 +354,7 @@ def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, engine, 
     assert_migrated(table)
 
 
+@pytest.mark.slow
 def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(table, engine):
     """Both must agree; a second run of the command asks again, and makes no second sentinel."""
     asked: list[object] = []

@@ -81,6 +81,7 @@ def hostile(db, row):
     return json.dumps(found).replace("?", db.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("kind", list(ROWS))
 def test_a_marked_table_that_somebody_has_left_executes_nothing(db, engine, kind, dry_run):
@@ -130,6 +131,7 @@ def test_the_definition_of_a_deferred_index_is_the_servers(db, engine, monkeypat
     assert_nothing_left(db, "canary", "t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["cleanup", "resume", "afresh"])
 def test_a_name_in_a_row_drops_no_table_with_rows(db, engine, monkeypatch, ends):
     """A table of a month has the name of one that a run builds; a day's that of a trial beside."""
@@ -150,6 +152,7 @@ def test_a_name_in_a_row_drops_no_table_with_rows(db, engine, monkeypatch, ends)
     assert db.query("SELECT * FROM _t_202401 UNION ALL SELECT * FROM _t_202401_15") == [(1,), (1,)]
 
 
+@pytest.mark.slow
 def test_a_name_in_a_row_drops_no_table_that_is_being_filled(db, engine, monkeypatch):
     """Rows that are not committed yet would go with the table, once they are."""
     make_table(db, 3000)

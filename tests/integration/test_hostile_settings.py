@@ -132,6 +132,7 @@ def hostile(db, values):
             db.execute(f"SET GLOBAL {name} = %s", (value,))
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_migration_survives_hostile_globals(db, engine, group):
     """Rows of all kinds arrive whole, also in wide and unusual keys, and nothing stays behind."""

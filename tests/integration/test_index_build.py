@@ -190,6 +190,7 @@ def test_a_stranger_who_changes_the_new_table_is_noticed(db, engine, monkeypatch
         start(engine, db, defer_indexes="on").end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["DROP INDEX b", "ADD INDEX strange (a)"])
 def test_a_new_table_without_its_indexes_is_not_swapped_in(db, engine, monkeypatch, change):
     """Whoever changed its definition after the build: the application keeps its table."""
@@ -336,6 +337,7 @@ def batches_behind_the_build(db):
     return int(count)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_log_that_is_too_small_is_overcome(heavy, engine, monkeypatch):
     """Error 1799 is met, changes wait for the next build, and not a row differs."""
@@ -511,6 +513,7 @@ def test_a_drop_can_be_ended_by_the_build(db, engine, slow, monkeypatch):
     assert report.differences_found == 0
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_the_build_is_shown(db, engine, monkeypatch):
     """Status and display show that indexes are built."""

@@ -326,6 +326,7 @@ def assert_refused_under(
     assert start(engine, db, **asked).end().runs == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "value", "column"),
     [
@@ -384,6 +385,7 @@ def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
     assert [row[0] for row in db.query("SELECT id FROM t ORDER BY id")] == [2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keep", "kept"),
     [
@@ -440,6 +442,7 @@ def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
     assert any(f"'{year}-" in read.expression for (year,) in years)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keep", "cause"),
     [
@@ -480,6 +483,7 @@ def test_what_cannot_judge_rows_is_refused(keep, cause, db, engine):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keep", "kept"),
     [
@@ -532,6 +536,7 @@ def test_what_the_server_makes_without_a_copy_takes_no_keep(db, engine):
         migrate_here(engine, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "keep", "alter", "cause"),
     [
@@ -691,6 +696,7 @@ def test_a_constant_of_the_clock_is_the_servers(db, engine):
 RENAMED = "RENAME COLUMN v TO w, RENAME COLUMN at TO av, ADD KEY (w)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

@@ -213,6 +213,7 @@ def test_a_revert_that_fails_leaves_the_grace_as_it_was(kept):
     assert set(tables(kept.db)) == {"t"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happens", ["a definition", "the binlog", "the old table"])
 def test_what_makes_it_impossible_is_said_and_the_old_table_stays(kept, happens):
     """DDL by others, or a binlog that was purged; cleanup drops the table when told to."""

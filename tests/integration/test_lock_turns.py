@@ -213,6 +213,7 @@ def test_the_wait_ends_at_its_time(db, start):
     assert untouched(db, swapping.swap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "kind"), [("idle", idle_transaction), ("all", idle_transaction), ("all", LongSelect)]
 )
@@ -405,6 +406,7 @@ def test_without_the_instrument_old_transactions_are_waited_for(db, start):
     assert swapped(db, swapping.swap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kill", "timeout"), [("never", 2.0), ("idle", 60.0)])
 def test_limits_go_on_after_what_has_held_the_swap_back(db, monkeypatch, kill, timeout):
     """R23: the time of the swap, and of those in front, counts over all calls, not in between."""

@@ -318,6 +318,7 @@ def advisory(db, name):
     return build
 
 
+@pytest.mark.slow
 def test_one_session_holds_the_locks_of_all_tables_of_a_run(db):
     """A schema may have hundreds of tables, and the application needs the connections, too."""
     options = connection_options(db)

@@ -145,6 +145,7 @@ def split(values: str) -> list[str]:
     return parts
 
 
+@pytest.mark.draws(20)
 @pytest.mark.parametrize(("columns", "values", "alter"), CASES)
 def test_a_mapped_copy_has_the_bytes_of_a_native_alter(db, desk, columns, values, alter):
     """A copy by the mapping leaves the same bytes in every column as a native ALTER."""
@@ -154,6 +155,7 @@ def test_a_mapped_copy_has_the_bytes_of_a_native_alter(db, desk, columns, values
     assert rows(db, "_t_new") == rows(db, "t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "values", "alter"),
     [
@@ -177,6 +179,7 @@ def test_a_lossy_change_fails_in_the_copy(db, desk, columns, values, alter):
         copy(desk, alter)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [

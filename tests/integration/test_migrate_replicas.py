@@ -121,6 +121,7 @@ def assert_migrated(pair, report):
     until(lambda: pair.rows("z = 5") == ROWS, "the rows on the replica")
 
 
+@pytest.mark.slow
 def test_the_copy_waits_for_a_stopped_replica_and_goes_on(table, engine):
     """Its applier is stopped before the first chunk: nothing is copied until it runs again."""
     table.of.execute("STOP REPLICA SQL_THREAD")
@@ -141,6 +142,7 @@ def test_the_copy_waits_for_a_replica_that_applies_nothing(table, engine, monkey
     assert_migrated(table, migrating.end())
 
 
+@pytest.mark.slow
 def test_replicas_that_nothing_proves_are_refused_with_max_lag(table, engine):
     """They cannot be watched; without the option the run warns of it and goes on."""
     migrating = Migrating(engine, config(table, replicas=()))
@@ -184,6 +186,7 @@ def test_a_query_of_the_operator_holds_copy_and_swap_back(table, engine):
     assert report.throttled_seconds["query"] > 0
 
 
+@pytest.mark.slow
 def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, engine):
     """A transaction keeps the lock away, then the operator's query: the swap comes after both."""
     table.at.execute("CREATE TABLE r.brake (why VARCHAR(50))")

@@ -74,6 +74,7 @@ def test_the_shortcut_is_taken_under_the_chosen_modes(db, engine):
     assert any("--allow-zero-dates" in line for line in report.warnings)
 
 
+@pytest.mark.slow
 def test_other_modes_do_not_carry_on(db, engine, interrupt):
     """The choice is in the checkpoint; a run with another one is refused by name, R17."""
     make_table(db)
@@ -104,6 +105,7 @@ def test_a_choice_does_not_carry_on_without_it(db, engine, interrupt):
     assert "resumed" in start(engine, db, **config).end().resumed
 
 
+@pytest.mark.slow
 def test_a_servers_own_innodb_strict_mode_needs_no_option(db, engine):
     """Where the server does not check the length of rows, a native ALTER does not either.
 
@@ -169,6 +171,7 @@ def test_a_revert_goes_on_under_the_modes_of_the_migration(db, engine):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", ["NO_AUTO_VALUE_ON_ZERO", ""])
 def test_a_zero_in_a_column_that_becomes_auto_increment_is_named(db, engine, zeros):
     """It is kept; a native ALTER numbers it afresh unless the mode says otherwise."""
@@ -185,6 +188,7 @@ def test_a_zero_in_a_column_that_becomes_auto_increment_is_named(db, engine, zer
 TWICE = "e ENUM('a', 'a') DEFAULT 'a', d DATE NOT NULL DEFAULT '0000-00-00'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tables_made", "alter"),
     [

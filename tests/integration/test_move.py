@@ -1138,6 +1138,7 @@ def test_the_old_table_is_dropped_when_it_is_due(two):
 # -- what is refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "before", "more", "said"),
     [
@@ -1167,6 +1168,7 @@ def test_what_cannot_be_is_refused(two, where, before, more, said):
     assert "_t_chkpnt" not in two.tables(two.here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "value", "columns", "said"),
     [
@@ -1220,6 +1222,7 @@ def test_a_limit_of_load_that_the_target_does_not_have_is_refused(two):
     assert f"on the target, --max-load names {plugin}_clients" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "missing", ["all", "PROCESS", "REPLICATION CLIENT", "TRIGGER", "one schema"]
 )

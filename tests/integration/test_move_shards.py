@@ -331,6 +331,7 @@ def test_status_says_that_a_killed_move_resumes(shards, listener):
     assert report["outcome"] == "done", report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -424,6 +425,7 @@ def test_a_target_that_goes_away_during_the_copy_is_waited_for(shards, targets, 
     assert_moved(shards)
 
 
+@pytest.mark.slow
 def test_a_plan_has_the_share_of_each_target(shards):
     """By a sample: both have about half of the rows, and room for these."""
     shards.here.execute("UPDATE t SET region = 'us' WHERE id % 4 = 0; ANALYZE TABLE t")

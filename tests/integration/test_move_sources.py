@@ -417,6 +417,7 @@ def test_what_one_source_lacks_on_the_target_is_found(sources, listener, wrong):
     assert sources.times_switched() == 0
 
 
+@pytest.mark.slow
 def test_a_plan_has_the_rows_of_each_source(sources):
     """They come together on one target; a definition that differs is refused."""
     for db in sources.ours.values():
@@ -471,6 +472,7 @@ def test_a_move_that_resumes_by_other_addresses_says_them(sources, listener):
     assert [one["decision"] for one in events if one["event"] == "resume.decided"] == ["resume"]
 
 
+@pytest.mark.slow
 def test_a_table_that_the_second_source_alone_has_can_be_left_out(sources):
     """The pattern fits none of the first one's; a name that fits nowhere is refused."""
     sources.ours["us"].execute("CREATE TABLE more (id INT PRIMARY KEY)")

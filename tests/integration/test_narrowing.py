@@ -130,6 +130,7 @@ def native(db: Any, session: Session, old: str, new: str, number: int) -> Outcom
     return "lost" if any(code not in _DEPRECATED for _, code, _ in said) else stored(db, "n")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(8)
 @pytest.mark.parametrize(("old", "new", "values"), PAIRS, ids=[f"{o} - {n}" for o, n, _ in PAIRS])
 def test_a_literal_is_stored_as_a_native_alter_converts_the_value(
@@ -190,6 +191,7 @@ KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "second", ["", "m INT NOT NULL DEFAULT 5, "], ids=["alone", "with another"]
 )

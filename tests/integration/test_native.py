@@ -52,6 +52,7 @@ def contents(db, table="t"):
     return definition, db.query(f"SELECT * FROM {table} ORDER BY id")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "algorithm"),
     [
@@ -101,6 +102,7 @@ def test_the_plan_says_how_long_writes_wait(keyless):
     assert any("writes wait" in lock.held for lock in table.locks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "native"), [(COPIED, 1), ("MODIFY a BIGINT", 1 << 30), (COPIED, 0)]
 )
@@ -110,6 +112,7 @@ def test_larger_tables_and_changed_values_are_copied(keyless, engine, alter, nat
     assert change(keyless, engine, alter, native).algorithm == "copy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "algorithm"),
     [

@@ -347,6 +347,7 @@ def test_types_that_the_server_compares_otherwise_are_refused(db, engine, child,
         migrate(db, engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("child", "parent", "value"),
     [
@@ -381,6 +382,7 @@ def test_names_of_tables_are_no_aliases(db, engine, name):
         Migrating(engine, config_for(db, table=name, alter=alter)).end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "index", ["KEY p (p DESC)", "FULLTEXT KEY p (u)", "KEY p (p, id)", "KEY p (p) INVISIBLE"]
 )

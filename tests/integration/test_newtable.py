@@ -125,6 +125,7 @@ def definition(desk: SchemaTools, schema: str, name: str = "t") -> str:
     return found.create_sql
 
 
+@pytest.mark.draws(15)
 @pytest.mark.parametrize(("create", "alter"), CASES)
 def test_a_new_table_has_the_definition_of_a_native_alter(db, desk, create, alter):
     """Created, altered and swapped, the table's definition is the native one, letter by letter."""

@@ -140,6 +140,7 @@ def test_only_what_is_committed_counts_as_written(writes, said, db):
             db.execute(f"XA ROLLBACK '{xid}'")
 
 
+@pytest.mark.slow
 def test_a_row_that_comes_at_the_last_look_finds_no_table(db, spark_engine, tmp_path, monkeypatch):
     """The table is locked from then to its drop: its writer waits, and is told that it is gone."""
     make_days(db, 100)

@@ -140,6 +140,7 @@ def test_where_it_cannot_be_it_is_refused(pair, engine, setting, cause):
     assert_as_it_was(pair)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instant", [True, False])
 def test_a_change_past_the_log_is_refused_where_it_is_no_rehearsal(pair, engine, instant):
     """Whoever would make it; the primary would be without it."""

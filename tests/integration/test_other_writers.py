@@ -105,6 +105,7 @@ def test_a_primary_that_became_a_replica_meanwhile_swaps_nothing(db, engine, cha
     assert db.query("SHOW COLUMNS FROM t LIKE 'v'")[0][1] == "bigint"
 
 
+@pytest.mark.slow
 def test_an_alter_that_has_waited_for_its_lock_is_not_sent_to_a_replica(db, engine):
     """The server would make it in place, and its new primary would not."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10)")

@@ -128,6 +128,7 @@ def test_a_checksum_waits_and_reads_every_row(filled):
     assert (result.rows, result.differences, result.snapshots) == (ROWS, 2, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reordered", [False, True])
 def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch, reordered):
     """It would keep the history; the next one goes on above the last chunk, and nothing lacks."""

@@ -223,6 +223,7 @@ def test_what_was_not_made_is_not_called_done(db, desk, alter):
     assert (names_of(desk), rows_of(db)) == (NAMES, ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alter", CLAUSES)
 @pytest.mark.parametrize(
     "instead",

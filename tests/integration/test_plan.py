@@ -133,6 +133,7 @@ def test_a_copy_is_planned_with_all_that_belongs_to_it(table: Database) -> None:
     assert plan["refusals"] == []
 
 
+@pytest.mark.slow
 def test_the_room_of_added_indexes_is_counted(db: Database) -> None:
     """By the width of their columns, also right after a load that the server has not measured."""
     db.execute(
@@ -179,6 +180,7 @@ def test_all_refusals_are_shown_together_with_the_rest(table: Database) -> None:
     assert plan["tables"][0]["method"]["algorithm"] == "copy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["STRICT_TRANS_TABLES,NO_ZERO_DATE", "STRICT_TRANS_TABLES", ""])
 @pytest.mark.parametrize("kind", ["POINT", "DATE", "DATETIME", "TIMESTAMP", "TIME", "INT", "JSON"])
 def test_a_new_column_without_a_value_is_planned_as_the_server_adds_it(
@@ -379,6 +381,7 @@ ON_SCHEMA = (
 ON_SERVER = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", [*ON_SCHEMA, *ON_SERVER, "nothing"])
 def test_each_right_that_is_missing_is_refused_by_the_plan_as_by_the_migration(
     table: Database, lacking: str

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 MODIFIERS = {"instant": "ALGORITHM=INSTANT", "inplace": "ALGORITHM=INPLACE, LOCK=NONE"}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(6)
 @pytest.mark.parametrize("case", load_all(), ids=lambda case: case.name)
 def test_a_plan_says_what_the_server_and_a_migration_do(case: Case, db: Database) -> None:

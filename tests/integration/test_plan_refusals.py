@@ -206,12 +206,14 @@ def both(db: Database, *options: str) -> tuple[set[str], set[str]]:
     return codes(plan), codes(run_here(db, "migrate", *options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FIXED, ids=str)
 def test_a_plan_refuses_what_a_migration_refuses(table: Database, case: Refused) -> None:
     """The same codes, exit code 2, and no table is made or changed."""
     play(table, case)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(8)
 @pytest.mark.parametrize("case", REFUSALS, ids=str)
 def test_a_plan_refuses_what_a_migration_refuses_for_whatever_cause(

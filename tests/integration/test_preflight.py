@@ -699,6 +699,7 @@ def test_a_migrated_table_cannot_be_passed_over(db, desk, name):
     assert "binlog_format=ROW" in hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
@@ -861,6 +862,7 @@ def test_duplicates_of_a_new_key_are_named_before_the_copy(db, desk, columns, ro
     assert len(details) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "rows", "alter"),
     [
@@ -925,6 +927,7 @@ def test_ranges_of_an_index_find_every_duplicate_once(db, desk, monkeypatch, col
     assert len(walked) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "alter", "value"),
     [
@@ -1091,6 +1094,7 @@ LOSES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "alter", "cause"), LOSES)
 def test_what_the_new_table_cannot_hold_is_refused_before_the_copy(db, desk, make, alter, cause):
     """A key, a value that rows have, or one that they must get; what fits is not refused."""

@@ -131,6 +131,7 @@ def test_a_hidden_change_of_the_same_run_stops_it(db: Database, engine: GangEngi
     assert db.query(f"SELECT {COLUMNS} FROM t ORDER BY id") == rows
 
 
+@pytest.mark.slow
 def test_without_repair_nothing_is_passed_over(db: Database, engine: GangEngine) -> None:
     """R13: what could not be put right is not passed over; the copy stays."""
     alter = ALTERS["plain"]

@@ -54,6 +54,7 @@ def seen(db, table="", database=None):
     return migrations(connection, database=database or db.name, table=table, max_age=1e6)
 
 
+@pytest.mark.slow
 def test_cleanup_of_an_orphaned_pointer_keeps_the_migration_it_points_to(db, engine, interrupt):
     """The migration's record does not name the table, so neither belongs to the other."""
     left_over(db, interrupt)
@@ -137,6 +138,7 @@ def test_the_copy_of_any_of_the_tables_is_not_dropped_unasked(db, engine, interr
     assert start(engine, db, table="u", alter="MODIFY a BIGINT UNSIGNED").end().runs == 2
 
 
+@pytest.mark.slow
 def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
     """Also by one whose record is in another schema."""
     interrupt(statement=BOTH, table="", alter="")

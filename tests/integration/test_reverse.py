@@ -539,6 +539,7 @@ def test_duplicates_of_an_old_unique_key_are_named(db, engine):
     assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_feed", [False, True], ids=["met_by_swap", "met_by_feed"])
 @pytest.mark.parametrize("index", ["(v)", "((LOWER(v)))"], ids=["plain", "functional"])
 def test_a_duplicate_between_comparison_and_swap_back_is_found(
@@ -585,6 +586,7 @@ def test_nothing_is_left_when_the_time_is_over(db, engine):
     assert sum("a revert loses the values of column e" in line for line in notes.lines) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, engine):
     """What held the copy back looks no more after the swap, and is no reason to wait for."""

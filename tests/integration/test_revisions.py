@@ -105,6 +105,7 @@ def test_what_is_made_is_passed_over(db, caplog, stop_after):
     assert "`c` int" in made["small"]
 
 
+@pytest.mark.slow
 def test_a_second_try_of_the_same_connection_passes_over_what_is_made(db):
     """A column that the first one has dropped and added is not dropped again, with its values."""
     prepared(db)
@@ -341,6 +342,7 @@ def test_what_no_temporary_table_can_have_does_not_make_a_change_be_made_twice(
     assert STEPS not in tables(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "clauses", ["COALESCE PARTITION 1", "TRUNCATE PARTITION p0", "DROP COLUMN a, ADD COLUMN a INT"]
 )

@@ -366,6 +366,7 @@ ALTERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alter", ALTERS)
 def test_table_map_of_an_altered_table_is_refused(db, alter):
     """Rows written after somebody altered the table are not taken for rows of ours (R14)."""

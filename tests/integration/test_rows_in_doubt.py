@@ -192,6 +192,7 @@ def test_without_a_deadlock_nothing_is_compared_again(family, engine, monkeypatc
     assert None not in read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [100, 1])
 def test_rows_that_are_equal_are_enough_where_all_are_known(family, engine, monkeypatch, most):
     """A deadlock of others: the rows in doubt are read, and the table only if they are too many."""

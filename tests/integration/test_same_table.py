@@ -77,6 +77,7 @@ LOSES_VALUES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["chunk.dispatched", "cutover.begin", "cutover.lock"])
 @pytest.mark.usefixtures("never_logged")
 def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch, point):
@@ -88,6 +89,7 @@ def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_a_table_that_create_if_not_exists_has_made_is_not_swapped_out(db, engine, monkeypatch):
     """The feed passes it over, because the table was there; one that it has made has no rows."""
@@ -102,6 +104,7 @@ def test_a_table_that_create_if_not_exists_has_made_is_not_swapped_out(db, engin
     assert db.query("SELECT COUNT(*) FROM t") == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "statements"),
     [
@@ -131,6 +134,7 @@ def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
     assert "_t_old" not in tables(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "statement"),
     [
@@ -166,6 +170,7 @@ def test_a_rebuild_right_before_the_feed_s_place_is_none_of_a_change(db, engine,
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "statement"),
     [
@@ -193,6 +198,7 @@ def definition(db: Database) -> str:
     return str(db.query("SHOW CREATE TABLE t")[0][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -210,6 +216,7 @@ def test_an_alter_that_changes_something_still_ends_the_run(db, engine, monkeypa
     assert "_t_old" not in tables(db)
 
 
+@pytest.mark.slow
 def test_a_child_and_a_trigger_that_are_there_are_not_created_again(db, engine, monkeypatch):
     """R14: an application that starts creates what it needs unless it is there."""
     make(db)
@@ -307,6 +314,7 @@ def test_a_restore_between_two_runs_is_noticed(db, engine, monkeypatch):
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen_by", ["the next run", "the first run"])
 def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, engine, monkeypatch, seen_by):
     """The binlog has it: either run reads that, and the later one compares all rows."""

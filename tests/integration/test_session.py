@@ -456,6 +456,7 @@ def test_kill_needs_a_privilege_for_other_accounts(db, account, session):
     assert session.alive()
 
 
+@pytest.mark.slow
 def test_answer_later_than_the_read_timeout(db):
     """An answer that takes longer than the read timeout reads as a lost connection."""
     with connect(connection_options(db), role="test", read_timeout=5) as session:

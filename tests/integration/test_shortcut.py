@@ -542,6 +542,7 @@ def test_what_a_second_run_would_undo_is_not_made_again(db, engine, monkeypatch,
     assert db.query("SELECT id, a, b FROM t") != second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "alter", "native"),
     [

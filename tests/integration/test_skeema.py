@@ -65,6 +65,7 @@ def shop(db, tmp_path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(2))
 def test_the_wrapper_line_survives_odd_characters(db, shop, tmp_path, number):
     """Quotes, line ends, signs of the shell and braces reach the server as Skeema wrote them."""

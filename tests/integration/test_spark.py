@@ -161,6 +161,7 @@ def test_every_slot_is_busy_with_a_job_that_has_a_name(spark_engine, tmp_path):
     assert store.job(job).description().get() == "copy of s.t"
 
 
+@pytest.mark.slow
 def test_workers_are_reused_and_run_what_the_driver_runs(spark_engine):
     """One Python process a slot for all gangs, of the driver's interpreter and its package."""
 
@@ -230,6 +231,7 @@ for _ in range(2):
     assert running.end() == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_spark_that_the_application_has_stopped_is_left_as_it_was(script):
     """Ours has a JVM of its own, and the application's next one has the application's again."""

@@ -52,6 +52,7 @@ BACKUPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backup", list(BACKUPS))
 def test_a_backup_is_not_taken_for_the_old_table(stopped, engine, backup):
     """Whoever made it and however the table looks: it stays, and the run is not done."""
@@ -225,6 +226,7 @@ def test_an_empty_table_of_the_same_definition_that_takes_the_name_stays(db, eng
     assert_nothing_left(db, "_t_new", "t")
 
 
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize(
     "change", ["INSERT INTO _t_new (a) VALUES (7)", "ALTER TABLE _t_new ADD x INT"]

@@ -216,6 +216,7 @@ def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(small, engine):
     """--max-load holds the ALTER back, and ctl set lets it go on."""
@@ -267,6 +268,7 @@ def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small, engine):
     """``ctl postpone`` holds back the moment of the change, which only a copy can choose."""
@@ -300,6 +302,7 @@ def test_a_search_for_duplicates_waits(small, engine):
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 def test_an_old_table_that_is_asked_for_is_there_after_a_column_was_dropped(small, engine):
     """With --drop-old-after a change in place that loses values is a copy; plan says so."""
     config = config_for(small, **IN_PLACE, drop_old_after=math.inf)

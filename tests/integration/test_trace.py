@@ -76,6 +76,7 @@ UNKNOWN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clauses", "shown"),
     [

@@ -185,6 +185,7 @@ def migrated_as(db, engine, *grants: str):
         )
 
 
+@pytest.mark.slow
 def test_an_account_that_may_not_keep_definers_is_told_the_grant(db, engine):
     """SET_ANY_DEFINER, and the word about the binlog; with both, the triggers are kept."""
     for statement in MADE:

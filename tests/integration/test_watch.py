@@ -516,6 +516,7 @@ def test_scopes_leave_the_rest_out(db: Database, watch) -> None:
     assert {(db.name, "t"), (db.name, "other")} <= tables
 
 
+@pytest.mark.slow
 def test_a_heartbeat_moves_the_position_while_nothing_happens(either_db: Database, watch) -> None:
     """Silence of the scope is not silence of the server."""
     db = either_db
@@ -614,6 +615,7 @@ def test_the_login_and_the_table_are_named_when_they_are_wrong(db: Database, wat
 OTHERS = {"gh-ost": ("_t_gho", "_t_del"), "pt-online-schema-change": ("_t_new", "_t_old")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", list(OTHERS))
 def test_a_change_by_a_new_table_says_what_was_done_to_it(
     either_db: Database, watch, tool: str
