@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.sql import quote_identifier
 from spirit_py.statement.lexer import SqlMode, tokenize
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ Spellings: TypeAlias = tuple[tuple[str, str], ...]
 class Trigger:
     """One trigger, with all that decides what it does; ``order`` counts from 1.
 
-    ``body`` and ``spellings`` are in ``character_set_client``, one character a byte
-    (:data:`BYTES`); ``text`` is Unicode, where binary literals are not exact.
+    ``body`` and ``spellings``, names as they are quoted, are in ``character_set_client``, one
+    character a byte (:data:`BYTES`); ``text`` is Unicode, where binary literals are not exact.
     """
 
     schema: str
@@ -71,9 +72,9 @@ class Trigger:
         """Timing and event: triggers that share them fire one after the other."""
         return self.timing, self.event
 
-    def spelled(self, name: str) -> str:
-        """Return a name in ``character_set_client``, one character a byte."""
-        return name if name.isascii() else dict(self.spellings)[name]
+    def quoted(self, name: str) -> str:
+        """Return a name, quoted, in ``character_set_client``, one character a byte."""
+        return quote_identifier(name) if name.isascii() else dict(self.spellings)[name]
 
     def spells(self, name: str) -> bool:
         """Whether ``character_set_client`` has the letters of a name."""

@@ -171,14 +171,14 @@ def _beside(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str
 
     before = [other for other in moves[:at] if alike(other)]
     if before:
-        return f"FOLLOWS {quote_identifier(mine.spelled(before[-1].trigger.name))}"
+        return f"FOLLOWS {mine.quoted(before[-1].trigger.name)}"
     for other in moves[at + 1 :]:
         if not alike(other):
             continue
         if other.original._replace(name=other.temporary) in existing:
             return f"PRECEDES {quote_identifier(other.temporary)}"
         if other.original in existing:
-            return f"PRECEDES {quote_identifier(mine.spelled(other.trigger.name))}"
+            return f"PRECEDES {mine.quoted(other.trigger.name)}"
     return ""
 
 
@@ -191,14 +191,12 @@ def create(
         f" SESSION collation_connection = {trigger.collation_connection},"
         f" SESSION sql_mode = '{trigger.sql_mode}'"
     )
-    spelled = trigger.spelled
-    definer = f"{quote_identifier(spelled(trigger.user))}@{quote_identifier(spelled(trigger.host))}"
+    quoted = trigger.quoted
+    schema = quoted(trigger.schema)
     head = (
-        f"CREATE DEFINER={definer} TRIGGER"
-        f" {quote_identifier(spelled(trigger.schema))}.{quote_identifier(spelled(name))}"
-        f" {trigger.timing} {trigger.event}"
-        f" ON {quote_identifier(spelled(trigger.schema))}.{quote_identifier(spelled(table))}"
-        " FOR EACH ROW "
+        f"CREATE DEFINER={quoted(trigger.user)}@{quoted(trigger.host)}"
+        f" TRIGGER {schema}.{quoted(name)} {trigger.timing} {trigger.event}"
+        f" ON {schema}.{quoted(table)} FOR EACH ROW "
     )
     if gated:
         # A body may end in a comment that the end of the line closes.

@@ -147,7 +147,7 @@ def test_a_trigger_is_made_under_its_own_settings_in_its_own_bytes():
         collation_connection="latin1_bin",
         body="BEGIN SET @x = 'für'; END",
         text="BEGIN SET @x = 'für'; END",
-        spellings=(("ü`", "ü`"),),
+        spellings=(("ü`", "`ü```"),),
     )
     settings, statement = create(trigger, name=trigger.name, table="orders", order="FOLLOWS `x`")
     assert settings == (
