@@ -10,6 +10,7 @@ from spirit_py.attached.foreign_keys.catalogue import concerned_now
 from spirit_py.attached.implied_locks import implied_locks, there
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
+from spirit_py.attached.triggers.statements import OWN_SETTINGS
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import AttachmentsSettled
@@ -45,6 +46,8 @@ def outstanding(session: SqlSession, noted: AttachmentsNote) -> list[Sql]:
 
 def settle_locked(session: Session, noted: AttachmentsNote) -> None:
     """Send what is outstanding, in a session that holds the locks; a ServerFault ends it."""
+    # A packet that failed may have left those of a trigger, in which no name would be found.
+    session.execute(OWN_SETTINGS)
     if statements := outstanding(session, noted):
         accept_stored(session)
         _, fault = session.execute_packet(statements)

@@ -14,16 +14,20 @@ from spirit_py.attached.triggers.catalogue import (
     read_triggers,
     require_same,
     trigger_moves,
+    withdraw,
 )
 from spirit_py.attached.triggers.model import moves_of
 from spirit_py.attached.triggers.statements import (
+    OWN_SETTINGS,
     copies,
+    create,
     placed,
     renamed,
     withdrawn,
 )
 from spirit_py.errors import Refusal
 from spirit_py.table.names import Swap
+from tests.kits.attached import Swapping
 from tests.kits.tables import open_session
 
 _TRY_AGAIN = 1213
@@ -368,3 +372,57 @@ def test_a_name_with_a_backquote_and_a_letter_with_its_byte_is_refused(db):
     db.execute("RENAME TABLE t TO `\u30c1``x`")
     with open_session(db) as session, pytest.raises(Refusal, match="cannot be written in cp932"):
         read_triggers(session, db.name, "\u30c1`x")
+
+
+def made_by_a_latin1_client(db) -> Swapping:
+    """Make a table whose name is not ASCII, with two triggers of a client in latin1."""
+    db.execute("CREATE TABLE `t\u00fc` (id INT PRIMARY KEY)")
+    with charset(db, "latin1", "latin1_bin") as cursor:
+        for name in "ab":
+            cursor.execute(
+                f"CREATE TRIGGER {name} BEFORE INSERT ON `t\u00fc` FOR EACH ROW BEGIN END".encode(
+                    "latin-1"
+                )
+            )
+    return Swapping(db, ("t\u00fc",))
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["before the RENAME", "behind it"])
+def test_what_a_packet_left_is_settled_in_its_own_session(db, behind):
+    """The session has the settings of the trigger at which it was interrupted."""
+    swapping = made_by_a_latin1_client(db)
+    (swap,) = swapping.swaps
+    with swapping.session() as session:
+        before = read_triggers(session, *swap.name)
+    attached = swapping.attachments()
+    attached.survey()
+    packet = attached.statements
+    settings = [
+        at
+        for at, one in enumerate(packet.all)
+        if str(one).startswith("SET SESSION character_set_client = latin1")
+        and packet.renamed_after(at) == behind
+    ]
+    with contextlib.closing(swapping.session()) as session:
+        session.execute(
+            f"LOCK TABLES `{swap.schema}`.`{swap.table}` WRITE, `{swap.schema}`.`{swap.new}` WRITE"
+        )
+        sent = settings[1] + 1
+        assert session.execute_packet(packet.all[:sent]) == (sent, None)
+        attached.settle(session)
+    with swapping.session() as session:
+        assert read_triggers(session, *swap.name) == before
+        assert not read_places(session, [(swap.schema, swap.new), (swap.schema, swap.old)])
+
+
+def test_a_trial_is_withdrawn_in_the_session_that_it_left(db):
+    """Also where that has the settings of the trigger."""
+    swapping = made_by_a_latin1_client(db)
+    (swap,) = swapping.swaps
+    with swapping.session() as session:
+        moves = trigger_moves(session, (swap,), "abcdef")
+        trial = create(moves[0].trigger, name=moves[0].temporary, table=swap.new)
+        assert session.execute_packet(trial) == (len(trial), None)
+        withdraw(session, moves, swap)
+        session.execute(OWN_SETTINGS)
+        assert not read_places(session, [(swap.schema, swap.new)])

@@ -268,10 +268,14 @@ def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
 
 
 def withdraw(session: Session, moves: Iterable[TriggerMove], swap: Swap) -> None:
-    """Drop what is left of the trial on the new table."""
+    """Drop what is left of the trial on the new table; a ServerFault ends it."""
+    # A trial that failed may have left those of its trigger.
+    session.execute(OWN_SETTINGS)
     there = read_places(session, [(swap.schema, swap.new)])
-    for statement in withdrawn([move.note for move in moves], {swap.name: swap.new}, there):
-        session.execute_packet([statement])
+    left = withdrawn([move.note for move in moves], {swap.name: swap.new}, there)
+    _, fault = session.execute_packet(left)
+    if fault is not None:
+        raise fault
 
 
 def _refused(trigger: Trigger, fault: ServerFault) -> Exception:
