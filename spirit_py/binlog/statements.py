@@ -66,7 +66,8 @@ class Statement:
     ``fills``: it creates a table from a query, which changes no other table (error 1746).
     ``rebuilds``: it only builds tables again. ``unless_there``: it creates the first of ``names``,
     and does nothing where that exists: the server logs it all the same. ``restates``: it leaves the
-    one name as it is if that has all of it already.
+    one name as it is if that has all of it already. ``own``: the names without those that only its
+    keys refer to. ``kind``: what it makes, alters or drops, such as TABLE or TRIGGER.
     """
 
     verb: str
@@ -77,6 +78,8 @@ class Statement:
     unless_there: bool = False
     restates: bool = False
     names: tuple[Name, ...] = ()
+    own: tuple[Name, ...] = ()
+    kind: str = ""
     exact: bool = True
 
     @property
@@ -191,6 +194,8 @@ def read_statement(
     found, exact = _cut(sql, mode)
     tokens = [token for token in found if token.kind != "string"]
     fills = verb == "CREATE" and _is_filled(tokens)
+    kind, names, referred = _ddl_names(tokens)
+    own = tuple(name.within(schema) for name in names)
     return Statement(
         verb=verb,
         ddl=True,
@@ -199,7 +204,9 @@ def read_statement(
         restates=_restates(found) or _spares_trigger(tokens),
         # One that fills a table is in the log only where it has created it.
         unless_there=not fills and _spares(tokens),
-        names=tuple(name.within(schema) for name in _ddl_names(tokens)),
+        names=(*own, *(name.within(schema) for name in referred)),
+        own=own,
+        kind=kind,
         exact=certain and exact and all(_is_whole(token) for token in tokens),
     )
 
@@ -270,23 +277,23 @@ def _only_looks(tokens: list[Token]) -> bool:
     return words[1:] == ["PARTITION"] and words[0] in _LOOKS
 
 
-def _ddl_names(tokens: list[Token]) -> list[Name]:
+def _ddl_names(tokens: list[Token]) -> tuple[str, list[Name], list[Name]]:
+    """Return what kind of thing DDL is about, its names, and those that its keys refer to."""
     words = [token.upper for token in tokens[:_HEAD]]
     verb = words[0]
     if verb == "TRUNCATE":
-        return _names_from(tokens, _skip(tokens, 1, "TABLE"))
+        return "TABLE", _names_from(tokens, _skip(tokens, 1, "TABLE")), []
     if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):
-        if words[1:2] == ["TEMPORARY"]:
-            return []
-        if verb == "ALTER" and _only_looks(tokens):
-            return []
-        return [*_created(tokens), *_names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
+        if words[1:2] == ["TEMPORARY"] or (verb == "ALTER" and _only_looks(tokens)):
+            return "TABLE", [], []
+        own = [*_created(tokens), *_brought_in(tokens)]
+        return "TABLE", own, _names_after(tokens, "REFERENCES")
     if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:
         at = _skip(tokens, 2, "IF", "EXISTS")
-        return [Name(n.table or "", None) for n in _names_from(tokens, at)]
+        return "SCHEMA", [Name(n.table or "", None) for n in _names_from(tokens, at)], []
     if "TRIGGER" in words and verb == "CREATE":
-        return _names_after(tokens[words.index("TRIGGER") :], "ON")[:1]
-    return _names_after(tokens, "ON")[:1] if "INDEX" in words[:4] else []
+        return "TRIGGER", _names_after(tokens[words.index("TRIGGER") :], "ON")[:1], []
+    return ("INDEX", _names_after(tokens, "ON")[:1], []) if "INDEX" in words[:4] else ("", [], [])
 
 
 def _created(tokens: list[Token]) -> list[Name]:

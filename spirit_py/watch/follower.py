@@ -186,12 +186,15 @@ class Follower:
 
     def _keep_of_shadows(self, statement: Statement, sql: str) -> None:
         """Keep what is done to a table by whose name it is to replace one that is followed."""
-        for name in statement.names if statement.verb != "RENAME" else ():
+        more = statement.verb == "ALTER" or statement.kind == "INDEX"
+        anew = statement.kind == "TABLE" and statement.verb in {"CREATE", "DROP"}
+        # Other names of an ALTER are those that it renames to, or exchanges a partition with.
+        for name in statement.own[:1] if more else statement.own if anew else ():
             shadow = (name.schema, name.table or "")
             real = _SHADOW.fullmatch(shadow[1])
             if real is None or not self.scope.covers(name.schema, real[1]):
                 continue
-            if statement.verb == "ALTER" or _OF_INDEX.match(sql):
+            if more:
                 kept = self._shadows.setdefault(shadow, deque(maxlen=_MOST_KEPT))
                 kept.append(sql if len(sql) <= _LONGEST_KEPT else f"{sql[:_LONGEST_KEPT]}...")
             else:
@@ -234,8 +237,5 @@ class Follower:
 
 _MOST_KEPT: Final = 100
 _LONGEST_KEPT: Final = 1 << 16
-_OF_INDEX: Final = re.compile(
-    r"\s*(?:CREATE|DROP)\s+(?:(?:UNIQUE|FULLTEXT|SPATIAL)\s+)?INDEX\b", re.IGNORECASE
-)
 #: Names of new tables of this program, of pt-online-schema-change, and of gh-ost.
 _SHADOW: Final = re.compile(r"_(.+)_(?:new|gho)")

@@ -204,6 +204,30 @@ def test_ddl_ends_its_own_transaction(run: Run) -> None:
     assert run.take(statement(60, "GRANT ALL ON *.* TO u"), Committed(at(60))) == []
 
 
+def test_what_was_done_to_a_new_table_outlives_its_triggers_and_keys_to_it(run: Run) -> None:
+    """Nor does TRUNCATE undo an ALTER; an ALTER of a child is none of its parent."""
+    alters = [
+        "ALTER TABLE _t_new ADD x INT",
+        "alter /* gh-ost */ table _t_new ADD CONSTRAINT k FOREIGN KEY (x) REFERENCES p (id)",
+        "CREATE /* app */ INDEX i ON _t_new (x)",
+    ]
+    sent = [
+        "CREATE TABLE _t_new LIKE t",
+        "ALTER TABLE _t_new ADD never INT",
+        "DROP /* gh-ost */ TABLE IF EXISTS `_t_new`",
+        "CREATE /* gh-ost */ TABLE _t_new LIKE t",
+        *alters,
+        "TRUNCATE _t_new",
+        "CREATE DEFINER=`table`@`%` TRIGGER a BEFORE INSERT ON `s`.`_t_new` FOR EACH ROW BEGIN END",
+        "ALTER TABLE lines ADD CONSTRAINT l FOREIGN KEY (o) REFERENCES _t_new (id)",
+        "CREATE TABLE more (o INT REFERENCES _t_new (id))",
+        "RENAME TABLE t TO _t_old, _t_new TO t",
+    ]
+    for number, sql in enumerate(sent):
+        run.take(statement(number, sql), Committed(at(number)))
+    assert run.records[-1]["alters"] == alters
+
+
 def test_a_write_in_statement_format_stops_only_its_own_scope(run: Run) -> None:
     """R13: changes without row images cannot be printed."""
     assert run.take(statement(10, "DELETE FROM t", "o"), Committed(at(10))) == []
