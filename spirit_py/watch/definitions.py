@@ -248,7 +248,7 @@ class Definitions:
     def doubtful(self, statement: Statement, seen: StatementSeen) -> bool:
         """Return whether a definition behind DDL may have described rows of an earlier run."""
         for table, known in self._known.items():
-            if any(_names(name.schema, name.table, table) for name in statement.names):
+            if any(_names(name.schema, name.table, table) for name in statement.own):
                 wanted = known.executed.empty()
                 wanted.advance(seen.place)
                 if known.executed.reaches(wanted) and not _spares(statement, seen, known.schema):
@@ -259,7 +259,7 @@ class Definitions:
         """Return whether DDL changed a definition; SchemaChanged if earlier rows used it."""
         changed, place = False, seen.place
         for table in list(self._known):
-            if not any(_names(name.schema, name.table, table) for name in statement.names):
+            if not any(_names(name.schema, name.table, table) for name in statement.own):
                 continue
             known = self._known[table]
             wanted = known.executed.empty()

@@ -110,6 +110,29 @@ def test_an_older_ddl_before_any_row_is_harmless(server: Server) -> None:
     assert server.names() == ["a", "b"]
 
 
+KEY = "FOREIGN KEY (o) REFERENCES t (a)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "stops"),
+    [
+        (f"CREATE TABLE notes (o INT, {KEY})", False),
+        (f"ALTER TABLE notes ADD COLUMN o INT, ADD {KEY}", False),
+        (f"ALTER TABLE t ADD COLUMN o INT, ADD {KEY}", True),
+        (f"ALTER TABLE notes ADD {KEY}, RENAME TO t", True),
+    ],
+)
+def test_an_older_key_to_the_table_changes_nothing_of_it(
+    server: Server, sql: str, stops: bool
+) -> None:
+    """The DDL is of another table; one of the table itself may have changed it all the same."""
+    server.names()
+    seen = StatementSeen(Place("b.000001", 100), "s", sql, 1)
+    assert server.definitions.doubtful(read_statement(sql, "s"), seen) is stops
+    with pytest.raises(SchemaChanged) if stops else contextlib.nullcontext():
+        assert not server.ddl(sql, 100)
+
+
 def test_a_ddl_older_than_the_definition_is_doubtful_where_an_earlier_run_may_have_used_it(
     server: Server,
 ) -> None:
