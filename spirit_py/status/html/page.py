@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.status.html.plots import Plot
     from spirit_py.status.timeline import Noted, Stage
 
-SHOWN_EVENTS: Final = 600
 _GOOD: Final = frozenset({"done", "rehearsed"})
 _DIFF_LINES: Final = 400
 _LEAST_SHARE: Final = 0.4
@@ -109,7 +108,7 @@ def page(history: History, *, ended: datetime) -> str:
         "swapped_at": next((one.at for one in reversed(events) if one.name == SwapDone.name), None),
         "waits": sorted(history.waits.items(), key=lambda one: -one[1]),
         "warnings": _warnings(events, several=len(lanes) > 1),
-        "events": events[-SHOWN_EVENTS:],
+        "events": events,
         "events_left_out": history.timeline.events_left_out,
     }
     return str(_environment().get_template("page.html.j2").render(context))

@@ -341,6 +341,24 @@ def test_a_page_of_a_run_of_days_is_small(run):
     assert len(text.encode()) < 500_000
 
 
+def test_each_event_is_shown_or_counted_as_left_out(run):
+    """Of many warnings among as many ordinary events none is missing without a word."""
+    for number in range(1000):
+        run.at = float(number)
+        run.tell(Warned, said=f"warning {number} " + "x" * 100)
+        run.tell(
+            ChecksumDone, rows=number, passes=1, differences=0, repaired_chunks=0,
+            lock_held_ms=1.0, seconds=1.0,
+        )  # fmt: skip
+    text = run.end()
+    table = text.partition('<table class="events">')[2].partition("<tbody>")[2]
+    (left_out,) = re.findall(r"(\d+) events in the middle of the run are left out", table)
+    shown = table.partition("</tbody>")[0].count("<tr ")
+    assert shown == 850
+    assert shown + int(left_out) == run.reporter._history.timeline._number
+    assert len(text.encode()) < 500_000
+
+
 def test_a_page_of_a_batch_has_every_table(run):
     """Each has a lane and a row with its outcome, and their figures are added up."""
     for at in range(20):
