@@ -81,9 +81,9 @@ def asked_for_json(arguments: Sequence[str], defaults: Any) -> bool:
 def asked_for_document(arguments: Sequence[str]) -> bool:
     """Return whether the command would answer in one JSON document: so is its error then."""
     words = set(arguments)
-    if words & {"status", "ctl"}:
+    if words & {"status", "ctl", "explain"}:
         return "--json" in words or os.environ.get("SPIRIT_PY_JSON", "").lower() in _YES
-    return "plan" in words and _given("--format", arguments) == "json"
+    return bool(words & {"plan", "move"}) and _given("--format", arguments) == "json"
 
 
 def _given(option: str, arguments: Sequence[str]) -> str | None:

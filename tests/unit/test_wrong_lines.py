@@ -95,6 +95,10 @@ AT = ["--user", "u", "--database", "shop", "--table", "t"]
         (["ctl", *AT, "--json", "set", "threads=none"], "wrong-options"),
         (["plan", *AT, "--format", "json", "--max-lag", "5x"], "wrong-options"),
         (["plan", *AT, "--format=json"], "wrong-options"),
+        (["move", *AT, "--plan", "--format", "json", "--max-lag", "5x"], "wrong-options"),
+        (["move", *AT, "--plan", "--format=json"], "wrong-options"),
+        (["explain", "--json", "--cod", "x"], "wrong-options"),
+        (["explain", "--json", "no-such-code"], "wrong-options"),
         (
             ["plan", *AT, "--format=json", "--alter", "ADD x INT", "--host", "127.0.0.1:1"],
             "cannot-connect",
