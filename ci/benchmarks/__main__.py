@@ -72,7 +72,7 @@ def main() -> int:
         _write(asked.json, outcomes, sizes, about, time.monotonic() - began)
     beyond = cpu_beyond_the_start(outcomes)
     if beyond:
-        print("\n".join(["== between small and idle", *table.figures([beyond])]))
+        print("\n".join(["== between idle and long", *table.figures([beyond])]))
     _write(asked.json, outcomes, sizes, about, time.monotonic() - began)
     print(f"the whole run took {(time.monotonic() - began) / 60:.1f} minutes; see {asked.json}")
     if asked.picture:
