@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import socket
 import threading
@@ -90,6 +91,10 @@ class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Do nothing."""
 
+    def get_stderr(self) -> io.StringIO:
+        """Return a sink: what a request came to is no line of the run's own output."""
+        return io.StringIO()
+
 
 class _Server(WSGIServer):
     request_queue_size = 16
@@ -171,7 +176,10 @@ class _Application:
         if environ["PATH_INFO"] not in _PATHS:
             start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
             return [b"the metrics are at /metrics\n"]
-        encode, content_type = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        try:
+            encode, content_type = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        except TypeError:  # a version that is no number, such as q, or one in quotes
+            encode, content_type = choose_encoder("")
         body = self._body(encode, content_type)
         headers = [("Content-Type", content_type), ("Content-Length", str(len(body)))]
         start_response("200 OK", headers)

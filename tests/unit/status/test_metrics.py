@@ -3,10 +3,12 @@
 import http.client
 import re
 import socket
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from wsgiref.simple_server import ServerHandler
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -346,6 +348,35 @@ def test_a_scrape_is_answered_in_the_format_that_the_scraper_prefers(server, col
     assert "spirit_py_pending_changes" in {
         one.name for one in openmetrics.text_string_to_metric_families(text)
     }
+
+
+@pytest.mark.parametrize("version", ["q", '"0.0.4"', "1.x", ""])
+def test_a_version_that_is_none_is_answered_in_plain_text(server, capfd, version):
+    """Nothing of it is in the run's output."""
+    kind, text = scraped(server.address, Accept=f"text/plain;version={version}")
+    assert kind.startswith("text/plain")
+    assert "spirit_py_build_info" in text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_request_that_fails_prints_nothing(server, capfd, monkeypatch):
+    """Else a traceback stood between JSON lines, or in the panel."""
+    ended = threading.Event()
+
+    def fail(_, data):
+        raise TimeoutError("the client reads no more")
+
+    def end(server, request):
+        close(server, request)
+        ended.set()
+
+    close = metrics_server._Server._ended
+    monkeypatch.setattr(ServerHandler, "_write", fail)
+    monkeypatch.setattr(metrics_server._Server, "_ended", end)
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        scraped(server.address)
+    assert ended.wait(20.0)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_each_scrape_has_the_figures_of_now(server, collector):
