@@ -97,6 +97,11 @@ def test_each_follower_arrives_at_the_definition_and_the_rows(
     given = {"alter": CHANGES[change], "defer_indexes": deferred, "allow_data_loss": True}
     assert start(engine, db, **given).end().outcome == "done"
     writes.stop()
+    require_followed(db, since, followers)
+
+
+def require_followed(db, since, followers):
+    """Play the binlog to followers; require that they have the definition and its rows."""
     db.execute(f"INSERT INTO {TABLE} (id) VALUES ({LAST})")
     wanted, there = definition(db), rows(db)
     for follower in followers:
@@ -108,3 +113,34 @@ def test_each_follower_arrives_at_the_definition_and_the_rows(
         for key, row in follower.rows.items():
             both = row.keys() & there[key].keys()
             assert {one: row[one] for one in both} == {one: there[key][one] for one in both}, name
+
+
+@pytest.mark.slow
+def test_triggers_are_no_matter_of_theirs(db, engine, writes, follow):
+    """The copies on the new table come before the RENAME, the triggers behind it."""
+    db.execute(f"CREATE TRIGGER fills BEFORE INSERT ON {TABLE} FOR EACH ROW SET NEW.a = 7")
+    since, followers = follow()
+    assert start(engine, db, alter=CHANGES["column"]).end().outcome == "done"
+    writes.stop()
+    require_followed(db, since, followers)
+
+
+@pytest.mark.slow
+def test_a_key_of_the_table_stops_data_migration_and_no_other(db, engine, writes, follow):
+    """It passes over the DROP of the original on the old table: then the name is there twice."""
+    db.execute(
+        "CREATE TABLE p (id INT PRIMARY KEY);"
+        f"CREATE TABLE c (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES {TABLE} (id));"
+        f"ALTER TABLE {TABLE} ADD p INT, ADD CONSTRAINT own FOREIGN KEY (p) REFERENCES p (id)"
+    )
+    since, (migration, tracking, _) = follow()
+    without_key = DataMigration(db)
+    try:
+        without_key._do(f"ALTER TABLE {TABLE} DROP FOREIGN KEY own")
+        assert start(engine, db, alter=CHANGES["column"]).end().outcome == "done"
+        writes.stop()
+        require_followed(db, since, [tracking, without_key])
+    finally:
+        without_key.close()
+    with pytest.raises(Exception, match="Duplicate foreign key constraint name"):
+        played(db, since, migration)

@@ -30,6 +30,7 @@ _HEAD: Final = re.compile(
     rf"(CREATE|ALTER|DROP) TABLE (?:IF (?:NOT )?EXISTS )?{_NAME}", re.IGNORECASE
 )
 _PAIR: Final = re.compile(rf"{_NAME} TO {_NAME}")
+_OF_TRIGGER: Final = re.compile(r"(CREATE|DROP) (DEFINER=\S+ )?TRIGGER ", re.IGNORECASE)
 _ALTER_RENAMES: Final = re.compile(rf"ALTER TABLE {_NAME} RENAME TO {_NAME}", re.IGNORECASE)
 
 
@@ -46,7 +47,11 @@ class Follower(abc.ABC):
         self.source, self.schema = db.name, f"{db.name}_{id(self):x}"
         self._do("SET SESSION sql_log_bin = 0")
         self._do(f"CREATE DATABASE `{self.schema}`")
-        self._do(f"CREATE TABLE `{self.schema}`.`{TABLE}` LIKE `{self.source}`.`{TABLE}`")
+        self._do(f"USE `{self.schema}`")
+        # LIKE would leave foreign keys out. The program's own sessions do not check them, either.
+        self._do("SET SESSION foreign_key_checks = 0")
+        for (name,) in db.query("SHOW TABLES"):
+            self._do(str(db.query(f"SHOW CREATE TABLE `{name}`")[0][1]))
 
     def close(self) -> None:
         """Drop the schema."""
@@ -139,8 +144,9 @@ class Tracking(Follower):
     """Debezium with the auxiliary tables in its list, and Maxwell: each statement is tracked."""
 
     def statement(self, sql: str) -> None:
-        """Make it on the definitions."""
-        self._made_here(sql)
+        """Make it on the definitions, which have no triggers."""
+        if not _OF_TRIGGER.match(sql):
+            self._made_here(sql)
 
 
 class FlinkCdc(Follower):
