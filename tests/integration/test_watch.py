@@ -620,13 +620,22 @@ OTHERS = {"gh-ost": ("_t_gho", "_t_del"), "pt-online-schema-change": ("_t_new", 
 def test_a_change_by_a_new_table_says_what_was_done_to_it(
     either_db: Database, watch, tool: str
 ) -> None:
-    """Of another tool, whose statements are played: one change of the definition, in one line."""
+    """Of another tool, whose statements are played: one change of the definition, in one line.
+
+    A trigger on the new table, and a key to it, are no such change.
+    """
     db, (new, old) = either_db, OTHERS[tool]
     table(db)
     found = watch(db, "--table", "t").started()
     alters = [f"ALTER TABLE {new} ADD COLUMN z INT", f"CREATE INDEX one ON {new} (n)"]
     rename = f"RENAME TABLE t TO {old}, {new} TO t"
-    for sql in (f"ALTER TABLE {new} ADD COLUMN never INT", f"DROP TABLE {new}", *alters):
+    beside = [
+        f"CREATE TRIGGER fires BEFORE INSERT ON {new} FOR EACH ROW SET @a = 1",
+        "CREATE TABLE child (id INT PRIMARY KEY, t INT)",
+        f"ALTER TABLE child ADD FOREIGN KEY (t) REFERENCES {new} (id)",
+    ]
+    never = (f"ALTER TABLE {new} ADD COLUMN never INT", f"DROP TABLE {new}")
+    for sql in (*never, *alters, *beside):
         if sql.endswith(" INT"):
             db.execute(f"CREATE TABLE {new} LIKE t")
         db.execute(sql)
