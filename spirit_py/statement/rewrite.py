@@ -255,17 +255,19 @@ class TemporaryForm:
 
     def complete(self, create_sql: str, statement: AlterStatement) -> str:
         """Return the definition of the altered temporary table, of the source's name, completed."""
-        kinds = (ClauseKind.DROP_INDEX, ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
-        dropped = {clause.name.lower() for clause in statement.of_kind(*kinds)}
         inside, end, options = create_sql.rpartition("\n)")
         lines = inside.split(",\n")
         constraints = (n for n, line in enumerate(lines) if line.startswith("  CONSTRAINT "))
         at = next(constraints, len(lines))
         lines[at:] = sorted(lines[at:], key=lambda line: _name(line).lower())
+        # An index may have the name of a foreign key.
+        of_keys = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
         kept = [
             _with_columns(line.removeprefix(",\n"), self.table, statement)
-            for line in (*self.fulltext, *self.keys)
-            if _name(line).lower() not in dropped
+            for line in (
+                *_without(self.fulltext, statement.of_kind(ClauseKind.DROP_INDEX)),
+                *_without(self.keys, statement.of_kind(*of_keys)),
+            )
         ]
         inside = ",\n".join((*lines[:at], *filter(None, kept), *lines[at:]))
         found = _BEHIND.search(options)
@@ -326,6 +328,12 @@ def written(clause: Clause) -> str:
 def _name(line: str) -> str:
     found = _NAME.search(line)
     return found[1].replace("``", "`") if found else ""
+
+
+def _without(lines: Iterable[str], dropping: Iterable[Clause]) -> Iterator[str]:
+    """Yield the lines that the clauses do not drop."""
+    dropped = {clause.name.lower() for clause in dropping}
+    return (line for line in lines if _name(line).lower() not in dropped)
 
 
 def _with_columns(line: str, table: str, statement: AlterStatement) -> str:

@@ -156,6 +156,29 @@ def test_options_come_back_where_the_server_writes_them(options):
     assert form.complete(new, alter_of("a", "t", "COMMENT 'new'")) == expected
 
 
+@pytest.mark.parametrize(
+    ("clauses", "left"),
+    [
+        ("DROP INDEX x", "CONSTRAINT"),
+        ("DROP FOREIGN KEY X", "FULLTEXT KEY"),
+        ("DROP CONSTRAINT x", "FULLTEXT KEY"),
+    ],
+)
+def test_an_index_and_a_foreign_key_of_one_name_are_two(clauses, left):
+    """Each goes by its own clauses alone."""
+    lines = [
+        "  FULLTEXT KEY `x` (`v`)",
+        "  CONSTRAINT `x` FOREIGN KEY (`p`) REFERENCES `q` (`id`)",
+    ]
+    create = ",\n".join(["CREATE TABLE `t` (\n  `v` text", *lines]) + "\n) ENGINE=InnoDB"
+    form = TemporaryForm.of(create, "t")
+    assert form is not None
+    whole = form.complete(f"CREATE TABLE `t` {form.body}", alter_of("a", "t", clauses))
+    assert [line for line in lines if line in whole] == [
+        line for line in lines if line.startswith(f"  {left} ")
+    ]
+
+
 def test_a_key_to_the_same_table_has_the_new_names():
     """However the table is written in the statement."""
     create = (
