@@ -344,7 +344,10 @@ def _with_columns(line: str, table: str, statement: AlterStatement) -> str:
         return line
     names = [name.replace("``", "`") for name in _NAME.findall(found[1])]
     left = [name for name in names if name.lower() not in statement.dropped]
-    new = (quote_identifier(statement.renames.get(name.lower(), name)) for name in left)
+    # MODIFY, too, gives a column the letters in which it is written (measured on 9.7).
+    modified = {one.name.lower(): one.name for one in statement.of_kind(ClauseKind.MODIFY_COLUMN)}
+    renames = modified | statement.renames
+    new = (quote_identifier(renames.get(name.lower(), name)) for name in left)
     columns = (found[2] or ",").join(new)
     end = line[found.end() :]
     if end.startswith(f" REFERENCES {quote_identifier(table)} "):
