@@ -357,6 +357,6 @@ def _with_columns(line: str, table: str, statement: AlterStatement) -> str:
 
 def _given(option: str, statement: AlterStatement) -> bool:
     """Return whether the statement sets an option that was taken out, so that it may be another."""
-    text = option.lower()
+    text = re.split("[=`]", option.lower(), maxsplit=1)[0]
     named = (clause.name for clause in statement.of_kind(ClauseKind.OPTION))
     return any(name.replace(" ", "_") in text.replace(" ", "_") for name in named)

@@ -179,6 +179,18 @@ def test_an_index_and_a_foreign_key_of_one_name_are_two(clauses, left):
     ]
 
 
+@pytest.mark.parametrize(
+    "option", [" DATA DIRECTORY='/srv/comments/'", " /*!50100 TABLESPACE `comments` */"]
+)
+def test_a_value_that_names_an_option_is_no_option(option):
+    """What the statement sets is known by the option's own name."""
+    create = f"CREATE TABLE `t` (\n  `id` int NOT NULL\n) ENGINE=InnoDB{option}"
+    form = TemporaryForm.of(create, "t")
+    assert form is not None
+    whole = form.complete(f"CREATE TABLE `t` {form.body}", alter_of("a", "t", "COMMENT='x'"))
+    assert whole == create
+
+
 def test_a_key_to_the_same_table_has_the_new_names():
     """However the table is written in the statement."""
     create = (
