@@ -114,7 +114,9 @@ class Clause:
 
 #: In the normal form of a column's definition.
 _NAMED_CHECK: Final = re.compile(r" constraint (?:[^\s`(]+|`(?:[^`]|``)+`) check\(")
-_CHECK: Final = re.compile(r" check\(")
+_QUOTED: Final = re.compile(r"'[^']*'|`[^`]*`")
+#: A second PRIMARY KEY, which KEY alone is too, would fail.
+_UNNAMED: Final = re.compile(r" check\(| unique(?= |\Z)|\Aserial(?= |\Z)| serial default value")
 
 
 def _renamed(clauses: Iterable[Clause]) -> tuple[set[str], set[str]]:
@@ -181,7 +183,8 @@ class AlterStatement:
             return "exchange the names of the indexes again"
         columns = self.of_kind(ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN)
         unnamed = any(not one.name for one in (*adding, *self.of_kind(ClauseKind.ADD_CHECK)))
-        unnamed |= any(_CHECK.search(_NAMED_CHECK.sub("", one.body)) for one in columns)
+        bodies = (_QUOTED.sub("", _NAMED_CHECK.sub("", one.body)) for one in columns)
+        unnamed |= any(map(_UNNAMED.search, bodies))
         if unnamed and not fails:
             return "add the same again under another name"
         if self.of_kind(ClauseKind.TRUNCATE_PARTITION):

@@ -138,6 +138,27 @@ def test_changed_columns_are_known_by_lower_case_names():
     assert statement.dropped == {"d"}
 
 
+@pytest.mark.parametrize(
+    ("alter", "adds"),
+    [
+        ("MODIFY a INT UNIQUE", True),
+        ("MODIFY a INT UNIQUE KEY COMMENT 'c'", True),
+        ("CHANGE a a INT AS (b + 1) UNIQUE", True),
+        ("MODIFY a SERIAL", True),
+        ("MODIFY a BIGINT SERIAL DEFAULT VALUE FIRST", True),
+        ("MODIFY a INT CHECK (a > 0)", True),
+        ("CHANGE a b INT UNIQUE", False),
+        ("MODIFY a INT PRIMARY KEY", False),
+        ("MODIFY a INT COMMENT 'it''s unique' AFTER serial", False),
+        ("MODIFY a INT CONSTRAINT `a unique b` CHECK (`a unique b` > 0) AFTER `unique`", False),
+    ],
+)
+def test_an_index_or_check_without_a_name_is_added_a_second_time(alter, adds):
+    """The server numbers its name: nothing fails, but where a column has lost its name."""
+    again = "add the same again under another name" if adds else ""
+    assert clauses(alter).second_time == again
+
+
 def test_both_renames_of_a_swap_name_the_columns_before():
     """Both renames of a swap speak of the names before the statement."""
     statement = clauses("RENAME COLUMN a TO b, RENAME COLUMN b TO a")
