@@ -24,6 +24,7 @@ from spirit_py.mysql.evaluation import ZERO_MODES, without_modes
 from spirit_py.options.commands import CleanupArguments, MigrationArguments
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind, changed_table, parse_statement
+from spirit_py.statement.rewrite import with_constraints
 from spirit_py.units import one_line
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SwappedAlong
     from spirit_py.frameworks.policy import Policy
     from spirit_py.progress import MigrationStatus
-    from spirit_py.statement import AlterStatement, Clause
+    from spirit_py.statement import AlterStatement
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
 
@@ -264,10 +265,12 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
             error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
         )
     _require_alike(session, around, alter)
-    if not alter.of_kind(*_NAMING_CHECKS):
+    naming = alter.of_kind(*_NAMING_CHECKS)
+    if not naming:
         return statement
     present = {str(name).lower() for (name,) in session.query(_CHECKS, (alter.schema, alter.table))}
-    return replace(alter, clauses=", ".join(_named(one, present) for one in alter.parsed)).sql
+    names = [_present_name(one.name, present) for one in naming]
+    return with_constraints(alter, names, sql_mode=around.sql_mode).sql
 
 
 def _require_alike(session: FrameworkSession, around: SessionFacts, alter: AlterStatement) -> None:
@@ -289,30 +292,23 @@ def _require_alike(session: FrameworkSession, around: SessionFacts, alter: Alter
         )
 
 
-def _named(clause: Clause, present: Collection[str]) -> str:
-    named = clause.kind in _NAMING_CHECKS and clause.name.lower() not in present
-    return clause.text if not named or _other(clause).lower() not in present else _renamed(clause)
+def _present_name(name: str, present: Collection[str]) -> str:
+    other = _other(name)
+    return other if name.lower() not in present and other.lower() in present else name
 
 
-def _other(clause: Clause) -> str:
-    """Return the name that a copy gives to the constraint that a clause names."""
-    return clause.name[1:] if clause.name.startswith("_") else f"_{clause.name}"
-
-
-def _renamed(clause: Clause) -> str:
-    return f"{clause.kind.value.upper()} {quote_identifier(_other(clause))} {clause.body}".rstrip()
+def _other(name: str) -> str:
+    """Return the name that a copy gives to a constraint."""
+    return name[1:] if name.startswith("_") and len(name) > 1 else f"_{name}"
 
 
 def namings(statement: str, around: SessionFacts) -> Iterator[str]:
     """Yield a statement, and it with the names that copies give to its CHECK constraints."""
     yield statement
     for alter in parse_statement(statement, around.schema, sql_mode=around.sql_mode):
-        ways = (
-            (one.text, _renamed(one)) if one.kind in _NAMING_CHECKS else (one.text,)
-            for one in alter.parsed
-        )
-        for clauses in itertools.islice(itertools.product(*ways), 1, _MOST_NAMINGS):
-            yield replace(alter, clauses=", ".join(clauses)).sql
+        ways = ((one.name, _other(one.name)) for one in alter.of_kind(*_NAMING_CHECKS))
+        for names in itertools.islice(itertools.product(*ways), 1, _MOST_NAMINGS):
+            yield with_constraints(alter, names, sql_mode=around.sql_mode).sql
 
 
 def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -> Settle:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.classes import dataclass
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier, quote_table
@@ -123,11 +123,28 @@ def rewrite_clauses(
         *_renamed_checks(statement, tokens, source, new, checks),
         *_without_keys(tokens, gone),
     ]
-    text, behind = "", 0
+    return _changed(statement.clauses, changes)
+
+
+def with_constraints(
+    statement: AlterStatement, names: Iterable[str], *, sql_mode: str = ""
+) -> AlterStatement:
+    """Return the statement with these names for the constraints that it drops or alters."""
+    tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
+    named = (token for token, created in _constraint_names(tokens) if not created)
+    pairs = zip(named, names, strict=True)
+    changes = [
+        (one.start, one.end, quote_identifier(new)) for one, new in pairs if one.value != new
+    ]
+    return replace(statement, clauses=_changed(statement.clauses, changes))
+
+
+def _changed(text: str, changes: Iterable[_Change]) -> str:
+    found, behind = "", 0
     for start, end, replacement in sorted(changes):
-        text += statement.clauses[behind:start] + replacement
+        found += text[behind:start] + replacement
         behind = end
-    return text + statement.clauses[behind:]
+    return found + text[behind:]
 
 
 def _renamed_checks(

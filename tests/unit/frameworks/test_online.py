@@ -70,6 +70,41 @@ def test_a_large_table_is_named_as_the_server_takes_names(lower_case, found):
     assert online.chosen(session, around, "ALTER TABLE t FORCE", policy) == found
 
 
+AROUND = SessionFacts(schema="s", sql_mode="", chosen_mode=None, server_uuid="u")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "sent"),
+    [
+        ("ADD (a INT, b INT), DROP CHECK k", None),
+        ("DROP CHECK K PARTITION BY HASH (id) PARTITIONS 2", None),
+        ("ADD (a INT, b INT), DROP CHECK l", "ADD (a INT, b INT), DROP CHECK `_l`"),
+        (
+            "ALTER CHECK `l` NOT ENFORCED, drop constraint _m PARTITION BY HASH (id)",
+            "ALTER CHECK `_l` NOT ENFORCED, drop constraint `m` PARTITION BY HASH (id)",
+        ),
+    ],
+)
+def test_only_the_names_of_checks_change_in_what_is_sent(clauses, sent):
+    """A list in parentheses, and a clause without a comma before it, stay as they are written."""
+    checks = [("k",), ("_l",), ("m",)]
+    session: Any = SimpleNamespace(query=lambda *_: checks, commit=list)
+    given = f"ALTER TABLE `s`.`t` {clauses}"
+    config = online.prepared(session, {"host": "127.0.0.1", "user": "u"}, AROUND, given)
+    assert config.statement == f"ALTER TABLE `s`.`t` {sent or clauses}"
+
+
+def test_the_names_that_a_copy_may_have_given_are_all_tried():
+    """By them a later run finds what an earlier one has sent."""
+    given = "ALTER TABLE `s`.`t` ADD (a INT, b INT), DROP CHECK k, ALTER CHECK _l ENFORCED"
+    assert list(online.namings(given, AROUND)) == [
+        given,
+        given.replace("_l", "`l`"),
+        given.replace("CHECK k", "CHECK `_k`"),
+        given.replace("CHECK k", "CHECK `_k`").replace("_l", "`l`"),
+    ]
+
+
 def carried_out(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[Any], Any], *, interrupted: bool
 ) -> None:
