@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SwappedAlong
     from spirit_py.frameworks.policy import Policy
     from spirit_py.progress import MigrationStatus
-    from spirit_py.statement import AlterStatement
+    from spirit_py.statement import AlterStatement, Clause
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
 
@@ -56,15 +56,14 @@ _SIZE: Final = (
     " FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
 
-_CHECKS: Final = (
-    "SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS"
-    " WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+_CONSTRAINTS: Final = (
+    "SELECT CONSTRAINT_NAME, CONSTRAINT_TYPE FROM information_schema.TABLE_CONSTRAINTS"
+    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
 _MOST_NAMINGS: Final = 64
-_NAMING_CHECKS: Final = (
-    *(ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT),
-    *(ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT),
-)
+#: These may name a constraint of any type.
+_NAMING_ANY: Final = (ClauseKind.DROP_CONSTRAINT, ClauseKind.ALTER_CONSTRAINT)
+_NAMING_CHECKS: Final = (ClauseKind.DROP_CHECK, ClauseKind.ALTER_CHECK, *_NAMING_ANY)
 
 _TIMESTAMPS: Final = (
     "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
@@ -268,8 +267,10 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
     naming = alter.of_kind(*_NAMING_CHECKS)
     if not naming:
         return statement
-    present = {str(name).lower() for (name,) in session.query(_CHECKS, (alter.schema, alter.table))}
-    names = [_present_name(one.name, present) for one in naming]
+    present: dict[bool, set[str]] = {True: set(), False: set()}
+    for name, of_type in session.query(_CONSTRAINTS, (alter.schema, alter.table)):
+        present[str(of_type) == "CHECK"].add(str(name).lower())
+    names = [_present_name(one, present[True], present[False]) for one in naming]
     return with_constraints(alter, names, sql_mode=around.sql_mode).sql
 
 
@@ -292,9 +293,18 @@ def _require_alike(session: FrameworkSession, around: SessionFacts, alter: Alter
         )
 
 
-def _present_name(name: str, present: Collection[str]) -> str:
-    other = _other(name)
-    return other if name.lower() not in present and other.lower() in present else name
+def _present_name(clause: Clause, checks: Collection[str], others: Collection[str]) -> str:
+    name, other = clause.name, _other(clause.name)
+    if name.lower() in checks or other.lower() not in checks:
+        return name
+    if clause.kind in _NAMING_ANY and name.lower() in others:
+        raise Refusal(
+            f"{clause.text!r} may mean {other!r} or {name!r}: a copy renames CHECK constraints, and"
+            " the table has a constraint of another type, too",
+            hint="write DROP CHECK or ALTER CHECK, or DROP INDEX or DROP FOREIGN KEY",
+            error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+        )
+    return other
 
 
 def _other(name: str) -> str:

@@ -192,6 +192,22 @@ def test_a_check_constraint_is_dropped_by_the_name_it_was_given(db, orders):
     assert "NOT ENFORCED" in definition
 
 
+@pytest.mark.parametrize("clauses", ["DROP CONSTRAINT same", "ALTER CONSTRAINT Same NOT ENFORCED"])
+def test_a_constraint_that_may_be_one_of_two_is_refused(db, orders, clauses):
+    """The server tells both by the kind of their clause, and refuses one name for two."""
+    db.execute("ALTER TABLE orders ADD UNIQUE same (id), ADD CONSTRAINT _same CHECK (a > 0)")
+    before = db.query("SHOW CREATE TABLE orders")
+    with connected(db) as connection:
+        two = "(?i)'_same' or 'same'"
+        with pytest.raises(Refusal, match=two) as refused, migration(connection) as op:
+            spirit_alter(op, "orders", clauses)
+        assert db.query("SHOW CREATE TABLE orders") == before
+        with migration(connection) as op:
+            spirit_alter(op, "orders", "DROP INDEX same, DROP CHECK same")
+    assert "DROP INDEX" in refused.value.hint
+    assert "same" not in db.query("SHOW CREATE TABLE orders")[0][1]
+
+
 def _drop_check(connection, op, name):
     op.drop_constraint(name, "orders", type_="check")
     ask(connection)

@@ -78,6 +78,7 @@ AROUND = SessionFacts(schema="s", sql_mode="", chosen_mode=None, server_uuid="u"
     [
         ("ADD (a INT, b INT), DROP CHECK k", None),
         ("DROP CHECK K PARTITION BY HASH (id) PARTITIONS 2", None),
+        ("DROP CONSTRAINT u, DROP CHECK k", None),
         ("ADD (a INT, b INT), DROP CHECK l", "ADD (a INT, b INT), DROP CHECK `_l`"),
         (
             "ALTER CHECK `l` NOT ENFORCED, drop constraint _m PARTITION BY HASH (id)",
@@ -87,7 +88,7 @@ AROUND = SessionFacts(schema="s", sql_mode="", chosen_mode=None, server_uuid="u"
 )
 def test_only_the_names_of_checks_change_in_what_is_sent(clauses, sent):
     """A list in parentheses, and a clause without a comma before it, stay as they are written."""
-    checks = [("k",), ("_l",), ("m",)]
+    checks = [("k", "CHECK"), ("_l", "CHECK"), ("m", "CHECK"), ("u", "UNIQUE"), ("l", "UNIQUE")]
     session: Any = SimpleNamespace(query=lambda *_: checks, commit=list)
     given = f"ALTER TABLE `s`.`t` {clauses}"
     config = online.prepared(session, {"host": "127.0.0.1", "user": "u"}, AROUND, given)
