@@ -77,6 +77,17 @@ _DEFINING: Final = (
 #: What means something by the session's time zone, beside the columns that are TIMESTAMPs already.
 _ZONED: Final = r"timestamp|\bnow\b|localtime|\bcur(?:date|time)|\bcurrent_|unixtime"
 
+#: What ``utf8mb4`` without a collation means.
+_COLLATION: Final = "default_collation_for_utf8mb4"
+_COLLATED: Final = (
+    *(ClauseKind.ADD_COLUMN, ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN),
+    ClauseKind.CONVERT,
+)
+#: In the normal form. A collation that is named comes behind, and not in a string.
+_UTF8MB4: Final = re.compile(
+    r"\bchar(?:acter)? ?set '?utf8mb4\b'?(?!(?:[^']|'[^']*')*\bcollate\b)", re.IGNORECASE
+)
+
 PLAIN_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 """What is printed before a statement that is only shown."""
 
@@ -123,7 +134,7 @@ class SessionFacts:
 
     ``chosen_mode`` is the ``sql_mode`` where it is not the server's: the table is changed under it.
     ``server_uuid`` is the server that the change must reach, too; ``unlike`` are settings that give
-    a TIMESTAMP another meaning than the server's own do, ``logged`` is ``sql_log_bin``.
+    a TIMESTAMP or utf8mb4 another meaning than the server's own, ``logged`` is ``sql_log_bin``.
     """
 
     schema: str
@@ -155,17 +166,19 @@ class OnlineChange:
 
 def look_around(session: FrameworkSession) -> SessionFacts:
     """Return the facts of a session."""
-    ((schema, own, general, uuid, zone, of_all, system, explicit, explicits, logged),) = (
+    ((schema, own, general, uuid, zone, of_all, system, explicit, collation, logged),) = (
         session.query(
             "SELECT DATABASE(), @@SESSION.sql_mode, @@GLOBAL.sql_mode, @@server_uuid,"
             " @@SESSION.time_zone, @@GLOBAL.time_zone, @@system_time_zone,"
-            " @@SESSION.explicit_defaults_for_timestamp, @@GLOBAL.explicit_defaults_for_timestamp,"
+            " @@SESSION.explicit_defaults_for_timestamp = @@GLOBAL.explicit_defaults_for_timestamp,"
+            " @@SESSION.default_collation_for_utf8mb4 = @@GLOBAL.default_collation_for_utf8mb4,"
             " @@SESSION.sql_log_bin"
         )
     )
     unlike = {
         "time_zone": _zone(str(zone), str(system)) != _zone(str(of_all), str(system)),
-        "explicit_defaults_for_timestamp": explicit != explicits,
+        "explicit_defaults_for_timestamp": not explicit,
+        _COLLATION: not collation,
     }
     return SessionFacts(
         schema=str(schema or ""),
@@ -277,13 +290,19 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
 def _require_alike(session: FrameworkSession, around: SessionFacts, alter: AlterStatement) -> None:
     """Refuse what would be something else in a session of the program's own (R26)."""
     apart = "" if around.logged else "sql_log_bin"
-    if around.unlike and alter.of_kind(*_DEFINING):
+    if _COLLATION in around.unlike:
+        texts = [one.normalized for one in alter.of_kind(*_COLLATED)]
+        options = " ".join(one.normalized for one in alter.of_kind(ClauseKind.OPTION))
+        if any(map(_UTF8MB4.search, (*texts, options))):
+            apart = _COLLATION
+    of_times = [one for one in around.unlike if one != _COLLATION]
+    if of_times and alter.of_kind(*_DEFINING):
         found = session.query(_TIMESTAMPS, (alter.schema, alter.table))
         zoned = re.compile(
             "|".join((_ZONED, *(rf"\b{re.escape(str(c))}\b" for (c,) in found))), re.IGNORECASE
         )
         if any(zoned.search(f"{one.name} {one.text}") for one in alter.of_kind(*_DEFINING)):
-            apart = around.unlike[0]
+            apart = of_times[0]
     if apart:
         raise Refusal(
             f"the session of the framework has another {apart} than the server, and"

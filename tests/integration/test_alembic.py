@@ -283,6 +283,44 @@ def test_what_would_be_something_else_in_a_session_of_its_own_is_refused(
     assert db.query("SELECT DISTINCT CAST(t AS CHAR) FROM orders") == [("2020-01-01 00:00:00",)]
 
 
+UTF8MB4 = "CHARACTER SET utf8mb4"
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        f"CONVERT TO {UTF8MB4}",
+        "ADD COLUMN c TEXT CHARSET 'utf8mb4' COMMENT 'COLLATE x'",
+        f"MODIFY v VARCHAR(20) {UTF8MB4}",
+        f"DEFAULT {UTF8MB4}, ADD COLUMN c INT",
+    ],
+)
+def test_another_default_collation_of_the_session_is_refused(db, orders, clauses):
+    """Online it would be that of the server, and indexes and comparisons would be others."""
+    db.execute("ALTER TABLE orders ADD v VARCHAR(9) CHARACTER SET latin1, CHARSET latin1")
+    before = db.query("SHOW CREATE TABLE orders")
+    with connected(db) as connection:
+        connection.exec_driver_sql("SET SESSION default_collation_for_utf8mb4 = utf8mb4_general_ci")
+        with pytest.raises(Refusal, match="default_collation"), migration(connection) as op:
+            spirit_alter(op, "orders", clauses)
+    assert db.query("SHOW CREATE TABLE orders") == before
+
+
+def test_a_collation_that_is_named_or_not_asked_for_refuses_nothing(db, orders):
+    """What a statement says itself counts, in a session of any settings."""
+    db.execute("ALTER TABLE orders ADD v VARCHAR(9) CHARACTER SET latin1, CHARSET latin1")
+    with connected(db) as connection:
+        connection.exec_driver_sql("SET SESSION default_collation_for_utf8mb4 = utf8mb4_general_ci")
+        with migration(connection) as op:
+            spirit_alter(op, "orders", f"CONVERT TO {UTF8MB4} COLLATE utf8mb4_bin")
+            spirit_alter(op, "orders", f"DEFAULT {UTF8MB4} COLLATE = utf8mb4_0900_ai_ci")
+            spirit_alter(op, "orders", f"ADD w TEXT {UTF8MB4} COLLATE utf8mb4_bin, ADD n TEXT")
+            spirit_alter(op, "orders", "MODIFY v VARCHAR(9) COLLATE utf8mb4_bin, ADD t TIMESTAMP")
+    shown = db.query("SHOW CREATE TABLE orders")[0][1]
+    assert "general_ci" not in shown
+    assert shown.count("utf8mb4_bin") == 2
+
+
 def test_a_zone_that_says_the_same_or_is_not_asked_for_refuses_nothing(db, orders):
     """An application may set its session to UTC, and a change need not have to do with times."""
     db.set_global("time_zone", "+00:00")
