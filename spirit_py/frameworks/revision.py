@@ -449,25 +449,9 @@ class Revision:
             self._table.write([*self._others, *self._steps])
 
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
+        if self._carried_out_before(one, around):
+            return
         session = self.session()
-        passed = self._passes(one.table, one.statement)
-        if passed and not self._is_last(one.table):
-            return
-        sent = ""
-        # One that was begun may be made, too: where no temporary table shows its form.
-        if passed or self._done < len(self._steps):
-            sent = steps.unfinished(session, one.table, around, namings(one.statement, around))
-        if sent:
-            with self._hinting():
-                # The archive that failed is made, and the old table dropped or kept.
-                config = prepared(session, one.arguments, around, one.statement)
-                # Its own copy has changed the names of CHECK constraints again.
-                config = replace(config, statement=sent)
-                change(session, config, self.log, handle_signals=one.handle_signals)
-            if not passed:
-                self._made(one.table)
-        if passed or sent:
-            return
         if together > 1:
             self.log.info("spirit-py: %d statements become one: %s", together, one.statement)
         with self._hinting():
@@ -494,6 +478,28 @@ class Revision:
                 raise
         points.reach("revision.made")
         self._made(one.table)
+
+    def _carried_out_before(self, one: OnlineChange, around: SessionFacts) -> bool:
+        """Return whether an earlier run made the change, after finishing what that has left."""
+        session = self.session()
+        passed = self._passes(one.table, one.statement)
+        if passed and not self._is_last(one.table):
+            return True
+        # One that was begun may be made, too: where no temporary table shows its form.
+        if not passed and self._done >= len(self._steps):
+            return False
+        sent = steps.unfinished(session, one.table, around, namings(one.statement, around))
+        if not sent:
+            return passed
+        with self._hinting():
+            # The archive that failed is made, and the old table dropped or kept.
+            config = prepared(session, one.arguments, around, one.statement)
+            # Its own copy has changed the names of CHECK constraints again.
+            config = replace(config, statement=sent)
+            change(session, config, self.log, handle_signals=one.handle_signals)
+        if not passed:
+            self._made(one.table)
+        return True
 
     def _together(self, around: SessionFacts, waiting: Sequence[OnlineChange]) -> int:
         """Return how many of the changes, from the first one on, become one ALTER."""
