@@ -41,6 +41,8 @@ _RESTATING: Final = frozenset({
 })  # fmt: skip
 _UNLESS_THERE: Final = ["CREATE", "TABLE", "IF", "NOT", "EXISTS"]
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
+#: What CREATE DEFINER creates; SQL SECURITY stands before VIEW.
+_WITH_DEFINER: Final = frozenset({"EVENT", "FUNCTION", "PROCEDURE", "SQL", "TRIGGER", "VIEW"})
 _HEAD: Final = 40
 
 
@@ -194,14 +196,15 @@ def read_statement(
     found, exact = _cut(sql, mode)
     tokens = [token for token in found if token.kind != "string"]
     fills = verb == "CREATE" and _is_filled(tokens)
-    kind, names, referred = _ddl_names(tokens)
+    trigger_table = _trigger_table(found)
+    kind, names, referred = ("TRIGGER", trigger_table, []) if trigger_table else _ddl_names(tokens)
     own = tuple(name.within(schema) for name in names)
     return Statement(
         verb=verb,
         ddl=True,
         fills=fills,
         rebuilds=_is_rebuild(found),
-        restates=_restates(found) or _spares_trigger(tokens),
+        restates=_restates(found) or _spares_trigger(found),
         # One that fills a table is in the log only where it has created it.
         unless_there=not fills and _spares(tokens),
         names=(*own, *(name.within(schema) for name in referred)),
@@ -249,10 +252,28 @@ def _is_rebuild(tokens: list[Token]) -> bool:
     )
 
 
-def _spares_trigger(tokens: list[Token]) -> bool:
+def _behind_trigger(tokens: list[Token]) -> list[Token]:
+    """Return what follows TRIGGER where that is what is created; nothing of another statement.
+
+    Only a DEFINER clause may stand before it, and the body of a routine or an event may have one.
+    """
     words = [token.upper for token in tokens[:_HEAD]]
-    at = words.index("TRIGGER") + 1 if words[0] == "CREATE" and "TRIGGER" in words else len(words)
-    return words[at : at + 3] == _UNLESS_THERE[2:]
+    at = 1
+    if words[:2] == ["CREATE", "DEFINER"]:
+        objects = (i for i, word in enumerate(words) if word in _WITH_DEFINER)
+        # A user or a host may have such a name, too.
+        at = next((i for i in objects if tokens[i - 1].value not in {"=", "@", "."}), len(words))
+    created = words[:1] == ["CREATE"] and words[at : at + 1] == ["TRIGGER"]
+    return tokens[at + 1 :] if created else []
+
+
+def _spares_trigger(tokens: list[Token]) -> bool:
+    words = [token.upper for token in _behind_trigger(tokens)[:3]]
+    return words == _UNLESS_THERE[2:]
+
+
+def _trigger_table(tokens: list[Token]) -> list[Name]:
+    return _names_after(_behind_trigger(tokens), "ON")[:1]
 
 
 def _restates(tokens: list[Token]) -> bool:
@@ -291,8 +312,6 @@ def _ddl_names(tokens: list[Token]) -> tuple[str, list[Name], list[Name]]:
     if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:
         at = _skip(tokens, 2, "IF", "EXISTS")
         return "SCHEMA", [Name(n.table or "", None) for n in _names_from(tokens, at)], []
-    if "TRIGGER" in words and verb == "CREATE":
-        return "TRIGGER", _names_after(tokens[words.index("TRIGGER") :], "ON")[:1], []
     return ("INDEX", _names_after(tokens, "ON")[:1], []) if "INDEX" in words[:4] else ("", [], [])
 
 
