@@ -31,10 +31,11 @@ _DUMPS: Final = """
 SELECT PROCESSLIST_ID FROM performance_schema.threads
 WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID')"""
 
-#: Behind comments, and in one that the server executes.
-_OPTIMIZES: Final = re.compile(
-    r"(?:\s|(?>/\*(?!!).*?\*/)|(?:--\s|#)[^\n]*\n)*+(?:/\*!\d*\s*)?OPTIMIZE\b",
-    re.IGNORECASE | re.DOTALL,
+#: What may stand before a statement: comments, and the begin of one that the server executes.
+_LEAD: Final = r"(?:\s|(?>/\*(?!!).*?\*/)|(?:--\s|#)[^\n]*\n)*+(?:/\*!\d*\s*)?"
+_OPTIMIZES: Final = re.compile(rf"{_LEAD}OPTIMIZE\b", re.IGNORECASE | re.DOTALL)
+_STOPS_WRITES: Final = re.compile(
+    rf"{_LEAD}(?:FLUSH\b|SET\b.*read_only)", re.IGNORECASE | re.DOTALL
 )
 
 
@@ -89,6 +90,11 @@ def whose(session: SqlSession, number: int | None) -> str:
 def optimizes_now(session: SqlSession) -> bool:
     """Return whether a session executes OPTIMIZE TABLE; the word elsewhere does not count (R26)."""
     return any(_OPTIMIZES.match(str(row[7] or "")) for row in process_list(session, "FULL"))
+
+
+def stops_writes(statement: str) -> bool:
+    """Return whether a statement may request a lock on all tables; behind comments, too."""
+    return _STOPS_WRITES.match(statement) is not None
 
 
 def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> bool:

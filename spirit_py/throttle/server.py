@@ -26,6 +26,7 @@ from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.faults import Disposition, access_denied, disposition, excused
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import sessions_of_run, token_of
+from spirit_py.mysql.processlist import stops_writes
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.pace import Work
 from spirit_py.throttle.throttler import WRITES, Looking, asking, own_session
@@ -164,7 +165,7 @@ FROM performance_schema.threads
 WHERE PROCESSLIST_COMMAND = 'Query'
 AND PROCESSLIST_STATE IN
  ('Waiting for global read lock', 'Waiting for table flush', 'Waiting for commit lock')
-AND (PROCESSLIST_INFO LIKE 'FLUSH %%' OR PROCESSLIST_INFO LIKE 'SET %%read_only%%')
+AND (PROCESSLIST_INFO LIKE '%FLUSH%' OR PROCESSLIST_INFO LIKE '%read_only%')
 ORDER BY PROCESSLIST_TIME DESC"""
 _RUNNING: Final = """
 SELECT PROCESSLIST_ID, PROCESSLIST_TIME FROM performance_schema.threads
@@ -192,7 +193,8 @@ def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
 
 def _waiting(session: SqlSession) -> Sequence[tuple[Any, ...]]:
     """Return who waits for a global lock; no rows where the account may not see that."""
-    return excused(lambda: session.query(_WAITING), (), access_denied)
+    found = excused(lambda: session.query(_WAITING), (), access_denied)
+    return [row for row in found if stops_writes(str(row[-1]))]
 
 
 def _end_ours(session: SqlSession, token: str, who: str, tell: Tell) -> None:

@@ -156,6 +156,37 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
     throttler.close()
 
 
+@pytest.mark.parametrize("how", ["FLUSH\nTABLES", "/* backup; /app */ flush tables"])
+def test_a_global_lock_is_seen_however_it_is_written(db, how):
+    """Frameworks and backup tools put a comment in front; a word elsewhere is no such request."""
+    db.execute("CREATE TABLE t (id INT)")
+    db.execute("INSERT INTO t VALUES (1)")
+    throttler = global_lock_throttler(connection_options(db), lines_to(print))
+    slow, backup, writer = db.connect(), db.connect(), db.connect()
+    slow_id, backup_id, writer_id = (one.thread_id() for one in (slow, backup, writer))
+    calls = [BackgroundCall(lambda: slow.query(f"SELECT SLEEP(600) FROM {db.name}.t"))]
+    try:
+        until(lambda: running(db, slow_id), "the statement")
+        calls.append(BackgroundCall(lambda: backup.query(f"{how} WITH READ LOCK")))
+        until(lambda: f"session {backup_id} of" in throttler.look(), "the look")
+        db.execute(f"KILL {slow_id}")
+        until(lambda: throttler.look() == "", "the lock")
+        write = f"UPDATE {db.name}.t SET id = 2 /* flush, read_only */"
+        calls.append(BackgroundCall(lambda: writer.query(write)))
+        state = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+        waits = [("Waiting for global read lock",)]
+        until(lambda: db.query(state, (writer_id,)) == waits, "the write")
+        assert throttler.look() == ""
+    finally:
+        for number in (slow_id, backup_id, writer_id):
+            with contextlib.suppress(MySQLdb.Error):
+                db.execute(f"KILL {number}")
+        for call in calls:
+            with contextlib.suppress(MySQLdb.Error):
+                call.result()
+    throttler.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("aggressive", [False, True])
 def test_whoever_holds_the_global_read_lock_is_named(db, aggressive):
