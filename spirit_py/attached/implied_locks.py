@@ -1,8 +1,9 @@
 """Which further tables LOCK TABLES locks by itself, for the look at who is in front of a request.
 
 Measured on 9.7: WRITE, the tables that its triggers use and the children whose rows a key changes
-(CASCADE, SET NULL), recursively; READ, its parents and other children. What a trigger calls is not
-followed: a request that waits for such a table is short all the same.
+(CASCADE, SET NULL), recursively; READ, its parents and other children. A name in a trigger's body
+may be that of a column or a variable, so tables that only triggers bring in are guessed. What a
+trigger calls is not followed: a request that waits for such a table is short all the same.
 """
 
 from __future__ import annotations
@@ -27,28 +28,51 @@ _MOST_TABLES: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Implied:
-    """Tables that are locked besides those of a request, by schema and name."""
+    """Tables that are locked besides those of a request, by schema and name.
+
+    ``guessed``: those among them that a trigger's body may mean.
+    """
 
     written: tuple[Name, ...] = ()
     read: tuple[Name, ...] = ()
+    guessed: tuple[Name, ...] = ()
 
 
 def implied_locks(session: SqlSession, tables: Iterable[Name]) -> Implied:
     """Return what LOCK TABLES ... WRITE of these tables locks besides."""
     asked = list(tables)
-    written, read, left = set(asked), set[tuple[str, str]](), list(asked)
-    while left and len(written) < _MOST_TABLES:
-        table = left.pop()
-        read |= {key.parent for key in keys_of(session, *table)}
-        further = set(_used_by_triggers(session, table))
-        for key in keys_to(session, *table):
-            (further if key.changes_rows else read).add(key.child)
-        left += sorted(further - written)
-        written |= further
+    written, read = set[tuple[str, str]](), set[tuple[str, str]]()
+    new = _follow_keys(session, asked, written, read)
+    sure = written | read
+    while new and len(written) < _MOST_TABLES:
+        used = {name for table in new for name in _used_by_triggers(session, table)}
+        new = _follow_keys(session, used - written, written, read)
     existing = set(there(session, (written | read) - set(asked)))
     return Implied(
-        written=tuple(sorted(existing & written)), read=tuple(sorted((existing & read) - written))
+        written=tuple(sorted(existing & written)),
+        read=tuple(sorted((existing & read) - written)),
+        guessed=tuple(sorted(existing - sure)),
     )
+
+
+def _follow_keys(
+    session: SqlSession, tables: Iterable[Name], written: set[Name], read: set[Name]
+) -> list[Name]:
+    """Add tables and those that their foreign keys lock; return those that are written now."""
+    new, left = list[tuple[str, str]](), [*tables]
+    while left and len(written) < _MOST_TABLES:
+        table = left.pop()
+        if table in written:
+            continue
+        written.add(table)
+        new.append(table)
+        read |= {key.parent for key in keys_of(session, *table)}
+        for key in keys_to(session, *table):
+            if key.changes_rows:
+                left.append(key.child)
+            else:
+                read.add(key.child)
+    return new
 
 
 def _used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:

@@ -93,7 +93,7 @@ def settle_alone(
     tables = there(session, [*own, *sorted(ends - set(own))])
     implied = implied_locks(session, tables)
     request = LockRequest(tables=tables, defines=True).including(
-        written=implied.written, read=implied.read
+        written=implied.written, read=implied.read, guessed=implied.guessed
     )
     connection = job.config.connection
     front = [(connection, Front(request, policy.kills))]

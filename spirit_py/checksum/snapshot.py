@@ -124,7 +124,9 @@ class SnapshotLock:
             if written := [table for table in request.tables if table not in request.read_only]:
                 with connect(options, role="lock-look", read_timeout=10) as session:
                     implied = implied_locks(session, written)
-                front.request = request.including(written=implied.written, read=implied.read)
+                front.request = request.including(
+                    written=implied.written, read=implied.read, guessed=implied.guessed
+                )
         self.await_free()
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)

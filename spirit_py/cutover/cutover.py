@@ -89,5 +89,5 @@ class Cutover:
         """Return the locks of a try: what is attached may have changed since the one before."""
         implied = self._plan.attached_objects.implied
         return LockRequest(tables=self._plan.tables, defines=True).including(
-            written=implied.written, read=implied.read
+            written=implied.written, read=implied.read, guessed=implied.guessed
         )

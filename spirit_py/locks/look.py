@@ -98,17 +98,28 @@ _BACKUP: Final = "BACKUP"
 
 @dataclass(frozen=True, kw_only=True)
 class LockRequest:
-    """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting."""
+    """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting.
+
+    ``guessed``: those of the tables that the server may not lock.
+    """
 
     tables: Sequence[Name]
     read_only: Collection[Name] = ()
     defines: bool = False
+    guessed: Collection[Name] = ()
 
-    def including(self, *, written: Iterable[Name], read: Iterable[Name]) -> LockRequest:
+    def including(
+        self, *, written: Iterable[Name], read: Iterable[Name], guessed: Collection[Name]
+    ) -> LockRequest:
         """Return the request with tables that the server locks by itself besides."""
         more_read = [table for table in read if table not in self.tables]
         more = [table for table in written if table not in self.tables] + more_read
-        return replace(self, tables=[*self.tables, *more], read_only=[*self.read_only, *more_read])
+        return replace(
+            self,
+            tables=[*self.tables, *more],
+            read_only=[*self.read_only, *more_read],
+            guessed=[table for table in more if table in guessed],
+        )
 
 
 def why_locks_are_unseen(session: SqlSession) -> str:
@@ -146,7 +157,22 @@ def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
 
 
 def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
-    """Find others that a request would wait for now; may raise as :func:`find_blockers`."""
+    """Find others that a request would wait for now; may raise as :func:`find_blockers`.
+
+    Whoever uses only guessed tables is not certain to be in front, so no look may end it: a request
+    that waits for it shows that it is.
+    """
+    sure = [table for table in request.tables if table not in request.guessed]
+    found = _in_front(session, replace(request, tables=sure))
+    if request.guessed:
+        known = {one.key[0] for one in found}
+        guessed = LockRequest(tables=[*request.guessed], read_only=request.read_only)
+        more = [one for one in _in_front(session, guessed) if one.key[0] not in known]
+        found += [replace(one, certain=False) for one in more]
+    return found
+
+
+def _in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     parts = [_locks_on(table, request) for table in request.tables]
     shared = ["OBJECT_TYPE = 'GLOBAL'"] * (set(request.tables) != set(request.read_only))
     # LOCK TABLES FOR BACKUP of Percona Server is a type of its own.

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 import pytest
 
+from spirit_py.attached.implied_locks import implied_locks
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
 from spirit_py.events.event import untold
 from spirit_py.locks import turns
+from spirit_py.locks.blockers import KillPolicy
 from spirit_py.locks.look import (
     LockRequest,
     find_in_front,
@@ -315,6 +317,36 @@ def test_only_who_would_be_waited_for_is_in_front(db, statement, write, read, de
     expected = tuple([holder.id] if blocks else [] for blocks in (write, read, define))
     assert tuple([each.session for each in found] for found in looks) == expected
     holder.end()
+
+
+def test_nobody_is_killed_for_a_name_in_a_trigger_but_by_the_request_that_waits(db):
+    """A trigger's body names columns, too; who holds the lock that is waited for is certain."""
+    make_tables(db)
+    db.execute(
+        "CREATE TABLE l (customer INT); CREATE TABLE customer (id INT PRIMARY KEY);"
+        "CREATE TRIGGER tr AFTER INSERT ON t FOR EACH ROW INSERT INTO l (customer) VALUES (NEW.id)"
+    )
+    table, kills = (db.name, "t"), KillPolicy(mode="all", after=0.0)
+    column, used = Holder(db, "SELECT * FROM customer"), Holder(db, "SELECT * FROM l")
+    asking = db.connect()
+    number = asking.thread_id()
+    with connect(connection_options(db), role="test") as session:
+        implied = implied_locks(session, [table])
+        request = LockRequest(tables=[table]).including(
+            written=implied.written, read=implied.read, guessed=implied.guessed
+        )
+        front = Front(request, kills)
+        assert used.id in {one.session for one in front.look(session)}
+        front.kill(session)
+        assert front.killed == []
+        call = BackgroundCall(lambda: asking.cursor().execute("LOCK TABLES t WRITE"))
+        until(lambda: front.look(session, number), "the blocker")
+        front.kill(session)
+        (killed,) = front.killed
+        assert f"session {used.id} of" in killed
+    call.result()
+    asking.close()
+    column.end()
 
 
 def test_another_request_for_the_lock_is_waited_for(db):
