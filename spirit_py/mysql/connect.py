@@ -90,6 +90,8 @@ _SETTINGS: Final = (
     # Without a limit: a list of keys that exceeds it is read from end to end, with a warning.
     "SESSION range_optimizer_max_mem_size=0",
     *("SESSION group_concat_max_len=1048576", "SESSION information_schema_stats_expiry=0"),
+    # A counter or comment that is set by a copy would give our table another number (R24).
+    "SESSION old_alter_table=0",
     *("SESSION net_read_timeout=600", "SESSION net_write_timeout=600"),
 )
 _UNKNOWN_SETTING: Final = 1193
