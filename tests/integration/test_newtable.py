@@ -201,6 +201,24 @@ def test_a_table_that_is_made_from_text_gets_no_default(db):
     assert [name for (name,) in db.query("SHOW TABLES")] == ["t", "u"]
 
 
+def test_a_table_that_is_made_from_text_gets_no_key(db):
+    """The server would add an invisible one; neither LIKE nor an ALTER does."""
+    db.execute("CREATE TABLE t (id INT UNIQUE, v INT NOT NULL) ENCRYPTION='N'")
+    db.execute(f"ALTER DATABASE `{db.name}` DEFAULT ENCRYPTION='Y'")
+    db.set_global("sql_generate_invisible_primary_key", "ON")
+    grants = "SELECT, INSERT, CREATE, DROP, ALTER ON {db}.*", "PROCESS ON *.*"
+    with open_schema_tools(db) as desk, account(db, *grants) as options:
+        assert [column.name for column in desk.create("ADD c INT").columns] == ["id", "v", "c"]
+        db.execute("DROP TABLE _t_new")
+        with open_schema_tools(db, options) as ordinary:
+            with pytest.raises(Refusal, match="no primary key, and the server adds one"):
+                ordinary.create("ADD c INT")
+            assert [name for (name,) in db.query("SHOW TABLES")] == ["t"]
+            # This key stands for the primary one: the server adds none.
+            db.execute("ALTER TABLE t ADD UNIQUE (v)")
+            assert not ordinary.create("ADD c INT").has_column("my_row_id")
+
+
 def test_a_table_that_is_not_encrypted_stays_so(db, desk):
     """Also in a schema whose new tables are encrypted; a native ALTER leaves it alone, too."""
     db.execute(f"{CHECKED} COMMENT=' ENCRYPTION=''Y'''")

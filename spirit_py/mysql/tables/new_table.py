@@ -17,7 +17,13 @@ from spirit_py.mysql.evaluation import (
     copying_modes,
     server_refusal,
 )
-from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
+from spirit_py.mysql.faults import (
+    ACCESS_NEEDS_PRIVILEGE,
+    TABLE_EXISTS,
+    Disposition,
+    disposition,
+    excused,
+)
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_create
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
@@ -44,6 +50,7 @@ _COUNTERS = """
 SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
 WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
+_GENERATES_KEY = "SELECT 0/*!80030 + @@SESSION.sql_generate_invisible_primary_key */"
 _COUNTER = """
 SELECT AUTO_INCREMENT FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
@@ -186,6 +193,7 @@ class NewTable:
         if rewrite.is_unlike(source.create_sql):
             # LIKE leaves these options out, as it does with foreign keys.
             _require_no_default(session, source)
+            _generate_no_key(session)
             alone = rewrite.FOREIGN_KEY.sub("", source.create_sql)
             sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
@@ -193,6 +201,7 @@ class NewTable:
         with as_stored(session):
             _judged(session, sql, DEFINITION_COPY)
             try:
+                _require_no_added_key(session, source, new)
                 if seen is not None:
                     seen.add(read_shape(session, source.schema, new))
                 self._complete_copy(new, checks)
@@ -266,6 +275,27 @@ def _require_no_default(session: SqlSession, source: TableSchema) -> None:
                 " default before",
                 error_code=ErrorCode.SERVER_SETTINGS,
             )
+
+
+def _generate_no_key(session: SqlSession) -> None:
+    """Let the session make tables without the primary key that the server adds; if it may."""
+    if session.query(_GENERATES_KEY)[0][0]:
+        sql = "SET SESSION sql_generate_invisible_primary_key = OFF"
+        excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
+
+
+def _require_no_added_key(session: SqlSession, source: TableSchema, new: str) -> None:
+    """Refuse a copy to which the server has added a primary key; a native ALTER adds none."""
+    made = None if source.primary_key else read_table(session, source.schema, new)
+    if made is not None and made.primary_key:
+        raise Refusal(
+            f"{source.full_name} has no primary key, and the server adds one to the new table"
+            " (sql_generate_invisible_primary_key=ON): CREATE TABLE ... LIKE leaves out an option"
+            " of the table",
+            hint="GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or SET GLOBAL"
+            " sql_generate_invisible_primary_key = OFF for the time until the new table is made",
+            error_code=ErrorCode.SERVER_SETTINGS,
+        )
 
 
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
