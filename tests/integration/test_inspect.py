@@ -92,6 +92,15 @@ def test_a_key_of_the_servers_own_making_is_seen(db, desk):
     assert "my_row_id" in desk.table().create_sql
 
 
+def test_a_definition_is_the_same_whatever_the_server_shows_of_it(db, desk):
+    """A verbose one has the format of rows: a run would take it for another session's ALTER."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    brief = desk.table().create_sql
+    db.set_global("show_create_table_verbosity", "ON")
+    with open_schema_tools(db) as later:
+        assert later.table().create_sql == brief
+
+
 def test_engine_collation_and_partitioning_are_read(db, desk):
     """Engine, collation and partitioning are read."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY) DEFAULT CHARSET latin1 PARTITION BY HASH (id)")

@@ -88,7 +88,7 @@ def comment_of(session: Session, name: Name) -> str:
 
 for _pattern in (
     r"/\*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON \*/",
-    r"SET SESSION character_set_results = binary/\*!80030 , .*",
+    r"SET SESSION character_set_results = binary, .*",
     r"SET @spirit_py_(?:run|sql_mode|syntax) ?=.*",
     r"(?:PREPARE|DEALLOCATE PREPARE) spirit_py_syntax.*",
     r"SET SESSION foreign_key_checks = [01]",

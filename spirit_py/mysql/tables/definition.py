@@ -158,7 +158,10 @@ def _shape(create_sql: str) -> str:
 
 def show_create(session: SqlSession, schema: str, table: str) -> str:
     """Read SHOW CREATE TABLE unconverted: expressions are utf8mb4, declared utf8mb3 (9.7)."""
-    session.execute(f"SET SESSION character_set_results = binary/*!80030 , SESSION {_SHOWS_ALL} */")
+    session.execute(
+        "SET SESSION character_set_results = binary, SESSION show_create_table_verbosity = OFF"
+        f"/*!80030 , SESSION {_SHOWS_ALL} */"
+    )
     try:
         return _text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1])
     finally:
