@@ -126,6 +126,8 @@ def require_comparable(source: Side, target: Side, matching: Matching, *, lock: 
         )
     staged = ComparisonPlan(mapping=matching.mapping).staged
     findings = [*_lacking(source, "CREATE TEMPORARY TABLES")] if staged else []
+    if staged:
+        findings += _logs_rows(source, "values of these columns go through a temporary table, and")
     for side in (source, target):
         findings += _lacking(side, "SELECT", side.table.name)
         if lock:
@@ -187,7 +189,18 @@ def _replication(side: Side, other: Side, harm: str) -> Iterator[Finding]:
         )
 
 
+def _logs_rows(side: Side, why: str) -> Iterator[Finding]:
+    """Refuse a server whose binlog has statements, not rows."""
+    if side.facts.is_on("log_bin") and side.facts.text("binlog_format").upper() == "STATEMENT":
+        yield refuse(
+            f"{why} binlog_format is STATEMENT on the {side.what}'s server",
+            f"SET GLOBAL binlog_format = ROW on the {side.what}'s server",
+            code=ErrorCode.SERVER_SETTINGS,
+        )
+
+
 def _writable(target: Side) -> Iterator[Finding]:
+    yield from _logs_rows(target, "no row can be repaired in READ COMMITTED:")
     for name in ("super_read_only", "read_only", "innodb_read_only"):
         if target.facts.is_on(name):
             yield refuse(

@@ -489,6 +489,23 @@ def test_a_server_that_takes_no_writes_is_not_repaired(db):
     assert Comparison(db).run().outcome == "equal"
 
 
+def test_a_server_that_logs_statements_is_neither_staged_on_nor_repaired(db):
+    """Its binlog would have the temporary table's rows; it takes none in READ COMMITTED."""
+    db.execute("CREATE TABLE a (id INT PRIMARY KEY, v DATETIME)")
+    db.execute("CREATE TABLE b (id INT PRIMARY KEY, v VARCHAR(30))")
+    make(db, table="c")
+    copy(db, "d", source="c")
+    db.execute("INSERT INTO a VALUES (1, '2026-01-01'); UPDATE d SET n = 0 WHERE id = 1")
+    db.set_global("binlog_format", "STATEMENT")
+    plain = {"table": "c", "target_table": "d"}
+    with pytest.raises(Refusal, match="temporary table, and binlog_format is STATEMENT"):
+        Comparison(db).run()
+    with pytest.raises(Refusal, match="READ COMMITTED: binlog_format is STATEMENT"):
+        Comparison(db).run(**plain, repair=True)
+    with pytest.raises(DifferencesFound):
+        Comparison(db).run(**plain)
+
+
 def test_rows_that_a_unique_key_of_the_target_cannot_hold_are_named(db):
     """They are named; a repair cannot make them fit."""
     make(db)
