@@ -76,8 +76,8 @@ class Sending:
 class WholeProof:
     """Of an ALTER that may build the table anew: the definition that it makes, if that is known.
 
-    The server judges values as strictly as it can, and checks foreign keys: nothing compares rows
-    afterwards. In ``zone`` its copy keeps every instant.
+    The server judges values as strictly as it can, and checks foreign and unique keys: nothing
+    compares rows afterwards. In ``zone`` its copy keeps every instant.
     """
 
     session: SqlSession
@@ -91,6 +91,7 @@ class WholeProof:
         return (
             "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
             "SET SESSION foreign_key_checks = 1",
+            "SET SESSION unique_checks = 1",
             f"SET SESSION time_zone = {string_literal(self.zone)}",
         )
 
