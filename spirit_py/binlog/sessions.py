@@ -164,6 +164,16 @@ def _not_all_numbered(gtid_mode: str) -> HistoryLost:
     )
 
 
+def _out_of_order() -> HistoryLost:
+    return HistoryLost(
+        "binlog_order_commits is OFF now, and without GTIDs nothing else tells which changes are"
+        " visible",
+        hint="SET GLOBAL binlog_order_commits = ON, then run the same command again: it resumes,"
+        " and compares every row before the swap",
+        error_code=ErrorCode.SERVER_SETTINGS,
+    )
+
+
 class FollowedServer:
     """What a stream asks its server. One class because every answer is compared with one past."""
 
@@ -230,8 +240,11 @@ class FollowedServer:
             raise another_server(address, found=found, wanted=self._server_uuid)
         # Counted before a checkpoint can have the new start.
         with self._counting:
-            self.lapses += seen.started != self._life.started
+            out_of_order = not (self.has_gtids or seen.ordered)
+            self.lapses += out_of_order or seen.started != self._life.started
             self._life.go_on(seen)
+        if out_of_order:
+            raise _out_of_order()
         if self.has_gtids and seen.gtid_mode != "ON":
             raise _not_all_numbered(seen.gtid_mode)
         end = self._end(session)

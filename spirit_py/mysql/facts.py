@@ -183,13 +183,16 @@ _READ: Final = (
     "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed, CAST(UNIX_TIMESTAMP() AS SIGNED)"
     " - CAST(CAST(VARIABLE_VALUE AS UNSIGNED) AS SIGNED), "
     + ", ".join(f"@@GLOBAL.{name}" for name in KEEPS_ALL)
-    + ", @@GLOBAL.gtid_mode, @@GLOBAL.gtid_purged"
+    + ", @@GLOBAL.gtid_mode, @@GLOBAL.gtid_purged, @@GLOBAL.binlog_order_commits"
     " FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'"
 )
 
 
 class Seen(NamedTuple):
-    """What a server says of itself at one moment; ``executed`` is empty without GTIDs."""
+    """What a server says of itself at one moment; ``executed`` is empty without GTIDs.
+
+    ``ordered``: what is committed becomes visible in the order of the binlog.
+    """
 
     server_uuid: str
     executed: str
@@ -197,15 +200,16 @@ class Seen(NamedTuple):
     relaxed: dict[str, str]
     gtid_mode: str
     purged: str = ""
+    ordered: bool = True
 
 
 def look_at(session: SqlSession) -> Seen:
     """Ask a server for its life, and for what it has executed: one statement."""
-    for server_uuid, executed, started, *found, gtid_mode, gone in session.query(_READ):
+    for server_uuid, executed, started, *found, gtid_mode, gone, ordered in session.query(_READ):
         values = dict(zip(KEEPS_ALL, map(str, found), strict=True))
         gtids, purged = (str(text).replace("\n", "") for text in (executed, gone))
         life = int(started), relaxed(values)
-        return Seen(str(server_uuid), gtids, *life, str(gtid_mode), purged)
+        return Seen(str(server_uuid), gtids, *life, str(gtid_mode), purged, bool(ordered))
     raise ServerFault(0, "it does not show its Uptime", where="server")
 
 

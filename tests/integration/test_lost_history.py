@@ -370,6 +370,25 @@ def test_numbers_prove_nothing_where_not_every_transaction_has_one(
 
 
 @pytest.mark.slow
+def test_the_order_of_the_log_proves_nothing_once_commits_leave_it(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Preflight has seen it ON; with GTIDs it does not matter."""
+    for gtid in (False, True):
+        with a_server(request, gtid=gtid) as (_, db):
+            source = BinlogSource(connection_options(db), FeedOptions())
+            db.execute("SET GLOBAL binlog_order_commits = OFF")
+            if gtid:
+                source.executed()
+            else:
+                with pytest.raises(HistoryLost, match="binlog_order_commits is OFF") as lost:
+                    source.executed()
+                assert lost.value.error_code is ErrorCode.SERVER_SETTINGS
+                assert source.lapses == 1
+            source.close()
+
+
+@pytest.mark.slow
 def test_a_reset_between_two_runs_is_noticed_where_the_log_has_grown_again(
     server: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

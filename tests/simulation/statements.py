@@ -341,7 +341,7 @@ def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     engine, log = (2 if server.relaxed == "engine" else 1), (0 if server.relaxed == "log" else 1)
     action = "IGNORE_ERROR" if server.forgives else "ABORT_SERVER"
     life = server.uuid, interval(server.executed()), server.started
-    return [(*life, engine, log, action, "ON", "")]
+    return [(*life, engine, log, action, "ON", "", 1)]
 
 
 @statement(r"SELECT @@GLOBAL\.gtid_owned")
