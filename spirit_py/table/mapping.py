@@ -23,6 +23,7 @@ from spirit_py.table.conversions import (
     is_timestamp,
     narrowed,
     values_stay_apart,
+    without_lost_numbers,
 )
 from spirit_py.table.expressions import evaluated_expressions, instant_text, reads_time
 from spirit_py.table.keys import TEMPORALS
@@ -159,7 +160,9 @@ class ColumnPair:
         if not self.converted and has_empty_member(self.old):
             # A SELECT carries its text, which the empty set has too; ALTER TABLE keeps the number.
             return f"CAST({sql} AS UNSIGNED)"
-        return f"CAST({sql} AS CHAR)" if self.by_text else sql
+        if self.by_text:
+            return f"CAST({sql} AS CHAR)"
+        return without_lost_numbers(sql, self.old, self.new) if self.converted else sql
 
 
 @dataclass(frozen=True, kw_only=True)

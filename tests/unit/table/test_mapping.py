@@ -522,6 +522,35 @@ def test_a_set_with_an_empty_member_is_carried_by_its_number(new, selected):
     assert made.select_expressions == ("`id`", selected)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "selected"),
+    [
+        (
+            ("enum", "0", "1", "2"),
+            ("enum", "0", "1"),
+            "CASE CAST(`e` AS UNSIGNED) WHEN 0 THEN '00' WHEN 3 THEN '??' ELSE `e` END",
+        ),
+        (
+            ("set", "1", "a", "3"),
+            ("set", "1", "bb"),
+            "CASE CAST(`e` AS UNSIGNED) WHEN 4 THEN '???' ELSE `e` END",
+        ),
+        (("enum", "a", "2", "b"), ("enum", "2", "b"), "`e`"),
+        (("enum", "1", "2"), ("varchar",), "`e`"),
+    ],
+)
+def test_a_lost_member_that_is_a_number_becomes_a_text_that_no_member_is(old, new, selected):
+    """The server would take the number as another member, without an error."""
+    charset = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
+    (was, *kept), (kind, *members) = old, new
+    made = build(
+        table(ID, column("e", was, members=tuple(kept), **charset)),
+        table(ID, column("e", kind, members=tuple(members), **charset)),
+        "MODIFY e INT",
+    )
+    assert made.select_expressions == ("`id`", selected)
+
+
 def test_conversion_that_cannot_be_copied():
     """A conversion that no SELECT makes as ALTER TABLE makes it is refused."""
     source = table(ID, column("a", "varchar(9)"))
