@@ -24,6 +24,8 @@ _EXECUTED = re.compile(r"/\*!(?:[0-9]{5,6}(?![0-9])|(?![0-9]))")
 _PLAIN_NUMBER = re.compile(r"[0-9]+\Z")
 _HINT = "write the clause plainly, without the comment"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
+# The server keeps these backslashes, in every text, for the patterns of LIKE.
+_ESCAPES |= {"%": "\\%", "_": "\\_"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 #: With and without backslash escapes; possessive quantifiers store no state for backtracking.
 _INSIDE: Final = {

@@ -23,6 +23,7 @@ def cut(sql: str, mode: SqlMode = PLAIN) -> list[tuple[str, str]]:
         ("'it''s'", [("string", "it's")]),
         (r"'a\'b\\'", [("string", "a'b\\")]),
         (r"'\n'", [("string", "\n")]),
+        (r"'1\%\\%\_%'", [("string", r"1\%\%\_%")]),
         ('"x,y"', [("string", "x,y")]),
         ("2b", [("word", "2b")]),
         ("a$b", [("word", "a$b")]),

@@ -400,6 +400,8 @@ KEY = "ADD CONSTRAINT f FOREIGN KEY"
         ("ADD c INT, DROP d", "DROP d, ADD c INT"),
         ("RENAME COLUMN a TO b", "RENAME COLUMN a TO B"),
         ("COMMENT 'a'", "COMMENT ' a'"),
+        (r"ADD CHECK (n LIKE '10\%')", "ADD CHECK (n LIKE '10%')"),
+        (r"ADD CHECK (n LIKE 'a\_')", "ADD CHECK (n LIKE 'a_')"),
         ("ADD UNIQUE (a)", "ADD INDEX (a)"),
         ("ADD INDEX (a)", "ADD FULLTEXT INDEX (a)"),
         ("WITH VALIDATION", "WITHOUT VALIDATION"),
@@ -537,6 +539,10 @@ def test_the_table_whose_definition_a_statement_makes_or_changes(sql, table):
         (
             "alter a set default b'01', alter c set default 1.5E-3",
             "ALTER COLUMN `a` set default b'01', ALTER COLUMN `c` set default 1.5e-3",
+        ),
+        (
+            r"add constraint f check (n like '10\%\_')",
+            r"ADD CONSTRAINT `f` CHECK (n like '10\\%\\_')",
         ),
         ("alter d set default _utf8mb4'x'", "ALTER COLUMN `d` set default _utf8mb4'x'"),
         ("partition by hash(id) partitions 4", "PARTITION BY hash(id) partitions 4"),
