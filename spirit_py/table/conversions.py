@@ -21,6 +21,7 @@ _TEXTUAL = TEXT_TYPES | BYTE_TYPES | _MEMBERS
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
 _CHARACTER_BYTES = 4
 _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
+_EXACT: Final = ("_bin", "_cs", "_ks", "binary")
 _NUMBER: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
@@ -70,9 +71,10 @@ def has_empty_member(column: Column) -> bool:
 
 
 def lost_members(old: Column, new: Column) -> list[str]:
-    """Return the members of an ENUM or SET that another ENUM or SET lacks."""
-    kept = {member.casefold() for member in new.members}
-    return [member for member in old.members if member.casefold() not in kept]
+    """Return the members that the new ENUM or SET lacks, as its collation tells cases apart."""
+    exact = (new.collation or "").endswith(_EXACT)
+    kept = {member if exact else member.casefold() for member in new.members}
+    return [one for one in old.members if (one if exact else one.casefold()) not in kept]
 
 
 def without_lost_numbers(sql: str, old: Column, new: Column) -> str:

@@ -11,7 +11,7 @@ from spirit_py.mysql.evaluation import STRICT_MODES
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.preflight.check import SECONDS, Findings, PreflightContext, first_row, refuse, warn
 from spirit_py.sql import quote_identifier, quote_table, string_literal
-from spirit_py.table.conversions import null_becomes_now
+from spirit_py.table import conversions
 from spirit_py.table.schema import type_sql
 
 if TYPE_CHECKING:
@@ -24,18 +24,16 @@ _EXPLICIT: Final = "explicit_defaults_for_timestamp"
 def lost_members(context: PreflightContext) -> Findings:
     """Name a row that holds a member which the new list lacks."""
     for pair in context.mapping.pairs:
-        if pair.old.data_type in _KINDS and pair.new.data_type in _KINDS:
-            kept = {member.casefold() for member in pair.new.members}
-            gone = [member for member in pair.old.members if member.casefold() not in kept]
-            if gone:
-                yield from _refuse_row(
-                    context,
-                    pair.old.name,
-                    _holds(pair.old, gone),
-                    doubt=f"column {pair.old.name} still uses a member that the ALTER removes",
-                    cause=f"column {pair.old.name} loses members that are in use",
-                    remedy="keep the members, or change these rows first",
-                )
+        kinds = {pair.old.data_type, pair.new.data_type}
+        if kinds <= _KINDS and (gone := conversions.lost_members(pair.old, pair.new)):
+            yield from _refuse_row(
+                context,
+                pair.old.name,
+                _holds(pair.old, gone),
+                doubt=f"column {pair.old.name} still uses a member that the ALTER removes",
+                cause=f"column {pair.old.name} loses members that are in use",
+                remedy="keep the members, or change these rows first",
+            )
 
 
 def _holds(column: Column, members: list[str]) -> str:
@@ -50,7 +48,7 @@ def new_not_null(context: PreflightContext) -> Findings:
     for pair in context.mapping.pairs:
         if not pair.old.nullable or pair.new.nullable or pair.new.auto_increment:
             continue
-        if context.facts.null_is_now and null_becomes_now(pair.old, pair.new):
+        if context.facts.null_is_now and conversions.null_becomes_now(pair.old, pair.new):
             yield refuse(
                 f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
                 " explicit_defaults_for_timestamp is OFF: the server would replace"

@@ -10,6 +10,7 @@ from spirit_py.table.conversions import (
     cuts_blanks,
     equality_kept,
     literal_safe,
+    lost_members,
     narrowed,
     values_stay_apart,
 )
@@ -186,3 +187,20 @@ def test_a_wider_binary_is_not_found_by_the_old_literal(new: str, kept: bool) ->
     old = column("k", "binary(4)")
     assert equality_kept(old, column("k", new)) is kept
     assert values_stay_apart(old, column("k", new))
+
+
+@pytest.mark.parametrize(
+    ("collation", "lost"),
+    [
+        ("utf8mb4_bin", ["A"]),
+        ("utf8mb4_0900_as_cs", ["A"]),
+        ("utf8mb4_ja_0900_as_cs_ks", ["A"]),
+        ("binary", ["A"]),
+        ("utf8mb4_0900_ai_ci", []),
+    ],
+)
+def test_a_member_of_another_case_is_lost_where_the_collation_tells_cases_apart(collation, lost):
+    """The copy would stop at such a row, so preflight looks for one."""
+    old = column("c", "enum('a','A')", members=("a", "A"), collation="utf8mb4_bin")
+    new = column("c", "enum('a')", members=("a",), collation=collation)
+    assert lost_members(old, new) == lost
