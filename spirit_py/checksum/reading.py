@@ -2,11 +2,12 @@
 
 The driver cuts chunks while the gang reads, two outstanding for each task. In a rolling pass four
 chunks are a piece: one task reads them in a snapshot of its own, and counts their rows in it again.
+In one snapshot the rows of every few chunks are counted behind them, so that a segment that others
+wait for ends soon.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import time
@@ -19,8 +20,9 @@ from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import Counts
 from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.classes import dataclass
-from spirit_py.errors import ChecksumFailure
+from spirit_py.errors import ChecksumFailure, ServerFault
 from spirit_py.estimates import RowsLeft
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.pace import PART_BYTES, AtWork, Work
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ _OUTSTANDING: Final = 2
 _LEAST_PIECE: Final = 1 / 8
 #: A snapshot is kept for so long while nothing may be compared.
 _HOLD_SECONDS: Final = 10.0
+#: And for so long while a table lock waits for it, with the statements behind that; a look for one.
+_LOCK_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 1.0
+#: Chunks of one snapshot whose rows are counted together.
+_COUNTED_CHUNKS: Final = 8
 #: Of a rolling pass: chunks that one snapshot reads, how long one takes, and how long a segment.
 _PIECE_CHUNKS: Final = 4
 _SHORT_SECONDS: Final = 0.25
@@ -51,7 +58,8 @@ class SegmentReading:
     """The segment that ``coverage`` has begun, read once by :meth:`read`.
 
     ``most_rows`` of a chunk are asked for. ``answered`` is called with what differs in a chunk, and
-    returns whether the segment shall end. ``show`` takes fields of :class:`ChecksumProgress`.
+    returns whether the segment shall end. ``show`` takes fields of :class:`ChecksumProgress`,
+    ``locked_out`` returns who waits for a lock that the snapshot keeps from it.
     """
 
     what: Comparison
@@ -62,6 +70,7 @@ class SegmentReading:
     most_rows: Callable[[], float]
     answered: Callable[[Chunk, Sequence[str], Counts], bool]
     show: Callable[..., None]
+    locked_out: Callable[[], str]
 
     def __post_init__(self) -> None:
         self._segment = self.coverage.segment
@@ -69,6 +78,7 @@ class SegmentReading:
         self._tasks = 0
         self._held_by = ""
         self._held_since = 0.0
+        self._locked_out, self._look_at = "", 0.0
         self._handed_out = 0
         self._outstanding = False
         self._ending = False
@@ -79,7 +89,7 @@ class SegmentReading:
         self.below = 0
 
     def read(self, gang: Gang[list[RowDifference]], *, aligned: bool) -> Mapping[Side, int]:
-        """Hand out chunks, then at once the counts; return the rows counted on each side."""
+        """Hand out chunks and counts; return the rows counted on each side."""
         try:
             return self._read(gang, aligned=aligned)
         finally:
@@ -90,9 +100,7 @@ class SegmentReading:
         if self.rolling:
             pieces = self._rolling_pieces()
         else:
-            chunks = map(self._asked, self._chunks())
-            orders = itertools.chain(chunks, self._counts(gang.size, aligned=aligned))
-            pieces = ([order] for order in orders)
+            pieces = ([order] for order in self._counted_chunks(aligned=aligned))
         asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
         #: What is left of the piece that each task reads.
         begun: list[deque[_Order]] = [deque() for _ in range(gang.size)]
@@ -134,16 +142,23 @@ class SegmentReading:
 
     def _held(self) -> bool:
         """Return whether no chunk may be handed out now; after a while that ends the segment."""
-        reason = self.what.pace.reason(Work.CHECKSUM)
+        locked_out = self._who_is_locked_out()
+        reason = locked_out or self.what.pace.reason(Work.CHECKSUM)
         if reason != self._held_by:
             self.show(waiting_for=reason)
         now = time.monotonic()
         if reason and not self._held_by:
             self._held_since = now
         self._held_by = reason
-        if reason and now - self._held_since > _HOLD_SECONDS:
+        if reason and now - self._held_since > (_LOCK_SECONDS if locked_out else _HOLD_SECONDS):
             self._ending = True
         return bool(reason) and not self._ending
+
+    def _who_is_locked_out(self) -> str:
+        if not self.rolling and time.monotonic() >= self._look_at:
+            self._locked_out = self.locked_out()
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+        return self._locked_out
 
     def _rolling_pieces(self) -> Iterator[list[_Order]]:
         """Cut pieces, each with a snapshot of its own, in which its rows are counted again."""
@@ -172,31 +187,41 @@ class SegmentReading:
             not segment.dispatched or (not self._ending and time.monotonic() < end)
         ):
             self.sizer.aim(min(most, options.target_seconds * self._piece))
-            chunk = self.chunker.next_chunk(int(min(self.sizer.rows, self.most_rows())))
+            try:
+                chunk = self.chunker.next_chunk(int(min(self.sizer.rows, self.most_rows())))
+            except ServerFault as fault:
+                if self.rolling or not segment.dispatched or fault.code != LOCK_WAIT_TIMEOUT:
+                    raise
+                # The key is read in another session: behind a lock that waits for this snapshot.
+                return
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
             segment.dispatch(chunk)
             self._handed_out += chunk.target_rows
             yield chunk
 
-    def _counts(self, tasks: int, *, aligned: bool) -> Iterator[_Order]:
-        segment = self._segment
-        self._beside = "counting the rows again"
-        if not self._handed_out:
-            self.show(doing=self._beside)
-        sides: tuple[Side, ...] = (SOURCE, TARGET)
-        if not aligned:
-            sides = (SOURCE,)
+    def _counted_chunks(self, *, aligned: bool) -> Iterator[_Order]:
+        segment, chunks = self._segment, self._chunks()
+        sides: tuple[Side, ...] = (SOURCE, TARGET) if aligned else (SOURCE,)
+        lower = segment.lower
+        while last := next(chunks, None):
+            yield self._asked(last)
+            for last in islice(chunks, _COUNTED_CHUNKS - 1):
+                yield self._asked(last)
             if segment.at_end:
-                yield self._count(TARGET, Chunk(number=0, lower=None, upper=None, target_rows=0))
-            if segment.at_end and segment.lower is not None:
+                self._beside = "counting the rows again"
+                if not self._handed_out:
+                    self.show(doing=self._beside)
+            for side in sides:
+                yield self._count(
+                    side, Chunk(number=0, lower=lower, upper=last.upper, target_rows=0)
+                )
+            lower = last.upper
+        if segment.at_end and not aligned:
+            yield self._count(TARGET, Chunk(number=0, lower=None, upper=None, target_rows=0))
+            if segment.lower is not None:
                 below = Chunk(number=0, lower=None, upper=segment.lower, target_rows=0)
                 yield self._count(SOURCE, below)[0], self._counted_below
-        finer = math.ceil(1 / self._piece)
-        parts = (tasks + 1) // 2 if aligned else tasks - segment.at_end
-        for side in sides:
-            for span in segment.spans(parts * finer):
-                yield self._count(side, span)
 
     def _count(self, side: Side, span: Chunk) -> _Order:
         order = {"do": "count", "side": side, "chunk": encode_chunk(span)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spirit_py.chunk.chunk import Chunk, same_bound
 from spirit_py.chunk.sizing import FIRST_ROWS
@@ -200,11 +200,6 @@ class ChecksumResult:
         )
 
 
-BOUNDS_FOR_EACH: Final = 4
-"""Bounds between chunks for each one at which a count is divided."""
-_MOST_BOUNDS: Final = 256
-
-
 @dataclass
 class PassCoverage:
     """What one pass has compared so far, up to ``lower``; ``complete`` at the end of the table."""
@@ -272,18 +267,6 @@ class Segment:
     differing_chunks: int = 0
     counts: Counts = field(default_factory=Counts)
     _open: set[int] = field(default_factory=set)
-    _bounds: list[KeyBound] = field(default_factory=list)
-    _every: int = BOUNDS_FOR_EACH
-
-    def spans(self, parts: int) -> list[Chunk]:
-        """Divide the dispatched range into at most ``parts`` ranges without a gap, for a count."""
-        parts = max(1, min(parts, len(self._bounds) + 1))
-        inner = [self._bounds[place * len(self._bounds) // parts] for place in range(1, parts)]
-        lowers, uppers = [self.lower, *inner], [*inner, self.upper]
-        return [
-            Chunk(number=place, lower=lower, upper=upper, target_rows=0)
-            for place, (lower, upper) in enumerate(zip(lowers, uppers, strict=True))
-        ]
 
     def dispatch(self, chunk: Chunk) -> None:
         """Record that a chunk was handed out; refuse one that does not follow the last."""
@@ -294,16 +277,6 @@ class Segment:
         self.dispatched += 1
         self.upper = chunk.upper
         self.at_end = chunk.upper is None
-        self._remember(chunk.lower)
-
-    def _remember(self, bound: KeyBound | None) -> None:
-        behind = self.dispatched - 1
-        if bound is None or not behind or behind % self._every:
-            return
-        self._bounds.append(bound)
-        if len(self._bounds) > _MOST_BOUNDS:
-            del self._bounds[::2]
-            self._every *= 2
 
     def answer(self, number: int, source_rows: int, target_rows: int, counts: Counts) -> None:
         """Record what was found in a chunk; refuse one not handed out, or a second answer."""

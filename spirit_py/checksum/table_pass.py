@@ -26,6 +26,7 @@ from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.chunk.sizing import FLOOR_ROWS
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ServerFault, WorkersLost
+from spirit_py.locks.look import find_locked_out
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunker import CompositeChunker, Further
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.threads import StopSwitch
@@ -55,6 +57,8 @@ _SNAPSHOT_SECONDS: Final = 10.0
 #: The limit of a query for a chunk's end, and of one for letters.
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
+#: The same for a look at the target's locks, and for a lock before a chunk's end is looked up.
+_LOOK_SECONDS: Final = 2
 #: All rows of a chunk are listed where some differ, with some 300 bytes each in a task's memory:
 #: rows of a chunk while chunks differ, and while none does.
 _LISTED_ROWS: Final = (20_000, 100_000)
@@ -159,6 +163,9 @@ class TablePass:
         coverage, what, target = self._coverage, self.what, self._plan.beyond
         # Opened at first use in a segment: the target's would idle until the source's end.
         cutting = partial(connect, role="checksum-cut", read_timeout=_CUT_SECONDS)
+        if not self._rolling:
+            # A lock in front of it may wait for the segment's own snapshot.
+            cutting = partial(cutting, lock_wait_timeout=_LOOK_SECONDS)
         here = there = RenewedSession(partial(cutting, what.source))
         if what.target is not None:
             there = RenewedSession(partial(cutting, what.target))
@@ -231,7 +238,11 @@ class TablePass:
             self.on_snapshot(figures, gathered)
             self._wait_for("")
             points.reach("checksum.compare")
-            self._read(gang, chunker)
+            look = partial(connect, what.target or what.source, role="lock-look")
+            with contextlib.closing(
+                RenewedSession(partial(look, read_timeout=_LOOK_SECONDS))
+            ) as there:
+                self._read(gang, chunker, partial(self._locked_out, control, there))
             return [difference for part in gang.finish() for difference in part]
 
     def _most_rows(self) -> float:
@@ -287,7 +298,23 @@ class TablePass:
     def _note_lock(self, figures: LockFigures) -> None:
         self.on_snapshot(figures, 0.0)
 
-    def _read(self, gang: Gang[list[RowDifference]], chunker: CompositeChunker) -> None:
+    def _locked_out(self, here: SqlSession, there: RenewedSession) -> str:
+        """Return whose table lock waits for the segment's snapshot, on either server."""
+        mapping = self.what.mapping
+        source, target = ((one.schema, one.name) for one in (mapping.source, mapping.target))
+        apart = self.what.target is not None
+        found = find_locked_out(here, [source] if apart else [source, target])
+        if apart:
+            with contextlib.suppress(ServerFault):
+                found += there.ask(partial(find_locked_out, tables=[target]))
+        return f"the table lock of {found[0]}" if found else ""
+
+    def _read(
+        self,
+        gang: Gang[list[RowDifference]],
+        chunker: CompositeChunker,
+        locked_out: Callable[[], str],
+    ) -> None:
         coverage, aligned = self._coverage, self._plan.aligned
         reading = SegmentReading(
             self.what,
@@ -298,6 +325,7 @@ class TablePass:
             most_rows=self._most_rows,
             answered=self._answered,
             show=self.show,
+            locked_out=locked_out,
         )
         counted = reading.read(gang, aligned=aligned)
         one_moment = self._options.lock or gang.size == 1

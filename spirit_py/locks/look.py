@@ -6,11 +6,14 @@ running statements that name a table are used. No instrument is enabled here.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.classes import dataclass, replace
+from spirit_py.errors import ServerFault
 from spirit_py.locks.blockers import Blocker
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied, excused
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import open_transactions, process_list
@@ -19,10 +22,13 @@ from spirit_py.sql import string_literal
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
+_log = logging.getLogger(__name__)
 _LONGEST_STATEMENT: Final = 200
+_ANSWER_SECONDS: Final = 5
 
 # Metadata locks that a plain statement never takes: LOCK TABLES, FLUSH TABLES, BACKUP, DDL.
 _TABLE_LOCKS: Final = frozenset({"SHARED_READ_ONLY", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE"})
@@ -70,6 +76,24 @@ JOIN performance_schema.metadata_locks g
  AND NOT (g.OBJECT_TYPE = 'TABLE' AND g.LOCK_TYPE IN {_NEVER_BLOCKS})
  AND NOT (p.LOCK_TYPE = 'SHARED_READ_ONLY' AND g.LOCK_TYPE IN {_READ_ALLOWS})""",
     where="w.PROCESSLIST_ID = %s",
+)
+
+#: Who waits for a table until nobody reads it any more, with every later statement behind.
+_LOCKED_OUT: Final = _OWNER.format(
+    locks="performance_schema.metadata_locks g",
+    where="""g.OBJECT_TYPE = 'TABLE' AND g.LOCK_STATUS = 'PENDING'
+AND g.LOCK_TYPE IN ('EXCLUSIVE', 'SHARED_NO_READ_WRITE')
+AND (g.OBJECT_SCHEMA, g.OBJECT_NAME) IN ({})""",
+)
+
+#: Whose lock, held or waited for, keeps statements of others waiting, at least those that write.
+_KEEPS_OUT: Final = _OWNER.format(
+    locks="performance_schema.metadata_locks g",
+    where="""t.PROCESSLIST_ID <> CONNECTION_ID()
+AND (g.OBJECT_TYPE IN ('GLOBAL', 'COMMIT') AND g.LOCK_TYPE = 'SHARED'
+ OR g.OBJECT_TYPE = 'TABLE' AND (g.OBJECT_SCHEMA, g.OBJECT_NAME) IN ({})
+AND g.LOCK_TYPE IN
+ ('EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE', 'SHARED_READ_ONLY'))""",
 )
 
 _HELD: Final = """
@@ -186,6 +210,44 @@ def _in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     )
     where = "t.PROCESSLIST_ID IS NULL OR t.PROCESSLIST_ID <> CONNECTION_ID()"
     return _described(session, session.query(_OWNER.format(locks=f"({locks}) g", where=where)))
+
+
+def find_locked_out(session: SqlSession, tables: Iterable[Name]) -> list[Blocker]:
+    """Find sessions that wait until no one reads one of the tables; none where that is unseen."""
+    return _of_tables(session, _LOCKED_OUT, tables)
+
+
+def _of_tables(session: SqlSession, sql: str, tables: Iterable[Name]) -> list[Blocker]:
+    names = ", ".join(f"({', '.join(map(string_literal, table))})" for table in tables)
+    query = partial(session.query, sql.format(names))
+    return _described(session, excused(query, (), access_denied))
+
+
+class LockedBy:
+    """Looks whether others hold or want a lock of one of some tables, or of all of the server.
+
+    Called after error 1205, which a row's lock gives as well: only what is seen is waited for. The
+    log names the first that is found.
+    """
+
+    def __init__(self, connection: ConnectionOptions, tables: Iterable[Name]) -> None:
+        self._asked = connection, tuple(tables)
+        self._told = False
+
+    def __call__(self) -> bool:
+        """Return whether a lock is seen; not where that cannot be looked up."""
+        connection, tables = self._asked
+        try:
+            with connect(connection, role="lock-look", read_timeout=_ANSWER_SECONDS) as session:
+                found = _of_tables(session, _KEEPS_OUT, tables)
+        except ServerFault:
+            return False
+        others = [one for one in found if not one.own]
+        if others and not self._told:
+            self._told = True
+            names = " and ".join(".".join(table) for table in tables)
+            _log.warning("waiting for the end of a lock on %s: %s", names, others[0])
+        return bool(others)
 
 
 def _locks_on(table: Name, request: LockRequest) -> str:

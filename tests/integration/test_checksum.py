@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import threading
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from spirit_py import points
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.checksum import query, snapshot
+from spirit_py.checksum import query, reading, snapshot, table_pass
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumProgress, Counts
@@ -25,10 +27,12 @@ from spirit_py.migration.figures import Figures, Journal
 from spirit_py.spark.gang import Gang
 from spirit_py.status.report import MigrationReport
 from spirit_py.table.keys import KeyBound
+from tests.kits.background import BackgroundCall
 from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy
+from tests.kits.waiting import until
 
 
 def test_equal_tables_pass_with_every_row_read(db):
@@ -248,6 +252,48 @@ def test_a_new_snapshot_goes_on_where_the_last_one_ended(db):
     assert found(result) == {"(1)": "changed", "(2000)": "changed", "(4000)": "changed"}
     assert result.rows == 4000
     assert result.snapshots == result.chunks > 2
+
+
+@pytest.mark.parametrize("seen", ["by a look", "by the wait of a key"])
+def test_a_snapshot_ends_for_a_table_lock_that_waits_for_it(db, monkeypatch, caplog, seen):
+    """Its counts are small, and the next one lets whoever waits go first; no work is lost."""
+    monkeypatch.setattr(reading, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "_LOOK_SECONDS", 0.0 if seen == "by a look" else math.inf)
+    monkeypatch.setattr(table_pass, "_LOOK_SECONDS", 1)
+    fill(db, 4000, "id INT PRIMARY KEY")
+    pair = Pair(db).copy()
+    other = db.connect()
+    locking: list[BackgroundCall] = []
+    waits = (
+        "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_NAME = 't'"
+        f" AND OBJECT_SCHEMA = '{db.name}' AND LOCK_STATUS = 'PENDING'"
+    )
+
+    def lock() -> None:
+        other.query("LOCK TABLES t WRITE")
+        other.query("UNLOCK TABLES")
+
+    def begin() -> None:
+        locking.append(BackgroundCall(lock))
+        until(lambda: db.query(waits)[0][0], "the lock to wait")
+
+    chunks = iter(range(1000))
+
+    def passed(name: str) -> None:
+        # Its task has read the table by the second one.
+        if name == "checksum.chunk" and next(chunks, 0) == 1:
+            begin()
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+    shown: list[ChecksumProgress] = []
+    result = pair.check(tasks=1, first_rows=100, target_seconds=0.001, on_progress=shown.append)
+    locking[0].result()
+    assert (result.snapshots, result.differences, result.rows) == (2, 0, 4000)
+    who = f"the table lock of session {other.thread_id()} of "
+    assert any(one.waiting_for.startswith(who) for one in shown) == (seen == "by a look")
+    assert "starts over" not in caplog.text
+    other.close()
 
 
 def test_a_later_run_goes_on_above_the_low_watermark(db):

@@ -20,11 +20,6 @@ def chunk(number: int, lower: int | None, upper: int | None) -> Chunk:
     return Chunk(number=number, lower=bound(lower), upper=bound(upper), target_rows=10)
 
 
-def span(number: int, lower: int | None, upper: int | None) -> Chunk:
-    """Return a range that is counted."""
-    return Chunk(number=number, lower=bound(lower), upper=bound(upper), target_rows=0)
-
-
 def begun(*chunks: Chunk) -> PassCoverage:
     """Return a coverage with these chunks handed out."""
     coverage = PassCoverage()
@@ -54,7 +49,6 @@ def test_segments_follow_each_other():
     with pytest.raises(ChecksumFailure, match="does not follow"):
         coverage.segment.dispatch(chunk(1, 6, None))
     coverage.segment.dispatch(chunk(1, 5, None))
-    assert coverage.segment.spans(2) == [span(0, 5, None)]
     coverage.segment.answer(1, 2, 2, Counts())
     coverage.end_segment(2, 2, aligned=True)
     assert (coverage.complete, coverage.rows, coverage.chunks) == (True, 7, 2)
@@ -80,29 +74,6 @@ def test_a_segment_begun_again_forgets_the_lost_one():
     coverage.segment.answer(2, 9, 9, Counts())
     coverage.end_segment(9, 9, aligned=True)
     assert (coverage.rows, coverage.chunks, coverage.differences) == (9, 1, 0)
-
-
-def test_a_count_is_divided_at_few_bounds_of_the_chunks():
-    """Four bounds for each: a row that is lost at every bound is missing in the chunks alone."""
-    chunks = [chunk(n, n * 10 or None, (n + 1) * 10) for n in range(14)]
-    segment = begun(*chunks, chunk(14, 140, None)).segment
-    assert segment.spans(1) == [span(0, None, None)]
-    assert segment.spans(2) == [span(0, None, 80), span(1, 80, None)]
-    assert segment.spans(9) == [
-        span(0, None, 40), span(1, 40, 80), span(2, 80, 120), span(3, 120, None),
-    ]  # fmt: skip
-    assert begun(*chunks[:4]).segment.spans(2) == [span(0, None, 40)]
-
-
-def test_a_long_segment_remembers_few_bounds():
-    """A table of any size: the bounds are thinned, and the parts of a count stay alike."""
-    coverage = begun(*(chunk(n, n or None, n + 1) for n in range(10_000)))
-    uppers = [each.upper for each in coverage.segment.spans(5)]
-    edges = [int(upper.literals[0]) for upper in uppers if upper is not None]
-    assert edges[-1] == 10_000
-    assert len(edges) == 5
-    assert all(abs(edge - 2000 * place) < 200 for place, edge in enumerate(edges, 1))
-    assert len(coverage.segment._bounds) <= 256
 
 
 def test_a_gap_between_chunks_is_refused():
