@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from functools import partial
@@ -23,6 +24,7 @@ from spirit_py.pace import Work, await_turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.checksum.query import Keys
     from spirit_py.checksum.recheck import Recopier
     from spirit_py.checksum.result import PassCoverage
     from spirit_py.checksum.snapshot import LockFigures
@@ -249,7 +251,7 @@ class Checker:
             mended = "deleted there" if difference.kind == "extra" else "copied again"
             _log.warning("%s: %s; %s", self._mapping.target.full_name, difference, mended)
         try:
-            treated = repair(applier, self.what.feed, self._mapping, found)
+            treated = repair(applier, self.what.feed, self._mapping, found, self._unmatched)
         except errors.ValueLost as error:
             error.details = error.details or tuple(map(str, found[: self._options.examples]))
             raise
@@ -257,6 +259,10 @@ class Checker:
             self.result, repaired_chunks=self.result.repaired_chunks + coverage.differing_chunks
         )
         return treated
+
+    def _unmatched(self, keys: Keys) -> list[RowDifference]:
+        with contextlib.closing(self.what.join(0)) as reader:
+            return reader.unmatched(keys)
 
     def _note_snapshot(self, figures: LockFigures, gathered: float) -> None:
         self.result = replace(

@@ -14,6 +14,7 @@ from spirit_py.chunk.chunk import Chunk, chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
 from spirit_py.classes import dataclass, replace
 from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.table.conversions import as_text
 from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import value_type
 
@@ -253,7 +254,8 @@ def count(plan: ComparisonPlan, side: Side, span: Chunk) -> str:
 def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None = None) -> str:
     """List keys of the new table, or of ``among``, without a source row; where the order changed.
 
-    A source row is found by the key converted to the old type, which must convert back to it.
+    A source row is found by the key converted to the old type, which must convert back to it; by a
+    range of keys where the new type adds zeros, or takes blanks off.
     """
     mapping = plan.mapping
     on = " AND ".join(
@@ -279,9 +281,17 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None =
 def _leads_to(old: Column, new: Column) -> list[str]:
     source, target = f"`o`.{quote_identifier(old.name)}", f"{_ROW}.{quote_identifier(new.name)}"
     if old.charset is None or new.charset is None:
-        return [f"{source} = {target}"]
-    back = f"{source} = CONVERT({target} USING {old.charset}) COLLATE {old.collation}"
-    return [back, f"CONVERT({source} USING {new.charset}) COLLATE {new.collation} = {target}"]
+        if new.data_type != "binary":
+            return [f"{source} = {target}"]
+        found = f"{source} BETWEEN TRIM(TRAILING X'00' FROM {target}) AND {target}"
+        # By which the optimizer finds a single row.
+        fixed = [f"{source} = LEFT({target}, {old.length})"] if old.data_type == "binary" else []
+        return [*fixed, found]
+    back = f"CONVERT({target} USING {old.charset}) COLLATE {old.collation}"
+    found = f"{source} = {back}"
+    if new.data_type == "char" and not old.pad_space:
+        found = f"{source} BETWEEN {back} AND CONCAT({back}, REPEAT(' ', {old.length}))"
+    return [found, f"{as_text(source, old, new)} = {target}"]
 
 
 def _names(columns: Sequence[Column]) -> str:

@@ -17,7 +17,7 @@ from spirit_py.checksum.rows import differences
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import JoinChecksum, SnapshotReader
 from spirit_py.chunk.sizing import part_rows
-from spirit_py.classes import dataclass, field
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.retry import retrying
 from spirit_py.units import counted, human_count
@@ -229,34 +229,57 @@ class Recopier(Protocol):
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the new table's rows of these keys equal to the source's; return their number."""
 
+    def delete_keys(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Delete the new table's rows of these keys; return their number."""
+
 
 def repair(
     applier: Recopier,
     feed: ChangeSource | None,
     mapping: TableMapping,
     differences: Sequence[RowDifference],
+    unmatched: Callable[[Keys], list[RowDifference]],
 ) -> int:
     """Copy the differing rows again; return the number of keys treated.
 
-    Applying is paused: an older row image applied between reading and writing a row would be lost.
+    Where the order of keys changed, the new table's key cannot ask for a row of the source: extra
+    rows are deleted by their own keys, but for those that have one now, by ``unmatched``. Applying
+    is paused: an older row image applied between reading and writing a row would be lost.
     """
     _refuse_unknown_values(mapping, differences)
-    keys = list(dict.fromkeys(difference.key for difference in differences))
+    own = _of_the_new_table(mapping)
+
+    def delete(keys: Sequence[str]) -> int:
+        applier.delete_keys(own, [each.key for each in unmatched(Keys(tuple(keys)))])
+        return len(keys)
+
+    def alone(difference: RowDifference) -> bool:
+        return difference.kind == "extra" and not comparable_by_key(mapping)
+
+    extra = list(dict.fromkeys(each.key for each in differences if alone(each)))
+    keys = list(dict.fromkeys(each.key for each in differences if not alone(each)))
     treated = 0
     # One transaction each: long rows are few.
     batch = min(_BATCH, part_rows(mapping.source))
-    for begin in range(0, len(keys), batch):
-        paused = contextlib.nullcontext() if feed is None else feed.applies_paused()
-        with paused:
-            try:
-                treated += applier.recopy(mapping, keys[begin : begin + batch])
-            finally:
-                if mapping.merging and feed is not None:
-                    feed.write_over(mapping)
+    for rows, work in ((extra, delete), (keys, partial(applier.recopy, mapping))):
+        for begin in range(0, len(rows), batch):
+            paused = contextlib.nullcontext() if feed is None else feed.applies_paused()
+            with paused:
+                try:
+                    treated += work(rows[begin : begin + batch])
+                finally:
+                    if mapping.merging and feed is not None:
+                        feed.write_over(mapping)
     if mapping.merging and feed is not None:
         # Copied rows are newer than pending changes: duplicates count only after these.
         feed.block_wait()
     return treated
+
+
+def _of_the_new_table(mapping: TableMapping) -> TableMapping:
+    named = zip(mapping.key.parts, mapping.new_key_columns, strict=True)
+    key = replace(mapping.key, parts=tuple(replace(part, column=name) for part, name in named))
+    return replace(mapping, source=mapping.target, key=key, keep=mapping.owned)
 
 
 def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDifference]) -> None:

@@ -127,6 +127,10 @@ class FittingRows:
         middle = len(keys) // 2
         return self.recopy(mapping, keys[:middle]) + self.recopy(mapping, keys[middle:])
 
+    def delete_keys(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Delete the rows of these keys; return the keys treated."""
+        return self._copier.delete_keys(mapping, keys)
+
 
 class TwoServerCopier:
     """A :class:`spirit_py.checksum.recheck.Recopier` from the source to the applier's server."""
@@ -143,6 +147,10 @@ class TwoServerCopier:
         self._applier.delete_keys(there, [key for key in keys if key not in found])
         self._applier.upsert_rows(there, list(found.values()), keys=list(found))
         return len(keys)
+
+    def delete_keys(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Delete the target's rows of these keys; return the keys treated."""
+        return self._applier.delete_keys(mapping, keys)
 
 
 def rows_of_keys(

@@ -452,6 +452,29 @@ def test_a_repair_makes_the_target_equal(request, db, where):
     )
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "keys", "own"),
+    [
+        ("BINARY(4)", "BINARY(8)", "('a'), ('b'), ('dddd')", "X'6100000000000001'"),
+        ("VARBINARY(9)", "BINARY(8)", "('a'), ('b\\0'), ('dddddddd')", "X'6100000000000001'"),
+        ("VARCHAR(9)", "CHAR(8)", "('a'), ('b '), ('dddddddd')", "'a a'"),
+        ("VARCHAR(9) CHARACTER SET latin1", "CHAR(8)", "('é'), ('b '), ('d')", "'é a'"),
+    ],
+)
+def test_a_row_of_the_target_alone_is_told_from_those_with_a_padded_key(db, old, new, keys, own):
+    """Only that row is extra, and only that one goes."""
+    db.execute(f"CREATE TABLE a (k {old} PRIMARY KEY); INSERT INTO a VALUES {keys}")
+    db.execute(f"CREATE TABLE b (k {new} PRIMARY KEY); INSERT INTO b SELECT k FROM a")
+    expected = db.query("SELECT HEX(k) FROM b ORDER BY k")
+    db.execute(f"INSERT INTO b VALUES ({own})")
+    comparison = Comparison(db)
+    (difference,) = comparison.differs().details
+    assert difference.endswith(" is extra")
+    report = comparison.run(repair=True)
+    assert (report.outcome, report.extra, report.remaining) == ("repaired", 1, 0)
+    assert db.query("SELECT HEX(k) FROM b ORDER BY k") == expected
+
+
 NOT_REPAIRABLE = {
     "trigger": (
         "CREATE TRIGGER fires BEFORE DELETE ON b FOR EACH ROW SET @x = 1",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.checksum.recheck import Recheck, repair
 from spirit_py.checksum.result import ChecksumResult, Counts, RowDifference
 from spirit_py.classes import replace
 from spirit_py.threads import StopSwitch
 from tests.kits.definitions import ID, mapping
+
+if TYPE_CHECKING:
+    from spirit_py.checksum.query import Keys
 
 
 def test_a_difference_reads_as_a_sentence():
@@ -43,11 +46,16 @@ class Paused:
         return len(keys)
 
 
+def none_alone(_keys: Keys) -> list[RowDifference]:
+    """Return the rows without one of the source, where keys have another order: none."""
+    return []
+
+
 def test_a_repair_pauses_the_feed_for_each_batch():
     """Keys are treated once, in batches between which the feed may apply."""
     rig: Any = Paused()
     found = [RowDifference(key=f"({number % 1200})", kind="missing") for number in range(1300)]
-    assert repair(rig, rig, mapping((ID, ID)), found) == 1200
+    assert repair(rig, rig, mapping((ID, ID)), found, none_alone) == 1200
     assert rig.copies == [(True, 500), (True, 500), (True, 200)]
     assert rig.keys == [f"({number})" for number in range(1200)]
 
@@ -58,14 +66,17 @@ def test_a_batch_of_a_repair_has_as_few_rows_as_their_length_asks_for():
     table = mapping((ID, ID))
     long = replace(table, source=replace(table.source, estimated_rows=1000, data_bytes=1000 << 20))
     found = [RowDifference(key=f"({number})", kind="missing") for number in range(3)]
-    assert repair(rig, rig, long, found) == 3
+    assert repair(rig, rig, long, found, none_alone) == 3
     assert rig.copies == [(True, 2), (True, 1)]
 
 
 def test_a_repair_without_a_feed_pauses_nothing():
     """Two tables that nothing keeps equal are repaired as they are."""
     rig: Any = Paused()
-    assert repair(rig, None, mapping((ID, ID)), [RowDifference(key="(1)", kind="extra")]) == 1
+    assert (
+        repair(rig, None, mapping((ID, ID)), [RowDifference(key="(1)", kind="extra")], none_alone)
+        == 1
+    )
     assert rig.copies == [(False, 1)]
 
 
