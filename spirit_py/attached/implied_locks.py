@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
 
+_VIEWS: Final = """
+SELECT VIEW_SCHEMA, VIEW_NAME FROM information_schema.VIEW_TABLE_USAGE
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 #: Beyond so many tables the search ends: it would take longer than the request.
 _MOST_TABLES: Final = 200
 
@@ -101,3 +104,16 @@ def there(session: SqlSession, tables: Iterable[Name]) -> list[Name]:
         for schema, names in by_schema.items()
         for name in sorted(existing_tables(session, schema, names))
     ]
+
+
+def views_over(session: SqlSession, tables: Iterable[Name]) -> set[Name]:
+    """Return the views over some tables, and those over these, as far as the account sees them.
+
+    Measured on 9.7: each RENAME of a table locks all of them, and opens what they read.
+    """
+    found, left = set[tuple[str, str]](), list(tables)
+    while left:
+        new = {(str(s), str(v)) for s, v in session.query(_VIEWS, left.pop())} - found
+        found |= new
+        left += sorted(new)
+    return found

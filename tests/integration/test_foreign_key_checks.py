@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spirit_py.attached.foreign_keys import rules
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
@@ -148,6 +149,16 @@ def test_many_children_are_warned_of(db, desk):
         )
     (warning,) = findings(desk, "ADD z INT")
     assert "21 tables refer to" in warning
+
+
+def test_many_views_are_warned_of(db, desk, monkeypatch):
+    """The server opens all of them under the lock of the swap, those over other views too."""
+    monkeypatch.setattr(rules, "MANY_VIEWS", 2)
+    for name, read in (("v", "t"), ("w", "v"), ("x", "v")):
+        assert findings(desk, "ADD z INT") == []
+        db.execute(f"CREATE VIEW {name} AS SELECT * FROM {read}")
+    (warning,) = findings(desk, "ADD z INT")
+    assert "3 views read" in warning
 
 
 SCHEMA = (

@@ -98,6 +98,7 @@ for _pattern in (
     # Nothing of the kind is there.
     r"SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'",
     r"SELECT .* FROM information_schema\.ROUTINES WHERE .*",
+    r"SELECT [A-Z_, ]+ FROM information_schema\.VIEW_TABLE_USAGE WHERE .*",
     r"SELECT CONSTRAINT_NAME FROM information_schema\.TABLE_CONSTRAINTS WHERE .*",
     r"SELECT .* FROM performance_schema\.replication_(?:applier_filters|connection_status) ?.*",
     r"SHOW REPLICAS?(?: STATUS)?",

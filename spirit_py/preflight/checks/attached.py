@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys import added, rules
 from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_of
+from spirit_py.attached.implied_locks import views_over
 from spirit_py.attached.triggers.catalogue import (
     RECREATE,
     list_triggers,
@@ -175,7 +176,7 @@ def foreign_keys(context: PreflightContext) -> Findings:
 
 
 def foreign_key_actions(context: PreflightContext) -> Findings:
-    """Refuse what does no harm where nothing is copied; warn of many children, and of cascades."""
+    """Refuse what does no harm where nothing is copied; warn of many others, and of cascades."""
     table = (context.schema, context.table)
     keys = keys_around(context.session, *table)
     kept = context.config.keep_old_current > 0
@@ -200,6 +201,13 @@ def foreign_key_actions(context: PreflightContext) -> Findings:
             f"{len(children)} tables refer to {'.'.join(table)}: the swap changes the definition of"
             " each while it holds the locks of all, some milliseconds a table",
             "swap at a quiet time; --dry-run measures the lock",
+        )
+    views = views_over(context.session, [table])
+    if len(views) > rules.MANY_VIEWS:
+        yield warn(
+            f"{len(views)} views read {'.'.join(table)}: the server opens each of them, twice,"
+            " while the swap holds its lock, some milliseconds a view",
+            "swap at a quiet time",
         )
 
 
