@@ -100,20 +100,22 @@ _HELD: Final = """
 SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM performance_schema.metadata_locks
 WHERE LOCK_STATUS = 'GRANTED' AND OWNER_THREAD_ID IN ({})"""
 
-_MODIFIED: Final = """
-SELECT trx_mysql_thread_id, trx_rows_modified, trx_started FROM information_schema.INNODB_TRX
-WHERE trx_mysql_thread_id IN ({})"""
-
 _READ_LOCK: Final = """
 SELECT t.PROCESSLIST_ID FROM performance_schema.metadata_locks g
 JOIN performance_schema.threads t ON t.THREAD_ID = g.OWNER_THREAD_ID
 WHERE g.OBJECT_TYPE = 'GLOBAL' AND g.LOCK_TYPE = 'SHARED' AND g.LOCK_STATUS = 'GRANTED'"""
 
-# The time is that of the server's own zone, whatever the session's is. Transactions of the server
-# itself have no session.
-_OPEN: Final = """
-SELECT trx_mysql_thread_id, trx_id, trx_rows_modified, GREATEST(0, TIMESTAMPDIFF(SECOND,
-       trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')))
+# The time is that of the server's own zone, whatever the session's is.
+_AGE: Final = """GREATEST(0, TIMESTAMPDIFF(SECOND,
+       trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')))"""
+
+_MODIFIED: Final = f"""
+SELECT trx_mysql_thread_id, trx_rows_modified, trx_started, {_AGE}
+FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id IN ({{}})"""
+
+# Transactions of the server itself have no session.
+_OPEN: Final = f"""
+SELECT trx_mysql_thread_id, trx_id, trx_rows_modified, {_AGE}
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
 
 
@@ -274,22 +276,28 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
     return [replace(each, own=True) if each.session in own else each for each in found]
 
 
-def _transactions(session: SqlSession, ids: list[int]) -> dict[int, tuple[int, str]] | None:
-    """Return by session the rows changed, and when the transaction began; None where unreadable."""
+def _transactions(session: SqlSession, ids: list[int]) -> dict[int, tuple[int, str, int]] | None:
+    """Return by session the rows changed, the transaction's begin and age; None where unreadable.
+
+    performance_schema has its age too, but not where it notes no transactions of that session.
+    """
     if not ids:
         return {}
     sql = _MODIFIED.format(", ".join(map(str, ids)))
     asked = partial(open_transactions, session, sql, tries=1)
     rows = excused(asked, None, {ACCESS_NEEDS_PRIVILEGE})
-    return None if rows is None else {one: (int(rows), str(at)) for one, rows, at in rows}
+    if rows is None:
+        return None
+    return {one: (int(rows), str(at), int(age or 0)) for one, rows, at, age in rows}
 
 
 def _blocker(
-    row: tuple[Any, ...], held: set[tuple[str, str]], opened: dict[int, tuple[int, str]] | None
+    row: tuple[Any, ...], held: set[tuple[str, str]], opened: dict[int, tuple[int, str, int]] | None
 ) -> Blocker:
     thread, event, number, user, host, database, command, seconds, statement, name, age, asks = row
     locks = {lock for kind, lock in held if kind == "TABLE"}
     shared = {kind for kind, lock in held if lock == "SHARED"}
+    modified, began, old = (None, "", 0) if opened is None else opened.get(number, (0, "", 0))
     globally = any(kind == "GLOBAL" or kind.startswith(_BACKUP) for kind in shared)
     return Blocker(
         key=(int(thread), int(event or 0)),
@@ -299,10 +307,10 @@ def _blocker(
         database=database or "",
         idle=command == "Sleep",
         seconds=int(seconds or 0),
-        open_seconds=float(age or 0.0),
+        open_seconds=max(float(age or 0.0), float(old)),
         statement=(statement or "")[:_LONGEST_STATEMENT],
-        rows_modified=None if opened is None else opened.get(number, (0, ""))[0],
-        began="" if opened is None else opened.get(number, (0, ""))[1],
+        rows_modified=modified,
+        began=began,
         table_locks=bool(locks & _TABLE_LOCKS) or globally,
         defining=bool(locks & _DEFINITION_LOCKS) or bool(asks),
         # With terminology_use_previous, as before 8.0.26, an applier is a slave (measured on 9.7).

@@ -367,10 +367,19 @@ def test_another_request_for_the_lock_is_waited_for(db):
     asking.close()
 
 
-def test_the_age_is_that_of_the_transaction(db):
-    """A session that works on in an old transaction is as old as that."""
+@pytest.mark.parametrize("noted", ["YES", "NO"])
+def test_the_age_is_that_of_the_transaction(db, noted):
+    """A session that works on in an old transaction is as old as that, also by InnoDB alone."""
     make_tables(db)
-    holder = Holder(db, "SELECT * FROM t")
+    switch = (
+        "UPDATE performance_schema.setup_consumers SET ENABLED = '{}'"
+        " WHERE NAME = 'events_transactions_current'"
+    )
+    db.execute(switch.format(noted))
+    try:
+        holder = Holder(db, "SELECT * FROM t")
+    finally:
+        db.execute(switch.format("YES"))
 
     def look() -> Any:
         holder.connection.cursor().execute("SELECT 1")

@@ -1064,12 +1064,12 @@ def _held(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     ]
 
 
-@statement(r"SELECT trx_mysql_thread_id, trx_rows_modified, trx_started FROM .* IN \(([0-9, ]+)\)")
+@statement(r"SELECT trx_mysql_thread_id, trx_rows_modified, trx_started, .* IN \(([0-9, ]+)\)")
 def _modified(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     asked = {int(number) for number in found[1].split(",")}
     sessions = session.server.sessions
     there = [number for number in asked if number in sessions]
-    return [(number, len(sessions[number].changes), "") for number in there]
+    return [(number, len(sessions[number].changes), "", 0) for number in there]
 
 
 @statement(r"client read (\w+)\.(\w+)")
