@@ -228,7 +228,7 @@ def _make_probe(session: SqlSession, source: TableSchema) -> None:
         session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
         session.execute(
             f"CREATE TEMPORARY TABLE {probe} ({_PROBE}_number INT AUTO_INCREMENT PRIMARY KEY)"
-            f" ENGINE=InnoDB SELECT {names} FROM {source.quoted} LIMIT 0"
+            f" ENGINE=InnoDB ROW_FORMAT=DYNAMIC SELECT {names} FROM {source.quoted} LIMIT 0"
         )
 
 

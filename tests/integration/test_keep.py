@@ -519,6 +519,17 @@ def test_texts_of_other_character_sets_times_and_comments_judge_rows(keep, kept,
     )
 
 
+def test_rows_that_only_their_own_format_holds_are_judged(db, engine):
+    """By default the server's tables would have a format in which a row of theirs is too long."""
+    texts = ", ".join(f"t{number} TEXT" for number in range(12))
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {texts}) ROW_FORMAT=DYNAMIC")
+    db.execute("INSERT INTO t (id) VALUES (1), (2)")
+    db.set_global("innodb_default_row_format", "COMPACT")
+    keep = SessionModes(keep="id > 1")
+    migrate_here(engine, config_for(db, table="t", alter="ADD w INT", modes=keep))
+    assert db.query("SELECT id FROM t") == [(2,)]
+
+
 def test_what_the_server_makes_without_a_copy_takes_no_keep(db, engine):
     """The rotation of a partition would pass over it."""
     db.execute(
