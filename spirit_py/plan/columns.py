@@ -16,6 +16,7 @@ from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instan
 from spirit_py.preflight.shortcut import why_rebuilt
 from spirit_py.statement import ClauseKind
 from spirit_py.statement.index_definitions import deferrable_indexes
+from spirit_py.table.conversions import rounds
 from spirit_py.table.keys import comparable, comparable_column
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _carried(pair: ColumnPair) -> ColumnPlan:
     if pair.converted:
         change = "converted"
         notes.append("by the server; a value that does not fit stops the run")
+        if rounds(old, new):
+            notes.append("one that is more exact is rounded or cut")
     elif types[0] != types[1] or _rest(old) != _rest(new):
         change = "changed"
         if pair.narrowed:

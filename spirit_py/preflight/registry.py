@@ -85,6 +85,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (swap.blockers, _SERVER, ErrorCode.LOCKS_UNSEEN),
         (names.check_constraints, _SOURCE, ErrorCode.CHECK_NAME),
         (as_native.clock_defaults, _NEW, ErrorCode.CLOCK_DEFAULT),
+        (lost_values.converted_values, _NEW, ErrorCode.COLUMN_NOT_CONVERTIBLE),
         (disk_space.disk_space, _SOURCE, ErrorCode.NO_DISK_SPACE),
         (source_table.document_ids, _NEW, ErrorCode.TABLE_NOT_SUITABLE),
         (server_settings.drop_of_old_table, _SOURCE, ErrorCode.ADAPTIVE_HASH_INDEX),

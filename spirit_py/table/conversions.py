@@ -99,6 +99,12 @@ def without_lost_numbers(sql: str, old: Column, new: Column) -> str:
     return f"CASE CAST({sql} AS UNSIGNED) {cases} ELSE {kept} END"
 
 
+def takes_numbers(old: Column, new: Column) -> bool:
+    """Return whether numbers, or text of digits, become members that have these numbers."""
+    numbers = {*_INTEGERS, *_NUMBERS, *TEXT_TYPES, *BYTE_TYPES, "bit", "json"}
+    return new.data_type in _MEMBERS and old.data_type in numbers
+
+
 def _number_of(member: str, column: Column) -> int:
     place = column.members.index(member)
     return place + 1 if column.data_type == "enum" else 1 << place
@@ -182,7 +188,7 @@ def rounds(old: Column, new: Column) -> bool:
             return True
         return source not in whole and (source not in _FRACTIONAL or digits > (new.precision or 0))
     if target in _INTEGERS or target == "year":
-        exact = source in _INTEGERS or source in {"decimal", *_FRACTIONAL}
+        exact = source in {*_INTEGERS, *_FRACTIONAL, *_MEMBERS, "decimal", "bit", "year", "date"}
         return not exact or digits > 0
     if target == "float":
         return _INTEGERS.get(source, 8) > _INTEGERS["smallint"] and source != "year"

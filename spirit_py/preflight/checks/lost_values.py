@@ -21,6 +21,24 @@ _KINDS: Final = frozenset({"enum", "set"})
 _EXPLICIT: Final = "explicit_defaults_for_timestamp"
 
 
+def converted_values(context: PreflightContext) -> Findings:
+    """Warn of each conversion that makes a value another one without an error, as an ALTER does."""
+    for pair in context.mapping.pairs:
+        old, new = pair.old, pair.new
+        if conversions.rounds(old, new):
+            yield warn(
+                f"column {old.name} is converted from {old.column_type} to {new.column_type}, as by"
+                " a native ALTER: a value that is more exact is rounded or cut without an error",
+                "where that is not meant, choose a type that holds such values",
+            )
+        if conversions.takes_numbers(old, new):
+            yield warn(
+                f"column {old.name} becomes {new.data_type.upper()}, as by a native ALTER: a number"
+                " that is no member is taken as the index or the bit mask of members",
+                f"where that is not meant, change such values of {old.name} first",
+            )
+
+
 def lost_members(context: PreflightContext) -> Findings:
     """Name a row that holds a member which the new list lacks."""
     for pair in context.mapping.pairs:

@@ -36,6 +36,17 @@ def test_a_converted_value_that_does_not_fit_stops_the_run():
     assert "a value that does not fit stops the run" in note
 
 
+def test_a_value_that_is_rounded_is_noted():
+    """The server rounds it without an error, as a native ALTER does."""
+    old, new = column("at", "datetime(6)"), column("at", "datetime")
+    made = mapping(ID)
+    target = replace(made.target, columns=(*made.target.columns, new))
+    pair = ColumnPair(old=old, new=new, converted=True)
+    found = columns_of(replace(made, target=target, pairs=(*made.pairs, pair)))
+    (note,) = [one.note for one in found if one.new == "at"]
+    assert note.endswith("one that is more exact is rounded or cut")
+
+
 def test_another_expression_is_a_change():
     """The values of a generated column are computed anew."""
     old = column("g", generated="STORED", generation_expression="(`id` + 1)")
