@@ -108,6 +108,8 @@ UNFIT = {
     "enum": ("ENUM('a','b','c')", "ENUM('a','b')", "'c'", "NULL", "'b'", "'b'"),
     "enum reordered": ("ENUM('a','b','c')", "ENUM('b','a')", "'c'", "NULL", "'b'", "'b'"),
     "set": ("SET('a','b','c')", "SET('c','b')", "'a,b'", "'b'", "'b,c'", "'c,b'"),
+    "enum of numbers": ("ENUM('0','1','2')", "ENUM('0','1')", "'2'", "'1'", "'0'", "'0'"),
+    "set of numbers": ("SET('1','2','3')", "SET('1','2')", "'3'", "'1,2'", "'1'", "'1'"),
     "text to json": ("VARCHAR(20)", "JSON", "'{'", "NULL", "'[1]'", "'[1]'"),
     "json to text": ("JSON", "TEXT CHARSET latin1", """'["日"]'""", "'[]'", "'[1]'", "'[1]'"),
     "blob to text": ("BLOB", "TEXT", "X'FF'", "'?'", "X'61'", "'a'"),
