@@ -12,6 +12,7 @@ from spirit_py.applier.batch import Bounds
 from spirit_py.applier.workers import Workers, judge_fault, judge_warnings
 from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
@@ -159,7 +160,10 @@ class SqlApplier:
             if session is not None:
                 workers.require_alone(session)
                 return work(session)
-            return workers.run(work, retrying(self.stop, attempts=_ATTEMPTS))
+            # The source's for a repair, which reads it.
+            tables = [(one.schema, one.name) for one in (mapping.target, mapping.source)]
+            locked = LockedBy(workers.options, tables)
+            return workers.run(work, retrying(self.stop, attempts=_ATTEMPTS, locked=locked))
         except ServerFault as fault:
             raise judge_fault(fault, mapping) from fault
 

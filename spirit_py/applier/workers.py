@@ -121,7 +121,7 @@ class Workers:
     """A pool of workers; as many sessions as are used at the same time."""
 
     def __init__(self, options: ConnectionOptions, count: int) -> None:
-        self._options = options
+        self.options = options
         self._ended = False
         token = secrets.token_hex(8)
         self._left: set[str] = set()
@@ -201,7 +201,7 @@ class Workers:
         self._ended = True
         idle = self._idle()
         busy = [number for w in self._workers if w not in idle and (number := w.cut())]
-        end_sessions(self._options, busy)
+        end_sessions(self.options, busy)
 
     def _idle(self) -> list[Worker]:
         with self._returned:

@@ -32,9 +32,10 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault, SpiritError
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import server_now
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE
 from spirit_py.phases import Phase
 from spirit_py.threads import Background
@@ -93,6 +94,7 @@ class CheckpointWriter:
         self._wanted = threading.Event()
         self._thread = Background("checkpoint", self._keep_writing)
         self._written_at: float | None = None
+        self._locked = LockedBy(self.connection, [self.table.name])
 
     @property
     def age(self) -> float | None:
@@ -137,7 +139,9 @@ class CheckpointWriter:
                 failing_since, pause = None, next(rhythm)
             except Exception as error:
                 now = self.clock()
-                failing_since = now if failing_since is None else failing_since
+                failing_since = (
+                    now if failing_since is None or self._waits(error) else failing_since
+                )
                 pause = min(_AGAIN, self.period)
                 _log.info("the checkpoint could not be written: %s", error)
                 passes = isinstance(error, ServerFault) and (
@@ -147,6 +151,10 @@ class CheckpointWriter:
                     self.stop.request(_failure(error))
                     return
                 stopping.wait(pause)
+
+    def _waits(self, error: Exception) -> bool:
+        """Return whether it is others' lock of the table that is waited for, as a dump takes it."""
+        return isinstance(error, ServerFault) and error.code == LOCK_WAIT_TIMEOUT and self._locked()
 
     def close(self) -> None:
         """End the thread; nothing more is written. Safe to call again."""

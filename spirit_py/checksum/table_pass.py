@@ -26,7 +26,7 @@ from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.chunk.sizing import FLOOR_ROWS
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ServerFault, WorkersLost
-from spirit_py.locks.look import find_locked_out
+from spirit_py.locks.look import LockedBy, find_locked_out
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
@@ -141,6 +141,8 @@ class TablePass:
         coverage, what = self._coverage, self.what
         found: list[RowDifference] = []
         lost = 0
+        both = what.mapping.source, what.mapping.target
+        locked = LockedBy(what.source, [(one.schema, one.name) for one in both])
         while not coverage.complete or self._suspects.rows:
             try:
                 for part in self._segments():
@@ -150,7 +152,8 @@ class TablePass:
             except _OneSnapshot:
                 self._give_up()
             except (WorkersLost, ServerFault) as error:
-                lost += 1
+                # Behind a table lock of others no try is in vain.
+                lost += not locked()
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
                 _log.warning("%s; its part of the checksum starts over", error.message)

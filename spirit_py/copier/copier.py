@@ -20,6 +20,7 @@ from spirit_py.copier.crew import Crew
 from spirit_py.copier.fence import CopyOrder, end_earlier_chunks
 from spirit_py.copier.meter import ChunkCopied, CopyMeter, CopyStatistics, LostValue
 from spirit_py.copier.task import ChunkOrder, JoinCopy
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import own_uuid
 from spirit_py.mysql.retry import PATIENCE, RenewedSession, patiently, retrying
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
 
 _WORTHWHILE_SECONDS: Final = 2.0
@@ -207,14 +209,19 @@ class Copier:
 
 @dataclass(eq=False)
 class BoundaryReader:
-    """Runs SELECTs for the chunker; not thread-safe. ``stop`` ends the pauses between tries."""
+    """Runs SELECTs on ``tables`` for the chunker; not thread-safe.
+
+    ``stop`` ends the pauses between tries.
+    """
 
     connection: ConnectionOptions
     _: KW_ONLY
     stop: StopSwitch
     tell: Callable[[str], None] | None = None
+    tables: Sequence[Name] = ()
 
     def __post_init__(self) -> None:
+        self._locked = LockedBy(self.connection, self.tables)
         self._session = RenewedSession(partial(connect, self.connection, role="boundary"))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -223,7 +230,7 @@ class BoundaryReader:
         def rows() -> list[tuple[Any, ...]]:
             return self._session.ask(lambda session: session.query(sql))
 
-        return patiently(rows, self.connection, self.stop, tell=self.tell)
+        return patiently(rows, self.connection, self.stop, tell=self.tell, locked=self._locked)
 
     def close(self) -> None:
         """Close the session; safe to call again, and a later query opens another."""

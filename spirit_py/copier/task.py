@@ -21,6 +21,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.copier.meter import ChunkCopied, LostValue
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLost
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
@@ -130,6 +131,9 @@ class ChunkWriter:
         self._reader = session
         self._spec = spec
         self._rest = TaskRest()
+        mapping = spec.mapping
+        of_tables = [(one.schema, one.name) for one in (mapping.source, mapping.target)]
+        self._locked = LockedBy(spec.connection, of_tables)
         tables = spec.mapping.source.quoted, spec.mapping.target.quoted
         counts = spec.mapping.keep is not None and not spec.mapping.apart
         #: What the session reads, where some of it is left out.
@@ -166,7 +170,13 @@ class ChunkWriter:
                         raise WorkersLost(fault.message) from fault
                     raise
 
-            again = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
+            again = retrying(
+                StopSwitch(),
+                attempts=_ATTEMPTS,
+                first_pause=0.05,
+                on_retry=note,
+                locked=self._locked,
+            )
             return again(once)
 
         lock = chunk_lock(self._spec.mapping, chunk, self._spec.connection.origin)

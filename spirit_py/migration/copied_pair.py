@@ -63,7 +63,9 @@ class CopiedPair(Pair):
             before = self.before
             run.note(TableCopiedBefore(self.source_name, before.rows, before.chunks))
             return
-        reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
+        reader = BoundaryReader(
+            run.config.connection, stop=run.stop, tell=run.show, tables=[self.source_name]
+        )
         run.closing("the chunker's session", reader.close)
         chunker = LaneChunker(
             self.mapping,

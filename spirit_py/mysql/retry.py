@@ -17,7 +17,13 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_e
 from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, disposition, login_counted, server_away
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    Disposition,
+    disposition,
+    login_counted,
+    server_away,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +97,7 @@ def retrying(
     hiccups: tuple[type[SpiritError], ...] = (),
     passing: Callable[[BaseException], bool] = lambda _: False,
     progress: Callable[[], object] | None = None,
+    locked: Callable[[], bool] = lambda: False,
     clock: Clock = time.monotonic,
 ) -> Retrier:
     """Build a retrier for one call, as the module says. The last fault is raised, or a stop's.
@@ -98,6 +105,8 @@ def retrying(
     ``on_retry`` gets the number of the failed attempt, from 1, and its fault. ``hiccups`` mean, if
     they are resumable, that the server is away; ``passing``: whether a fault passes that is fatal
     elsewhere. ``progress`` returns another value after any: then ``patience`` starts again.
+    ``locked``: whether the lock that did not come in time is one of a table that another session is
+    seen to have; that is waited for without an end.
     """
     failed = 0
     away = Patience(patience, clock=clock)
@@ -120,6 +129,8 @@ def retrying(
         if hiccup(fault) or server_away(fault):
             return away.over()
         away.answered()
+        if isinstance(fault, ServerFault) and fault.code == LOCK_WAIT_TIMEOUT and locked():
+            return False
         failed += 1
         return failed >= attempts
 
@@ -157,6 +168,7 @@ def patiently(
     *,
     tell: Callable[[str], None] | None = None,
     hiccups: tuple[type[SpiritError], ...] = (),
+    locked: Callable[[], bool] = lambda: False,
 ) -> T:
     """Return what ``work``, which may run again, returns; ``tell`` gets what is waited for."""
     told = False
@@ -167,7 +179,7 @@ def patiently(
             told = True
             tell(waiting_for(options, fault))
 
-    result: T = retrying(stop, on_retry=away, hiccups=hiccups)(work)
+    result: T = retrying(stop, on_retry=away, hiccups=hiccups, locked=locked)(work)
     if tell is not None and told:
         tell("")
     return result

@@ -13,6 +13,7 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.workers import Workers
 from spirit_py.classes import replace
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.table.expressions import RowExpression
 from spirit_py.table.values import KeyedChange, RenderedRow
@@ -47,6 +48,32 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows(*texts: str) -> list[RenderedRow]:
     """Build rendered rows."""
     return [RenderedRow(sql=text) for text in texts]
+
+
+def test_changes_wait_for_as_long_as_a_dump_holds_its_lock(
+    scene: Scene, applier: SqlApplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``mysqldump`` locks the new table as well, for longer than any number of tries."""
+    monkeypatch.setattr("spirit_py.applier.workers.connect", partial(connect, lock_wait_timeout=1))
+    monkeypatch.setattr("spirit_py.applier.applier._ATTEMPTS", 1)
+    looks, looked = threading.Semaphore(0), LockedBy.__call__
+
+    def look(self: LockedBy) -> bool:
+        found = looked(self)
+        looks.release()
+        return found
+
+    monkeypatch.setattr(LockedBy, "__call__", look)
+    mapping = scene.tables()
+    dump = scene.db.connect()
+    dump.query("LOCK TABLES _t_new READ")
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(applier.upsert_rows, mapping, rows("(1, 'a', 1)"))
+        assert looks.acquire(timeout=DEADLINE)
+        assert looks.acquire(timeout=DEADLINE)
+        dump.close()
+        assert done.result() == 1
+    assert scene.db.query("SELECT id FROM _t_new") == [(1,)]
 
 
 def test_rows_are_replaced_and_deleted(scene: Scene, applier: SqlApplier) -> None:

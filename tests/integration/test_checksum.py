@@ -8,13 +8,14 @@ import math
 import os
 import signal
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from spirit_py import points
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.checksum import query, reading, snapshot, table_pass
+from spirit_py.checksum import query, reading, snapshot, table_pass, worker
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumProgress, Counts
@@ -22,8 +23,10 @@ from spirit_py.checksum.worker import Comparison, SnapshotReader
 from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
+from spirit_py.locks.look import LockedBy
 from spirit_py.locks.table import LockWatch, open_lock_session
 from spirit_py.migration.figures import Figures, Journal
+from spirit_py.mysql.connect import connect
 from spirit_py.spark.gang import Gang
 from spirit_py.status.report import MigrationReport
 from spirit_py.table.keys import KeyBound
@@ -32,7 +35,7 @@ from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 
 def test_equal_tables_pass_with_every_row_read(db):
@@ -294,6 +297,29 @@ def test_a_snapshot_ends_for_a_table_lock_that_waits_for_it(db, monkeypatch, cap
     assert any(one.waiting_for.startswith(who) for one in shown) == (seen == "by a look")
     assert "starts over" not in caplog.text
     other.close()
+
+
+def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch):
+    """A lock of minutes costs tries of the segment, and none of them counts."""
+    monkeypatch.setattr(worker, "connect", partial(connect, lock_wait_timeout=1))
+    monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 1)
+    looks, looked = threading.Semaphore(0), LockedBy.__call__
+
+    def look(self) -> bool:
+        seen = looked(self)
+        looks.release()
+        return seen
+
+    monkeypatch.setattr(LockedBy, "__call__", look)
+    fill(db, 1000)
+    pair = Pair(db).copy()
+    other = db.connect()
+    other.query("LOCK TABLES t WRITE")
+    comparing = BackgroundCall(partial(pair.check, lock=False, tasks=1))
+    assert looks.acquire(timeout=DEADLINE)
+    assert looks.acquire(timeout=DEADLINE)
+    other.close()
+    assert comparing.result().rows == 1000
 
 
 def test_a_later_run_goes_on_above_the_low_watermark(db):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.copier import task
 from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
 from spirit_py.copier.copier import BoundaryReader
 from spirit_py.copier.meter import ChunkCopied
 from spirit_py.copier.task import ChunkOrder, JoinCopy
 from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.own_sessions import take_slot
@@ -26,7 +31,7 @@ from tests.kits.connection import connection_options
 from tests.kits.copying import chunk_sessions, copying
 from tests.kits.resume import once_at
 from tests.kits.tables import map_table, open_session
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 ROWS = 5000
 
@@ -407,6 +412,59 @@ def test_a_missing_table_stops_the_copy(db, engine):
         pytest.raises(CopyFailure, match=r"chunk \d+ of .* could not be copied: .*doesn't exist"),
     ):
         run.copier.run()
+
+
+def impatient(monkeypatch) -> None:
+    """Let a task wait for a second for a table lock, and try twice."""
+    monkeypatch.setattr(task, "connect", partial(connect, lock_wait_timeout=1))
+    monkeypatch.setattr(task, "_ATTEMPTS", 2)
+
+
+@pytest.mark.parametrize("held", ["LOCK TABLES t READ, _t_new READ", "FLUSH TABLES WITH READ LOCK"])
+def test_a_chunk_waits_for_as_long_as_a_dump_holds_its_lock(db, engine, monkeypatch, caplog, held):
+    """A dump's lock of minutes is no fault of the chunk; the log names whose it is."""
+    impatient(monkeypatch)
+    retried = threading.Semaphore(0)
+    looked = LockedBy.__call__
+
+    def look(self) -> bool:
+        found = looked(self)
+        retried.release()
+        return found
+
+    monkeypatch.setattr(LockedBy, "__call__", look)
+    fill(db, 300)
+    mapping = map_table(db)
+    dump = db.connect()
+    holder = dump.thread_id()
+    with copying(db, mapping, engine) as run, contextlib.closing(dump):
+        dump.query(held)
+        run.start()
+        for _ in range(3):
+            assert retried.acquire(timeout=DEADLINE)
+        assert copied(db) == 0
+        dump.query("UNLOCK TABLES")
+        run.join()
+    assert copied(db) == 300
+    assert f"{db.name}._t_new: session {holder} of " in caplog.text
+
+
+def test_a_stop_ends_the_wait_for_a_dump(db, engine, monkeypatch):
+    """The task is in its wait, or between two of them, and writes nothing later."""
+    impatient(monkeypatch)
+    fill(db, 300)
+    mapping = map_table(db)
+    dump = db.connect()
+    with copying(db, mapping, engine, grace=0.1) as run, contextlib.closing(dump):
+        dump.query("LOCK TABLES _t_new READ")
+        run.start()
+        until(lambda: run.copier.statistics().rows or chunk_sessions(db), "a chunk to execute")
+        run.stop.request(Interrupted(15))
+        with pytest.raises(Interrupted):
+            run.join()
+        dump.query("UNLOCK TABLES")
+    until(lambda: not chunk_sessions(db), "the sessions to end")
+    assert copied(db) == 0
 
 
 def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):

@@ -19,6 +19,7 @@ RECORD = CheckpointRecord(
 )
 LOST = ServerFault(2013, "Lost connection", where="checkpoint session")
 FULL = ServerFault(1114, "The table is full", where="checkpoint session", hint="free disk space")
+LOCKED = ServerFault(1205, "Lock wait timeout exceeded", where="checkpoint session")
 GONE = ServerFault(1146, "Table doesn't exist", where="checkpoint session")
 
 
@@ -46,6 +47,8 @@ class Session:
 
 class Store:
     """Fails as often as it is told to, then keeps the records."""
+
+    name = ("s", "_t_chkpnt")
 
     def __init__(self, *faults):
         self.faults = list(faults)
@@ -95,6 +98,25 @@ def test_a_lasting_fault_stops_the_migration(writing):
     assert isinstance(stop.reason, MigrationFailure)
     assert "cannot be written any more: Lost connection" in stop.reason.message
     assert len(store.faults) < 10_000 - 5
+
+
+def test_a_dump_that_locks_the_table_is_waited_for_without_an_end(writing, monkeypatch):
+    """``mysqldump`` without --single-transaction keeps every table of a schema locked for hours."""
+    monkeypatch.setattr(module, "LockedBy", lambda *_: lambda: True)
+    store = Store(*[LOCKED] * 50)
+    writer, stop = writing(store)
+    writer.start()
+    while not store.written:
+        assert not stop.wait(0.001)
+
+
+def test_a_lock_of_which_nothing_is_seen_is_waited_for_as_any_other_fault(writing, monkeypatch):
+    """Where performance_schema is OFF it may be anything."""
+    monkeypatch.setattr(module, "LockedBy", lambda *_: lambda: False)
+    writer, stop = writing(Store(*[LOCKED] * 10_000))
+    writer.start()
+    assert stop.wait(30.0)
+    assert "cannot be written any more: Lock wait" in str(stop.reason)
 
 
 def test_a_fatal_fault_stops_the_migration_at_once(writing):

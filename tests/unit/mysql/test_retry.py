@@ -69,6 +69,16 @@ def test_the_last_fault_is_raised_after_the_last_try():
     assert work.calls == 3
 
 
+def test_a_lock_that_somebody_is_seen_to_have_is_waited_for_without_an_end():
+    """Only a lock's time counts like that, and only while it is seen; other faults do not ask."""
+    work, seen = Flaky(*[1205] * 9, 1213), iter([True] * 9)
+    again = retrying(StopSwitch(), attempts=2, first_pause=1e-9, locked=lambda: next(seen))
+    assert again(work) == "done"
+    unseen = retrying(StopSwitch(), attempts=2, first_pause=1e-9, locked=lambda: False)
+    with pytest.raises(ServerFault, match="1205"):
+        unseen(Flaky(*[1205] * 2))
+
+
 def test_a_stop_request_ends_a_pause():
     """A pause of hours ends when a stop is asked for, with its reason and without a try."""
     stop, work, began = StopSwitch(), Flaky(*[1205] * 10), threading.Event()
