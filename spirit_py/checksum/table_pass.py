@@ -22,6 +22,7 @@ from spirit_py.checksum.reading import SegmentReading
 from spirit_py.checksum.recheck import Suspects
 from spirit_py.checksum.result import Counts, PassCoverage, RowDifference, count
 from spirit_py.checksum.snapshot import LockFigures, SnapshotLock
+from spirit_py.checksum.worker import QUIET_SECONDS
 from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.chunk.sizing import FLOOR_ROWS
 from spirit_py.classes import InitVar, dataclass, replace
@@ -238,6 +239,8 @@ class TablePass:
             if lock is not None:
                 order = json.dumps({"do": "snapshot", "short": False})
                 figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
+            # Tasks on other machines end with it.
+            control.execute(f"SET SESSION wait_timeout = {QUIET_SECONDS}")
             self.on_snapshot(figures, gathered)
             self._wait_for("")
             points.reach("checksum.compare")

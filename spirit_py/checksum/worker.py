@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _SESSION_SECONDS: Final = 86_400
+QUIET_SECONDS: Final = 120
+"""After so much silence the server ends a session that has a snapshot, or that reads for those: its
+process stands still or is gone. A task uses its session several times a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,7 @@ class SnapshotReader:
         self._plan = ComparisonPlan(mapping=spec.mapping)
         self._found: list[RowDifference] = []
         self._rest = TaskRest()
-        self._short = False
+        self._short = self._ends_when_quiet = False
         #: Whether the last chunk of a short snapshot had differing rows: so will the next one.
         self._differed = False
         both = [(SOURCE, source.id), (TARGET, target.id)]
@@ -106,6 +109,10 @@ class SnapshotReader:
             if said["short"]:
                 self._rest.take()
             self._short = said["short"]
+            if not self._ends_when_quiet:
+                # Not the target's, which is not used while there are no orders.
+                self.session.execute(f"SET SESSION wait_timeout = {QUIET_SECONDS}")
+                self._ends_when_quiet = True
             self.take_snapshot()
             return "{}"
         if said["do"] == "release":

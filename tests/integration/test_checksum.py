@@ -322,6 +322,18 @@ def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch
     assert comparing.result().rows == 1000
 
 
+def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
+    """As after SIGSTOP, or a power failure: nothing asks the server, and nobody closes anything."""
+    monkeypatch.setattr(worker, "QUIET_SECONDS", 1)
+    fill(db, 100)
+    pair = Pair(db).copy()
+    reader = pair.checker().what.join(0)
+    reader.handle(json.dumps({"do": "snapshot", "short": False}))
+    there = f"SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = {reader.session.id}"
+    until(lambda: not db.query(there), "the end of the session")
+    reader.close()
+
+
 def test_a_later_run_goes_on_above_the_low_watermark(db):
     """It compares no row below, all above, and a second pass is over the whole table again."""
     fill(db, 4000)

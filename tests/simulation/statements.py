@@ -169,7 +169,7 @@ for _pattern in (
     statement(_pattern)(_nothing)
 
 
-@statement(r"SET SESSION wait_timeout = (\d+), SESSION net_read_timeout = .*")
+@statement(r"SET SESSION wait_timeout = (\d+)(?:, SESSION net_read_timeout = .*)?")
 def _wait_timeout(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.wait_timeout = float(found[1])
 
