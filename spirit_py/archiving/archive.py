@@ -85,6 +85,8 @@ class Archive:
     stop: StopSwitch
     _pieces: list[KeyRange] = field(default_factory=list)
     _unwritten: list[int] = field(default_factory=list)
+    #: Of a range of the table.
+    _rows: int = 0
 
     def run(self) -> Archived:
         """Write what is not written yet, prove all of it, and write the manifest."""
@@ -94,9 +96,9 @@ class Archive:
             self.context, f"archive of {self.what.table.full_name}", self.stop
         )
         try:
-            rows = self._begin()
+            self._rows = self._begin()
             self._pieces, self._unwritten = self.folder.noted()
-            self._write(rows)
+            self._write(self._rows)
             return self._prove()
         except (ServerFault, ArchiveFailure):
             self.stop.check()
@@ -331,8 +333,7 @@ class Archive:
                 done = f"{len(found)} of {counted(len(self._pieces), 'piece')}"
                 self.progress(0, f"counting and hashing the table's rows: {done}")
                 try:
-                    self._await_turn()
-                    found[number] = self.step(partial(self._hashed, piece=piece))
+                    found[number] = self._hashed(piece)
                 except BaseException:
                     # It fails: the others end with the piece that they have.
                     list(waiting)
@@ -346,9 +347,19 @@ class Archive:
                 raise outcome.error
         return [found[number] for number in range(len(self._pieces))]
 
-    def _hashed(self, session: SqlSession, *, piece: KeyRange) -> tuple[ByFolder, Tally]:
+    def _hashed(self, piece: KeyRange) -> tuple[ByFolder, Tally]:
+        """Hash a piece in ranges of a file each: no statement holds up a global lock for long."""
         part = "" if self.by is None else self.by.text
-        return tallies_of(session.query(self.what.hashes_of(piece, part)))
+
+        def rows(session: SqlSession, statement: str) -> list[tuple[Any, ...]]:
+            return session.query(statement)
+
+        found: list[tuple[Any, ...]] = []
+        self._await_turn()
+        for one in self.step(partial(self._cut, rows=self._rows, within=piece)):
+            self._await_turn()
+            found += self.step(partial(rows, statement=self.what.hashes_of(one, part)))
+        return tallies_of(found)
 
     def _require_same_columns(self, session: Session) -> None:
         """Raise an ArchiveFailure where the files have not every column that there is now."""

@@ -59,7 +59,7 @@ class SegmentReading:
 
     ``most_rows`` of a chunk are asked for. ``answered`` is called with what differs in a chunk, and
     returns whether the segment shall end. ``show`` takes fields of :class:`ChecksumProgress`,
-    ``locked_out`` returns who waits for a lock that the snapshot keeps from it.
+    ``locked_out`` returns who waits for a lock that what is read keeps from it.
     """
 
     what: Comparison
@@ -155,7 +155,7 @@ class SegmentReading:
         return bool(reason) and not self._ending
 
     def _who_is_locked_out(self) -> str:
-        if not self.rolling and time.monotonic() >= self._look_at:
+        if time.monotonic() >= self._look_at:
             self._locked_out = self.locked_out()
             self._look_at = time.monotonic() + _LOOK_SECONDS
         return self._locked_out

@@ -27,8 +27,9 @@ from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.chunk.sizing import FLOOR_ROWS
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ServerFault, WorkersLost
-from spirit_py.locks.look import LockedBy, find_locked_out
+from spirit_py.locks.look import LockedBy, find_locked_out, waits_for_all
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import excused
 from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
@@ -71,6 +73,14 @@ _FLUSH_SECONDS: Final = 2.0
 _MOST_SUSPECTS: Final = 20_000
 #: Rows that really differ at which one snapshot reads the rest: these are no single ones.
 _MOST_REAL: Final = 1000
+
+
+def _waits(session: SqlSession, tables: Sequence[Name], *, rolling: bool) -> str:
+    if who := waits_for_all(session)[0]:
+        return f"the global lock of {who}"
+    # A piece of a rolling pass is over in a moment.
+    found = [] if rolling else find_locked_out(session, tables)
+    return f"the table lock of {found[0]}" if found else ""
 
 
 class _OneSnapshot(Exception):
@@ -305,15 +315,15 @@ class TablePass:
         self.on_snapshot(figures, 0.0)
 
     def _locked_out(self, here: SqlSession, there: RenewedSession) -> str:
-        """Return whose table lock waits for the segment's snapshot, on either server."""
-        mapping = self.what.mapping
-        source, target = ((one.schema, one.name) for one in (mapping.source, mapping.target))
-        apart = self.what.target is not None
-        found = find_locked_out(here, [source] if apart else [source, target])
-        if apart:
-            with contextlib.suppress(ServerFault):
-                found += there.ask(partial(find_locked_out, tables=[target]))
-        return f"the table lock of {found[0]}" if found else ""
+        """Return whose lock, of a table or of all, waits for what the tasks read."""
+        both = self.what.mapping.source, self.what.mapping.target
+        names = [(one.schema, one.name) for one in both]
+        if self.what.target is None:
+            return _waits(here, names, rolling=self._rolling)
+        if found := _waits(here, names[:1], rolling=self._rolling):
+            return found
+        look = partial(_waits, tables=names[1:], rolling=self._rolling)
+        return excused(partial(there.ask, look), "", lambda _: True)
 
     def _read(
         self,

@@ -16,7 +16,7 @@ from spirit_py.locks.blockers import Blocker
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied, excused
 from spirit_py.mysql.own_sessions import ours
-from spirit_py.mysql.processlist import open_transactions, process_list
+from spirit_py.mysql.processlist import open_transactions, process_list, stops_writes
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -95,6 +95,16 @@ AND (g.OBJECT_TYPE IN ('GLOBAL', 'COMMIT') AND g.LOCK_TYPE = 'SHARED'
 AND g.LOCK_TYPE IN
  ('EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE', 'SHARED_READ_ONLY'))""",
 )
+
+#: A statement behind which every write of the server waits.
+_FOR_ALL: Final = """
+SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_TIME, PROCESSLIST_INFO
+FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND = 'Query'
+AND PROCESSLIST_STATE IN
+ ('Waiting for global read lock', 'Waiting for table flush', 'Waiting for commit lock')
+AND (PROCESSLIST_INFO LIKE '%FLUSH%' OR PROCESSLIST_INFO LIKE '%read_only%')
+ORDER BY PROCESSLIST_TIME DESC"""
 
 _HELD: Final = """
 SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM performance_schema.metadata_locks
@@ -212,6 +222,16 @@ def _in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     )
     where = "t.PROCESSLIST_ID IS NULL OR t.PROCESSLIST_ID <> CONNECTION_ID()"
     return _described(session, session.query(_OWNER.format(locks=f"({locks}) g", where=where)))
+
+
+def waits_for_all(session: SqlSession) -> tuple[str, int]:
+    """Return who waits for a global lock, and for how many seconds; empty where none is seen."""
+    found = excused(lambda: session.query(_FOR_ALL), (), access_denied)
+    waiting = next((row for row in found if stops_writes(str(row[-1]))), None)
+    if waiting is None:
+        return "", 0
+    number, user, host, seconds, statement = waiting
+    return f"session {number} of {user}@{host}, which waits for {statement!r}", int(seconds)
 
 
 def find_locked_out(session: SqlSession, tables: Iterable[Name]) -> list[Blocker]:

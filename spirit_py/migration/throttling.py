@@ -174,7 +174,7 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
     """Let work before the copy, or after the swap, ask what holds it back.
 
     The throttlers of the copy do not run meanwhile: only those that were asked for, and the
-    server's load, whose limits may be set while the work waits.
+    server's load, whose limits may be set while the work waits; for an archive a global lock too.
     """
     throttles = Throttles(run.settings, tell=run.tell)
     load = server.load_throttler(run.config.connection, run.settings, run.stop)
@@ -184,6 +184,9 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
             throttles.add(throttler, first=True)
         else:
             throttler.close()
+    if work is Work.ARCHIVE:
+        # A stream that Spark reads would not be repeated: it is not ended, but no other begins.
+        throttles.add(server.global_lock_throttler(run.config.connection, run.tell, ends=False))
     throttles.start()
     run.work_at(throttles)
     try:

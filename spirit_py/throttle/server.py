@@ -22,18 +22,18 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import CriticalLoad, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.run import Warned
+from spirit_py.locks.look import waits_for_all
 from spirit_py.mysql.facts import read_status
-from spirit_py.mysql.faults import Disposition, access_denied, disposition, excused
+from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import sessions_of_run, token_of
-from spirit_py.mysql.processlist import stops_writes
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.pace import Work
 from spirit_py.throttle.throttler import WRITES, Looking, asking, own_session
 from spirit_py.units import human_bytes, human_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from spirit_py.config import ConnectionOptions
@@ -159,14 +159,6 @@ def _number(pattern: re.Pattern[str], status: str, absent: str) -> int:
 
 
 OURS_SECONDS: Final = 2
-_WAITING: Final = """
-SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_TIME, PROCESSLIST_INFO
-FROM performance_schema.threads
-WHERE PROCESSLIST_COMMAND = 'Query'
-AND PROCESSLIST_STATE IN
- ('Waiting for global read lock', 'Waiting for table flush', 'Waiting for commit lock')
-AND (PROCESSLIST_INFO LIKE '%FLUSH%' OR PROCESSLIST_INFO LIKE '%read_only%')
-ORDER BY PROCESSLIST_TIME DESC"""
 _RUNNING: Final = """
 SELECT PROCESSLIST_ID, PROCESSLIST_TIME FROM performance_schema.threads
 WHERE PROCESSLIST_COMMAND = 'Query' AND PROCESSLIST_TIME >= %s
@@ -175,26 +167,21 @@ AND COALESCE(PROCESSLIST_STATE, '') <> 'User lock'
 AND PROCESSLIST_ID <> CONNECTION_ID()"""
 
 
-def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
-    """Return what waits while a global lock waits, and ends our statements in front of it."""
+def global_lock_throttler(
+    connection: ConnectionOptions, tell: Tell, *, ends: bool = True
+) -> Looking:
+    """Return what waits while a global lock waits, and ``ends`` our statements in front of it."""
     token = token_of(connection.label)
 
     def why(session: SqlSession) -> str:
-        if not (found := _waiting(session)):
+        who, seconds = waits_for_all(session)
+        if not who:
             return ""
-        number, user, host, seconds, statement = found[0]
-        who = f"session {number} of {user}@{host}, which waits for {statement!r}"
-        if int(seconds) >= OURS_SECONDS:
+        if ends and seconds >= OURS_SECONDS:
             _end_ours(session, token, who, tell)
         return f"the global lock of {who}"
 
     return asking(connection, "global read lock", why, role="throttle-global", every=1.0)
-
-
-def _waiting(session: SqlSession) -> Sequence[tuple[Any, ...]]:
-    """Return who waits for a global lock; no rows where the account may not see that."""
-    found = excused(lambda: session.query(_WAITING), (), access_denied)
-    return [row for row in found if stops_writes(str(row[-1]))]
 
 
 def _end_ours(session: SqlSession, token: str, who: str, tell: Tell) -> None:

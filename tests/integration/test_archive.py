@@ -678,7 +678,7 @@ def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
     asked, first = itertools.count(), list[threading.Thread]()
     failed, real = threading.Event(), Archive._hashed
 
-    def fails(self: Archive, session: Any, *, piece: Any) -> Any:
+    def fails(self: Archive, piece: Any) -> Any:
         if next(asked) == 0:
             first.append(threading.current_thread())
             if ends == "stopped":
@@ -690,7 +690,7 @@ def test_a_piece_that_cannot_be_hashed_ends_the_others_work(
         if ends == "failed":
             first[0].join(DEADLINE)
             assert not first[0].is_alive()
-        return real(self, session, piece=piece)
+        return real(self, piece)
 
     monkeypatch.setattr(Archive, "_hashed", fails)
     ended = Interrupted if ends == "stopped" else ArchiveFailure

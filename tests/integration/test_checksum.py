@@ -11,6 +11,7 @@ import threading
 from functools import partial
 from typing import Any
 
+import MySQLdb
 import pytest
 
 from spirit_py import points
@@ -35,6 +36,7 @@ from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy
+from tests.kits.resume import once_at
 from tests.kits.waiting import DEADLINE, until
 
 
@@ -332,6 +334,41 @@ def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
     there = f"SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = {reader.session.id}"
     until(lambda: not db.query(there), "the end of the session")
     reader.close()
+
+
+@pytest.mark.parametrize("rolling", [False, True])
+def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
+    """No throttler is needed for it: ``spirit-py checksum`` and a revert have none."""
+    monkeypatch.setattr(reading, "_LOOK_SECONDS", 0.0)
+    fill(db, 2000)
+    db.execute("CREATE TABLE other (id INT); INSERT INTO other VALUES (1)")
+    pair, slow, backup = Pair(db).copy(), db.connect(), db.connect()
+    reads, waits = slow.thread_id(), backup.thread_id()
+    calls: list[BackgroundCall] = []
+    seen = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = {}"
+
+    def lock() -> None:
+        calls.append(BackgroundCall(lambda: slow.query("SELECT SLEEP(600) FROM other")))
+        until(lambda: db.query(seen.format(reads)) == [("User sleep",)], "the statement")
+        calls.append(BackgroundCall(lambda: backup.query("FLUSH TABLES WITH READ LOCK")))
+        until(lambda: "Waiting" in str(db.query(seen.format(waits))), "the lock to wait")
+
+    once_at(monkeypatch, "checksum.chunk", lock)
+    shown: list[ChecksumProgress] = []
+    more = {"first_rows": 50, "target_seconds": 0.001, "on_progress": shown.append}
+    with followed(pair) if rolling else contextlib.nullcontext((None, None)) as (feed, _):
+        comparing = BackgroundCall(partial(pair.check, rolling=rolling, feed=feed, **more))
+        who = f"the global lock of session {waits} of "
+        try:
+            until(lambda: any(one.waiting_for.startswith(who) for one in shown), "the wait")
+        finally:
+            db.execute(f"KILL {reads}")
+            for call in calls:
+                with contextlib.suppress(MySQLdb.Error):
+                    call.result()
+            backup.close()
+        assert comparing.result().differences == 0
+    slow.close()
 
 
 def test_a_later_run_goes_on_above_the_low_watermark(db):

@@ -369,14 +369,14 @@ def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(sm
 @pytest.mark.slow
 def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""
-    seen, look = threading.Event(), server._waiting
+    seen, look = threading.Event(), server.waits_for_all
 
     def noted(session):
-        if found := look(session):
+        if (found := look(session))[0]:
             seen.set()
         return found
 
-    monkeypatch.setattr(server, "_waiting", noted)
+    monkeypatch.setattr(server, "waits_for_all", noted)
     small.execute("CREATE TABLE w (id INT)")
     small.execute("INSERT INTO w VALUES (1)")
     reader, backup = small.connect(), small.connect()
