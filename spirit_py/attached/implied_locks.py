@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _VIEWS: Final = """
 SELECT VIEW_SCHEMA, VIEW_NAME FROM information_schema.VIEW_TABLE_USAGE
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+_READ_BY: Final = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE
+WHERE VIEW_SCHEMA = %s AND VIEW_NAME = %s"""
 #: Beyond so many tables the search ends: it would take longer than the request.
 _MOST_TABLES: Final = 200
 
@@ -33,12 +36,14 @@ _MOST_TABLES: Final = 200
 class Implied:
     """Tables that are locked besides those of a request, by schema and name.
 
-    ``guessed``: those among them that a trigger's body may mean.
+    ``guessed``: those among them that a trigger's body may mean. ``opened``: what views over the
+    request's tables read, which a RENAME opens.
     """
 
     written: tuple[Name, ...] = ()
     read: tuple[Name, ...] = ()
     guessed: tuple[Name, ...] = ()
+    opened: tuple[Name, ...] = ()
 
 
 def implied_locks(session: SqlSession, tables: Iterable[Name]) -> Implied:
@@ -117,3 +122,10 @@ def views_over(session: SqlSession, tables: Iterable[Name]) -> set[Name]:
         found |= new
         left += sorted(new)
     return found
+
+
+def opened_by_rename(session: SqlSession, tables: Iterable[Name]) -> tuple[Name, ...]:
+    """Return what views over some tables read: they themselves, and others."""
+    views = sorted(views_over(session, tables))[:_MOST_TABLES]
+    found = {(str(s), str(t)) for view in views for s, t in session.query(_READ_BY, view)}
+    return tuple(sorted(found))

@@ -88,6 +88,5 @@ class Cutover:
     def _request(self) -> LockRequest:
         """Return the locks of a try: what is attached may have changed since the one before."""
         implied = self._plan.attached_objects.implied
-        return LockRequest(tables=self._plan.tables, defines=True).including(
-            written=implied.written, read=implied.read, guessed=implied.guessed
-        )
+        locks = LockRequest(tables=self._plan.tables, defines=True, opened=implied.opened)
+        return locks.including(written=implied.written, read=implied.read, guessed=implied.guessed)

@@ -51,6 +51,7 @@ _READ_ALLOWS: Final = """('SHARED', 'SHARED_HIGH_PRIO', 'SHARED_READ', 'SHARED_R
 #: A request for one of these keeps statements waiting behind it, and ours as well.
 _KEEPS_OTHERS_OUT: Final = """('EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE',
  'SHARED_READ_ONLY', 'SHARED_UPGRADABLE')"""
+_KEEPS_READERS_OUT: Final = "('EXCLUSIVE', 'SHARED_NO_READ_WRITE')"
 
 _OWNER: Final = """
 SELECT g.OWNER_THREAD_ID, MIN(g.OWNER_EVENT_ID), t.PROCESSLIST_ID, t.PROCESSLIST_USER,
@@ -136,13 +137,15 @@ _BACKUP: Final = "BACKUP"
 class LockRequest:
     """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting.
 
-    ``guessed``: those of the tables that the server may not lock.
+    ``guessed``: those of the tables that the server may not lock. ``opened``: further ones, which
+    only need not be locked against readers, nor be about to be.
     """
 
     tables: Sequence[Name]
     read_only: Collection[Name] = ()
     defines: bool = False
     guessed: Collection[Name] = ()
+    opened: Collection[Name] = ()
 
     def including(
         self, *, written: Iterable[Name], read: Iterable[Name], guessed: Collection[Name]
@@ -210,6 +213,7 @@ def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
 
 def _in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     parts = [_locks_on(table, request) for table in request.tables]
+    parts += [f"{_is(table)} AND LOCK_TYPE IN {_KEEPS_READERS_OUT}" for table in request.opened]
     shared = ["OBJECT_TYPE = 'GLOBAL'"] * (set(request.tables) != set(request.read_only))
     # LOCK TABLES FOR BACKUP of Percona Server is a type of its own.
     shared += [f"OBJECT_TYPE LIKE '{_BACKUP}%'"] * request.defines
@@ -274,12 +278,15 @@ class LockedBy:
 
 def _locks_on(table: Name, request: LockRequest) -> str:
     allowed = _READ_ALLOWS if table in request.read_only else _NEVER_BLOCKS
-    schema, name = map(string_literal, table)
     return (
-        f"OBJECT_TYPE = 'TABLE' AND OBJECT_SCHEMA = {schema} AND OBJECT_NAME = {name}"
-        f" AND (LOCK_STATUS = 'GRANTED' AND LOCK_TYPE NOT IN {allowed}"
+        f"{_is(table)} AND (LOCK_STATUS = 'GRANTED' AND LOCK_TYPE NOT IN {allowed}"
         f" OR LOCK_STATUS = 'PENDING' AND LOCK_TYPE IN {_KEEPS_OTHERS_OUT})"
     )
+
+
+def _is(table: Name) -> str:
+    schema, name = map(string_literal, table)
+    return f"OBJECT_TYPE = 'TABLE' AND OBJECT_SCHEMA = {schema} AND OBJECT_NAME = {name}"
 
 
 def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blocker]:

@@ -293,6 +293,25 @@ def test_no_lock_is_requested_while_somebody_old_is_on_a_table_beside(db, table)
     assert f"{db.name}.{table}" in said
 
 
+@pytest.mark.parametrize("statement", ["LOCK TABLES u WRITE", "INSERT INTO u VALUES (1)"])
+def test_no_lock_is_requested_while_a_table_of_a_view_is_locked(db, statement):
+    """R23: the RENAME opens what views over the table read; it passes those who write there."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (id INT PRIMARY KEY)")
+    db.execute("CREATE VIEW v AS SELECT t.id FROM t; CREATE VIEW w AS SELECT u.id FROM u JOIN v")
+    swapping = Swapping(db, ("t",))
+    swap = cutover(swapping, swapping.attachments(), limits=looking(old=0.0))
+    with contextlib.closing(db.connect(autocommit=False)) as other:
+        other.query(statement)
+        who, said = f"session {other.thread_id()} of", swapping.process.messages
+        running = BackgroundCall(swap.run)
+        if "LOCK" in statement:
+            until(lambda: any(who in line for line in said), "a message")
+            assert lock_request(db) is None
+            other.query("UNLOCK TABLES")
+        assert running.result().attempts == 1
+        assert any(who in line for line in said) is ("LOCK" in statement)
+
+
 def age_of(db, session: int) -> int:
     """Return the seconds since the transaction of a session began."""
     return int(

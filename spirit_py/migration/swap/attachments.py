@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import concerned, concerned_now, moves
-from spirit_py.attached.implied_locks import Implied, implied_locks, there
+from spirit_py.attached.implied_locks import (
+    Implied,
+    implied_locks,
+    opened_by_rename,
+    there,
+)
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import renaming, sequence_of
 from spirit_py.attached.settle import Settler, lost_keys, outstanding, settle_alone, settle_locked
@@ -123,6 +128,7 @@ class SwapAttachments(AttachedObjects):
         tables = there(session, self._noted.note.others) if self._noted else []
         swapped = [(s.schema, name) for s in self.swaps for name in (s.table, s.new)]
         implied = implied_locks(session, [*swapped, *tables])
+        implied = replace(implied, opened=opened_by_rename(session, self._names))
         also = [*implied.written, *implied.read]
         if (tables, implied) != (self.tables, self.implied) and (tables or also):
             more = [".".join(name) for name in also]
