@@ -14,7 +14,7 @@ from spirit_py.sql import PiecedRow, quote_identifier
 from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 from spirit_py.table.schema import type_sql
 from spirit_py.table.temporal import UTC_OFFSET
-from spirit_py.table.values import row_introducer
+from spirit_py.table.values import float_limit, float_literal, row_introducer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -115,7 +115,11 @@ def _selected(column: Column, name: str) -> str:
     if kind in {"enum", "set", "bit", "year"}:
         return f"CAST({name} AS UNSIGNED)"
     if kind in {"float", "double"}:
-        return f"CAST({name} AS DOUBLE)"
+        limit, value = float_limit(column), f"CAST({name} AS DOUBLE)"
+        if limit is None:
+            return value
+        text = float_literal(limit)
+        return f"GREATEST(-{text}, LEAST({value}, {text}))"
     return name if kind in _QUOTED or kind == "decimal" else f"HEX({name})"
 
 

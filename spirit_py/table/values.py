@@ -21,6 +21,7 @@ so for ``tis620_thai_ci``, ``cp1250_czech_cs``, ``gb18030_chinese_ci`` and ``big
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -87,6 +88,30 @@ def float_literal(value: float) -> str:
     """Render a FLOAT or DOUBLE so that it is read as exactly this double."""
     text = repr(value)
     return text if "e" in text else text + "e0"
+
+
+_LARGEST_FLOAT: Final = 38
+
+
+def float_limit(column: Column) -> float | None:
+    """Return what a FLOAT(M,D) takes at most, where the single that it stores is larger, or None.
+
+    The column refuses a literal of that single (error 1264); that of the limit stores it.
+    """
+    digits, scale = column.precision or 0, column.scale
+    if column.data_type != "float" or scale is None or digits - scale > _LARGEST_FLOAT:
+        return None
+    limit = float(f"1e{digits - scale}") - float(f"1e-{scale}")
+    (single,) = struct.unpack("f", struct.pack("f", limit))
+    return limit if single > limit else None
+
+
+def row_float_literal(column: Column) -> Callable[[float], str]:
+    """Return the function that renders a value as a literal that its own column takes."""
+    limit = float_limit(column)
+    if limit is None:
+        return float_literal
+    return lambda value: float_literal(max(-limit, min(value, limit)))
 
 
 def decimal_literal(value: int, scale: int) -> str:

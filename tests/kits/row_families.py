@@ -105,6 +105,8 @@ def floats() -> Family:
             "fn": ("float not null", single),
             "fu": ("float unsigned", lambda r: single(r).lstrip("-")),
             "fd": ("float(9,3)", lambda r: f"{r.uniform(-99999, 99999)!r}"),
+            # The server stores a larger number, which the column refuses.
+            "fm": ("float(10,2)", lambda r: r.choice(["99999999.99", "-99999999.99", "99999990"])),
             "d": ("double", double),
             "dn": ("double not null", double),
             "dd": ("double(20,6)", lambda r: f"{r.uniform(-1e12, 1e12)!r}"),

@@ -181,7 +181,10 @@ def _float(made: partial[Field], column: Column, index: int) -> Field:
     """Describe FLOAT or DOUBLE; a key loses the sign of zero, as the server's index does."""
     single = column.data_type == "float"
     show, plain = f"show{index}", f"plain{index}"
-    helpers = {show: values.float_literal, plain: scalars.shortest_single if single else float}
+    helpers = {
+        show: values.row_float_literal(column),
+        plain: scalars.shortest_single if single else float,
+    }
     literal = ("", f"{show}({{v}})", "")
     named = partial(made, key="{v} + 0.0", literal=literal, plain=f"{plain}({{v}})")
     return named(code="f" if single else "d", width=4 if single else 8, helpers=helpers)
