@@ -283,7 +283,7 @@ class TablePass:
             self._in_one_snapshot()
 
     def _in_one_snapshot(self) -> None:
-        _log.info("%s: too many rows differ to be looked at one by one", self.what.name)
+        _log.info("%s: rows that differ cannot be looked at one by one", self.what.name)
         self._rolling = False
         # They are found again.
         self._differing, self._left_open = {}, {}

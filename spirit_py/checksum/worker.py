@@ -189,8 +189,19 @@ class SnapshotReader:
             "target": target[0],
             "counts": asdict(count(found)),
             "seconds": time.monotonic() - began,
-            "differing": first_keys(found),
+            "differing": self._findable(first_keys(found)),
         }
+
+    def _findable(self, keys: Sequence[str]) -> list[str]:
+        """Return the keys that find their own rows, in the snapshot that has listed these.
+
+        By another key a row would be seen nowhere when it is looked at again, and so be equal.
+        """
+        if not keys:
+            return []
+        source, target = self.look(Keys(tuple(keys)))
+        seen = {key for key, _ in (*source.values(), *target.values())}
+        return [key for key in keys if key in seen]
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
         source = query.aggregate(self._plan, SOURCE, chunk)

@@ -17,6 +17,7 @@ from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.classes import replace
 from spirit_py.errors import ChecksumFailure, MigrationFailure, WorkersLost
 from spirit_py.pace import Work
+from spirit_py.table import values
 from spirit_py.table.build import build_mapping
 from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
@@ -460,6 +461,20 @@ def test_two_spellings_of_a_key_differ_once(db: Database) -> None:
         unlogged(db, "UPDATE _t_new SET k = UPPER(k)")
         result = pair.checker(feed=feed, **ROLLING).run()
     assert (result.counts.missing, result.counts.extra) == (700, 700)
+
+
+def test_a_row_that_its_key_does_not_find_is_not_seen_equal(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at by its key it is nowhere, as a deleted row is; one snapshot of all rows has it."""
+    db.execute("CREATE TABLE t (e ENUM('a', 'b', '') NOT NULL, n INT, PRIMARY KEY (e, n))")
+    db.execute("INSERT INTO t VALUES ('a', 1), ('a', 2), ('b', 1), ('b', 2)")
+    pair = Pair(db)
+    with followed(pair) as (feed, _):
+        unlogged(db, "DELETE FROM t WHERE e = 'b' AND n = 2")
+        monkeypatch.setattr(values, "string_literal", lambda _text: "'what no row has'")
+        result = pair.checker(feed=feed, **ROLLING).run()
+    assert (result.differences, result.counts.extra) == (1, 1)
 
 
 def test_changes_are_applied_often_for_as_long_as_anybody_wants(db: Database) -> None:
