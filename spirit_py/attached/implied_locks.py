@@ -17,9 +17,10 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.definition import existing_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.statement.lexer import Token
     from spirit_py.table.names import Name
 
 _VIEWS: Final = """
@@ -89,14 +90,42 @@ def _used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:
             tokens = trigger.tokens()
         except Refusal:
             continue
-        words = [token.value if token.is_identifier else "" for token in tokens]
-        dots = [token.is_symbol(".") for token in tokens]
-        named = {
-            (words[at - 2] if at > 1 and dots[at - 1] and words[at - 2] else table[0], word)
-            for at, word in enumerate(words)
-            if word
-        }
-        yield from there(session, named)
+        yield from there(session, names_in(tokens, table[0]))
+
+
+def names_in(tokens: Sequence[Token], schema: str) -> set[Name]:
+    """Return what a body names, as if it were tables, without the lists of columns of INSERTs."""
+    words = [token.value if token.is_identifier else "" for token in tokens]
+    dots = [token.is_symbol(".") for token in tokens]
+    columns = _listed_columns(tokens)
+    return {
+        (words[at - 2] if at > 1 and dots[at - 1] and words[at - 2] else schema, word)
+        for at, word in enumerate(words)
+        if word and at not in columns
+    }
+
+
+def _listed_columns(tokens: Sequence[Token]) -> set[int]:
+    """Return the places of the names in ``INTO t (a, b)``; a query there has more than names."""
+    found = set[int]()
+    for at, token in enumerate(tokens):
+        if token.upper != "INTO":
+            continue
+        begin = at + 4 if tokens[at + 2 : at + 3] and tokens[at + 2].is_symbol(".") else at + 2
+        end = begin
+        while end < len(tokens) and not tokens[end].is_symbol(")"):
+            end += 1
+        inside = range(begin + 1, end)
+        if (
+            tokens[begin : begin + 1]
+            and tokens[begin].is_symbol("(")
+            and all(
+                tokens[i].is_symbol(",") if (i - begin) % 2 == 0 else tokens[i].is_identifier
+                for i in inside
+            )
+        ):
+            found.update(inside)
+    return found
 
 
 def there(session: SqlSession, tables: Iterable[Name]) -> list[Name]:
