@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -37,8 +38,8 @@ _ATTEMPTS = 12
 class SqlApplier:
     """Implements :class:`spirit_py.contracts.Applier`, at most ``sessions`` calls at the same time.
 
-    ``max_packet`` is in bytes; None asks the server. ``judge_first``: commit nothing whose warnings
-    say that a value was changed.
+    ``max_packet`` is in bytes; None asks each session. ``judge_first``: commit nothing whose
+    warnings say that a value was changed.
     """
 
     options: InitVar[ConnectionOptions]
@@ -52,6 +53,8 @@ class SqlApplier:
     def __post_init__(self, options: ConnectionOptions, sessions: int) -> None:
         self._workers = Workers(options, max(1, sessions))
         self._lock = threading.Lock()
+        #: It may be set lower while others live on with what they began with.
+        self._packets: weakref.WeakKeyDictionary[SqlSession, int] = weakref.WeakKeyDictionary()
 
     def upsert_rows(
         self,
@@ -171,10 +174,15 @@ class SqlApplier:
         return self._workers
 
     def _bounds(self, session: SqlSession) -> Bounds:
-        with self._lock:
-            if self.max_packet is None:
-                self.max_packet = int(session.query("SELECT @@SESSION.max_allowed_packet")[0][0])
+        if self.max_packet is not None:
             return Bounds(self.batch_rows, self.max_packet)
+        with self._lock:
+            packet = self._packets.get(session)
+        if packet is None:
+            packet = int(session.query("SELECT @@SESSION.max_allowed_packet")[0][0])
+            with self._lock:
+                self._packets[session] = packet
+        return Bounds(self.batch_rows, packet)
 
     def _replace(
         self, session: SqlSession, mapping: TableMapping, rows: Sequence[str], keys: Sequence[str]

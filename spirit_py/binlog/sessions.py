@@ -115,7 +115,7 @@ class ServerWeights:
         self._lent = LentSession(connection, role="feed-weights", read_timeout=read_timeout)
         self._closing = closing or StopSwitch()
         self._clock = clock
-        self._room = 0
+        self._room = self._room_of = 0
 
     def weigh(
         self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
@@ -133,9 +133,9 @@ class ServerWeights:
     def _ask(self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]) -> Sequence[ComparableKey]:
         found: list[ComparableKey] = []
         with self._lent.lend() as session:
-            if not self._room:
+            if self._room_of != session.id:
                 packet = int(session.value("SELECT @@SESSION.max_allowed_packet"))
-                self._room = min(_ROOM, packet - 1024)
+                self._room, self._room_of = min(_ROOM, packet - 1024), session.id
             for part, question in weights.questions(keys, self._room):
                 found += weights.weighed(part, session.query(question))
         return found

@@ -425,6 +425,22 @@ def test_work_waits_for_an_open_session_where_the_server_refuses_another(scene: 
     assert scene.db.query("SELECT COUNT(*) FROM _t_new") == [(120,)]
 
 
+def test_a_later_session_may_have_a_smaller_packet(scene: Scene, applier: SqlApplier) -> None:
+    """A global that is lowered holds for the session that comes after a lost one."""
+    mapping = scene.tables(columns="id INT PRIMARY KEY, v LONGTEXT")
+    many = rows(*(f"({number}, '{'x' * 100_000}')" for number in range(30)))
+    applier.upsert_rows(mapping, many[:1])
+    scene.db.set_global("max_allowed_packet", 1 << 20)
+    ((number,),) = scene.db.query(
+        "SELECT PROCESSLIST_ID FROM performance_schema.user_variables_by_thread"
+        " JOIN performance_schema.threads USING (THREAD_ID)"
+        " WHERE VARIABLE_NAME = 'spirit_py_role' AND VARIABLE_VALUE = 'apply'"
+    )
+    scene.db.execute(f"KILL {number}")
+    applier.upsert_rows(mapping, many)
+    assert scene.db.query("SELECT COUNT(*) FROM _t_new") == [(30,)]
+
+
 def waiting(scene: Scene) -> list[int]:
     """Return the sessions that run a REPLACE now."""
     return [number for number, text in scene.db.sessions().items() if "REPLACE INTO" in text]
