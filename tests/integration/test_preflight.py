@@ -569,6 +569,13 @@ def test_limits_of_the_account_that_a_run_may_meet_are_warned_of(db, desk, user)
         "(MAX_QUERIES_PER_HOUR 7000, MAX_UPDATES_PER_HOUR 3000, MAX_CONNECTIONS_PER_HOUR 900,"
         " MAX_USER_CONNECTIONS 20)"
     ) in warning
+    db.execute(
+        f"ALTER USER {user} WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0"
+        " MAX_CONNECTIONS_PER_HOUR 0 MAX_USER_CONNECTIONS 0"
+    )
+    db.set_global("max_user_connections", 15)
+    (warning,) = findings_of(desk, account)
+    assert "max_user_connections is 15: " in warning
 
 
 OPTIONAL = {

@@ -212,6 +212,7 @@ def _use(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 _VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "SELECT @@SESSION.binlog_row_image, @@SESSION.innodb_strict_mode": ("FULL", 1),
     "SELECT @@SESSION.max_allowed_packet": (67_108_864,),
+    "SELECT @@SESSION.max_user_connections": (0,),
     "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names": ("ON", 0),
     "SELECT @@version": ("9.7.4",),
     "SELECT VERSION()": ("9.7.4",),

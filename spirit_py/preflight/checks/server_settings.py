@@ -91,6 +91,15 @@ def account_limits(session: SqlSession, config: MigrationConfig) -> Findings:
     # Behind it a comment may have any text.
     limits = dict(_LIMIT.findall(shown.partition(" PASSWORD EXPIRE ")[0]))
     sessions = config.threads + config.feed.apply_threads + _OTHER_SESSIONS
+    if _AT_ONCE not in limits:
+        # Of an account without one of its own, the global one.
+        most = int(session.query("SELECT @@SESSION.max_user_connections")[0][0])
+        if 0 < most < sessions:
+            yield warn(
+                f"max_user_connections is {most}: a table's run may have {sessions} sessions at a"
+                " time, and ends where the account has no more",
+                "SET GLOBAL max_user_connections = 0, at least for the time of the run",
+            )
     if int(limits.get(_AT_ONCE, sessions)) >= sessions:
         limits.pop(_AT_ONCE, None)
     if limits:
