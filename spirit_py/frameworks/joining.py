@@ -51,12 +51,14 @@ def definition_of(session: FrameworkSession, table: Name) -> str:
 
 @contextlib.contextmanager
 def _leniently(session: FrameworkSession) -> Iterator[None]:
-    ((mode,),) = session.query("SELECT @@SESSION.sql_mode")
-    session.query(f"SET SESSION sql_mode = '{_LENIENT}'")
+    names = "sql_mode", "sql_quote_show_create", "show_create_table_verbosity"
+    usual = session.query("SELECT " + ", ".join(f"@@SESSION.{name}" for name in names))[0]
+    setting = "SET SESSION " + ", SESSION ".join(f"{name} = %s" for name in names)
+    session.query(setting, (_LENIENT, 1, 0))
     try:
         yield
     finally:
-        session.query("SET SESSION sql_mode = %s", (mode,))
+        session.query(setting, tuple(usual))
 
 
 def form_now(session: FrameworkSession, table: Name) -> str:

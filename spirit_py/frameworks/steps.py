@@ -215,9 +215,11 @@ WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s
 UNION ALL SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS
 WHERE %s IN (UNIQUE_CONSTRAINT_SCHEMA, CONSTRAINT_SCHEMA)
 AND %s IN (REFERENCED_TABLE_NAME, TABLE_NAME)"""
-_COLUMNS: Final = """
+#: A session's sql_select_limit holds where a statement has no limit.
+_ALL: Final = 2**64 - 1
+_COLUMNS: Final = f"""
 SELECT COLUMN_NAME FROM information_schema.COLUMNS
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION LIMIT {_ALL}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +236,7 @@ def version_rows(session: SqlSession, table: Name) -> tuple[str, ...]:
     shown = ", ".join(
         f"COALESCE(HEX(CAST({quote_identifier(name)} AS BINARY)), '-')" for name in columns
     )
-    rows = session.query(f"SELECT CONCAT_WS('|', {shown}) FROM {quote_table(*table)}")
+    rows = session.query(f"SELECT CONCAT_WS('|', {shown}) FROM {quote_table(*table)} LIMIT {_ALL}")
     return tuple(sorted(as_text(row) for (row,) in rows))
 
 

@@ -11,10 +11,13 @@ from alembic.runtime.migration import MigrationContext
 
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.frameworks.alembic import atomic_revision
+from spirit_py.frameworks.steps import version_rows
+from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import QUICK, VERSIONS, connected
 from tests.kits.alembic_project import AlembicProject
+from tests.kits.connection import connection_options
 from tests.kits.kills import FEW_OF_A_WHOLE_REVISION, MORE_OF_A_WHOLE_REVISION, chosen
 from tests.kits.point_listener import PointListener
 from tests.kits.resume import start
@@ -80,6 +83,27 @@ def test_tables_and_version_change_at_one_moment_up_and_down(db, shop):
     assert code == 0, output
     assert state(db) == before
     assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+def test_the_versions_are_read_whatever_the_session_s_limit(db):
+    """A program's own session may have one, and ours has none: they would differ."""
+    db.execute("CREATE TABLE v (a INT PRIMARY KEY, b INT); INSERT INTO v VALUES (1, 2), (3, 4)")
+    with connect(connection_options(db), role="test") as session:
+        whole = version_rows(session, (db.name, "v"))
+        session.execute("SET SESSION sql_select_limit = 1")
+        assert version_rows(session, (db.name, "v")) == whole
+    assert len(whole) == 2
+
+
+@pytest.mark.slow
+def test_statements_are_joined_however_the_session_shows_definitions(db, shop):
+    """Without quotes around names nothing could be made again as a temporary table."""
+    db.set_global("sql_quote_show_create", "OFF")
+    db.set_global("show_create_table_verbosity", "ON")
+    shop.add("two", "one", BOTH)
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert state(db)[0] == ["two"]
 
 
 @pytest.mark.slow
