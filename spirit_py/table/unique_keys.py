@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
@@ -175,6 +178,20 @@ def _same_or_finer(
 
 #: The bits of a DOUBLE, as which the server compares a SET with a number.
 _EXACT_MEMBERS: Final = 53
+#: Character sets whose codes Unicode leads back to, all of them; and, of others, letters that are
+#: shown for several codes, besides those for none (measured on 9.7.4).
+_LED_BACK: Final = frozenset({
+    "utf8mb4", "utf8mb3", "utf8", "ucs2", "utf16", "utf16le", "utf32", "gb18030", "ascii", "binary",
+    "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866", "koi8r", "koi8u", "keybcs2",
+    "macce", "macroman",
+})  # fmt: skip
+_NONE: Final = "?\N{REPLACEMENT CHARACTER}"
+_SHARED: Final = {
+    "armscii8": "'(),-.",
+    "sjis": "\\",
+    "ujis": "\\~",
+    "eucjpms": "\N{FULLWIDTH TILDE}",
+}
 NO_KEY_HINT: Final = (
     "add a PRIMARY KEY, or a UNIQUE key over NOT NULL columns that the ALTER leaves in place,"
     " in a migration of its own before"
@@ -232,6 +249,25 @@ def _new_names(index: Index, by_old: Mapping[str, ColumnPair]) -> tuple[str, ...
     return tuple(by_old[name.lower()].new.name for name in index.columns)
 
 
+def _ambiguous(column: Column) -> bool:
+    """Return whether the text of a member, in Unicode, may be another one in the column's set."""
+    charset = column.charset
+    if not column.members or charset is None or charset in _LED_BACK:
+        return False
+    letters = {*_NONE, *_SHARED.get(charset, "")}
+    if charset in {"cp932", "eucjpms"}:
+        letters |= _of_two_codes()
+    return any(letters & set(member) for member in column.members)
+
+
+@cache
+def _of_two_codes() -> frozenset[str]:
+    """Return the letters for which cp932 has two codes, as the server has (396 on 9.7.4)."""
+    codes = (bytes(code) for code in product(range(0x81, 0xFD), range(0x40, 0xFD)))
+    seen = Counter(code.decode("cp932", "replace") for code in codes)
+    return frozenset(letters for letters, count in seen.items() if count > 1 and len(letters) == 1)
+
+
 def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]) -> str:
     for name in index.columns:
         pair = by_old.get(name.lower())
@@ -243,6 +279,8 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
             return f"{name} is a SET with an empty member, whose text the empty set has, too"
         if pair.old.data_type == "set" and len(pair.old.members) > _EXACT_MEMBERS:
             return f"{name} is a SET of more than {_EXACT_MEMBERS} members, compared as a DOUBLE"
+        if _ambiguous(pair.old):
+            return f"{name} may have a member in {pair.old.charset} that Unicode does not lead to"
     names = _new_names(index, by_old)
     if shared(target, names):
         return ""

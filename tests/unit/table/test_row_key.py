@@ -217,3 +217,31 @@ def test_ranges_of_a_nullable_key_leave_no_row_out_of_the_comparison():
     for side in (SOURCE, TARGET):
         assert plan.where(side, first).endswith("OR `r`.`n` IS NULL)")
     assert "`n` IS NOT NULL" in boundary_sql(mapping, KeyRange(), 10)
+
+
+@pytest.mark.parametrize(
+    ("charset", "member", "usable"),
+    [
+        ("cp932", "\u332c", True),
+        ("cp932", "\u3231", False),
+        ("sjis", "?", False),
+        ("sjis", "\u65e5", True),
+        ("eucjpms", "\uff5e", False),
+        ("tis620", "\ufffd", False),
+        ("gbk", "a?", False),
+        ("latin1", "?", True),
+        ("utf8mb4", "?", True),
+        ("armscii8", "a-b", False),
+    ],
+)
+def test_a_member_that_its_text_may_not_lead_to_is_in_no_key(charset, member, usable):
+    """No row is found by the text that the server shows for a code which Unicode does not have."""
+    kind = column("e", f"enum('{member}')", charset=charset, collation=f"{charset}_bin")
+    schema = table(kind, column("n"), index("PRIMARY", "e", "n"))
+    statement = alter_of("s", "t", "FORCE")
+    if usable:
+        assert build_mapping(schema, schema, statement, "+00:00").key.name == "PRIMARY"
+        return
+    with pytest.raises(Refusal, match="no key") as refused:
+        build_mapping(schema, schema, statement, "+00:00")
+    assert f"a member in {charset} that Unicode does not lead to" in refused.value.details[0]
