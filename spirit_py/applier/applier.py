@@ -164,8 +164,7 @@ class SqlApplier:
                 workers.require_alone(session)
                 return work(session)
             # The source's for a repair, which reads it.
-            tables = [(one.schema, one.name) for one in (mapping.target, mapping.source)]
-            locked = LockedBy(workers.options, tables)
+            locked = LockedBy.of(workers.options, mapping)
             return workers.run(work, retrying(self.stop, attempts=_ATTEMPTS, locked=locked))
         except ServerFault as fault:
             raise judge_fault(fault, mapping) from fault

@@ -19,6 +19,7 @@ from spirit_py.checksum.worker import JoinChecksum, SnapshotReader
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import ChecksumFailure
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.retry import retrying
 from spirit_py.units import counted, human_count
 
@@ -121,7 +122,8 @@ class Suspects:
                 what.feed.apply_executed(what.stop, self.wait_for)
             self.wait_for(f"{counted(len(left), 'row')} under change, to be compared again")
             read = partial(rows_that_differ, what.source, what.mapping, left, target=what.target)
-            found = retrying(what.stop)(partial(read, between=what.stop.check))
+            again = retrying(what.stop, locked=LockedBy.of(what.source, what.mapping))
+            found = again(partial(read, between=what.stop.check))
             left = [difference.key for difference in found]
             if not left:
                 break

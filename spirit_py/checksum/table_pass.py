@@ -152,8 +152,7 @@ class TablePass:
         coverage, what = self._coverage, self.what
         found: list[RowDifference] = []
         lost = 0
-        both = what.mapping.source, what.mapping.target
-        locked = LockedBy(what.source, [(one.schema, one.name) for one in both])
+        locked = LockedBy.of(what.source, what.mapping)
         while not coverage.complete or self._suspects.rows:
             try:
                 for part in self._segments():

@@ -131,9 +131,7 @@ class ChunkWriter:
         self._reader = session
         self._spec = spec
         self._rest = TaskRest()
-        mapping = spec.mapping
-        of_tables = [(one.schema, one.name) for one in (mapping.source, mapping.target)]
-        self._locked = LockedBy(spec.connection, of_tables)
+        self._locked = LockedBy.of(spec.connection, spec.mapping)
         tables = spec.mapping.source.quoted, spec.mapping.target.quoted
         counts = spec.mapping.keep is not None and not spec.mapping.apart
         #: What the session reads, where some of it is left out.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
 
 _log = logging.getLogger(__name__)
@@ -259,6 +260,12 @@ class LockedBy:
     def __init__(self, connection: ConnectionOptions, tables: Iterable[Name]) -> None:
         self._asked = connection, tuple(tables)
         self._told = False
+
+    @classmethod
+    def of(cls, connection: ConnectionOptions, mapping: TableMapping) -> Self:
+        """Return the look at a table's locks and at those of its new table."""
+        both = mapping.source, mapping.target
+        return cls(connection, [(one.schema, one.name) for one in both])
 
     def __call__(self) -> bool:
         """Return whether a lock is seen; not where that cannot be looked up."""

@@ -24,6 +24,7 @@ from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import ServerFault
 from spirit_py.events.copy import DoubtsCompared
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
 from spirit_py.threads import Background, every
@@ -155,7 +156,8 @@ class Doubts:
         for _ in range(_READINGS):
             # Everything that has put these rows in doubt is applied before they are read.
             self.feed.catch_up(self.job.show)
-            found = retrying(self.stop)(self._read, left)
+            locked = LockedBy.of(self.job.config.connection, self.mapping)
+            found = retrying(self.stop, locked=locked)(self._read, left)
             left = [difference.key for difference in found]
             if not left:
                 break

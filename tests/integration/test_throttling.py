@@ -14,6 +14,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.errors import Aborted, CriticalLoad, Refusal
+from spirit_py.locks.look import waits_for_all
 from spirit_py.migration.control.command import control
 from spirit_py.plan import make_plan
 from spirit_py.throttle import server
@@ -369,7 +370,7 @@ def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(sm
 @pytest.mark.slow
 def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""
-    seen, look = threading.Event(), server.waits_for_all
+    seen, look = threading.Event(), waits_for_all
 
     def noted(session):
         if (found := look(session))[0]:
