@@ -8,11 +8,13 @@ import shutil
 import MySQLdb
 import pytest
 
+from mysql_server import ServerOptions, running
 from spirit_py.checkpoint.drop import drop_auxiliary
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
 from spirit_py.checkpoint.record import Pointer
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import NOTHING, drop_unreferenced, identity
 from spirit_py.mysql.tables.new_table import (
@@ -23,7 +25,8 @@ from spirit_py.mysql.tables.new_table import (
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.names import AuxiliaryNames
-from tests.kits.connection import account
+from tests.fixtures.mysql import PROVIDER
+from tests.kits.connection import account, options_of
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.schema_tools import SchemaTools, open_schema_tools
 from tests.kits.tables import tables
@@ -444,6 +447,23 @@ def test_what_is_proven_to_be_ours_is_dropped(db, desk):
     assert drop_auxiliary(desk.session, db.name, "t") == ""
     assert drop_auxiliary(desk.session, db.name, "t") == ""
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_old"}
+
+
+@pytest.mark.slow
+def test_a_default_engine_that_is_disabled_is_not_asked_for(request):
+    """The server refuses a table that names none (error 3161)."""
+    options = ServerOptions(buffer_pool="32M", extra=("--disabled-storage-engines=MyISAM",))
+    with running(options, provider=request.config.stash[PROVIDER]) as server:
+        with connect(options_of(server), role="test") as session:
+            for name in ("default_storage_engine", "default_tmp_storage_engine"):
+                session.execute(f"SET GLOBAL {name} = MyISAM")
+        with connect(options_of(server), role="test") as session:
+            session.execute("CREATE DATABASE d")
+            session.execute("CREATE TABLE d.t (a ENUM('😀', '?')) ENGINE=InnoDB")
+            create_sentinel(session, "d", "_t_snt")
+            found = read_table(session, "d", "t")
+            assert found is not None
+            assert found.columns[0].members == ("😀", "?")
 
 
 def test_what_only_has_the_names_stays(db, desk):

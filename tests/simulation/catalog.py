@@ -443,7 +443,9 @@ def _create_records(session: Session, found: re.Match[str], _: Sequence[Any]) ->
     _logged(session, found)
 
 
-@statement(rf"CREATE TABLE IF NOT EXISTS {_ID} \(id INT PRIMARY KEY\) COMMENT='([^']*)'")
+@statement(
+    rf"CREATE TABLE IF NOT EXISTS {_ID} \(id INT PRIMARY KEY\) ENGINE=InnoDB COMMENT='([^']*)'"
+)
 def _create_sentinel(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     name = (found[1], found[2])
     if name not in session.server.tables:

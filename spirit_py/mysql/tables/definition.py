@@ -175,7 +175,7 @@ def with_members(session: SqlSession, schema: str, table: str, column: Column) -
     probe, name = quote_table(schema, _PROBE), quote_identifier(column.name)
     session.execute(
         f"CREATE TEMPORARY TABLE {probe} (number INT AUTO_INCREMENT PRIMARY KEY)"
-        f" SELECT {name} AS member FROM {quote_table(schema, table)} LIMIT 0"
+        f" ENGINE=InnoDB SELECT {name} AS member FROM {quote_table(schema, table)} LIMIT 0"
     )
     try:
         step = range(len(column.members))

@@ -381,7 +381,7 @@ def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
     """Create a sentinel with our comment, if there is none."""
     session.execute(
         f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
-        f" COMMENT={comment_literal(_SENTINEL_MARK)}"
+        f" ENGINE=InnoDB COMMENT={comment_literal(_SENTINEL_MARK)}"
     )
 
 

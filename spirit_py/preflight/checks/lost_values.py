@@ -113,7 +113,7 @@ def _has_one_twice(context: PreflightContext, column: Column) -> bool:
     try:
         context.session.execute(
             f"CREATE TEMPORARY TABLE {probe} (n INT AUTO_INCREMENT PRIMARY KEY,"
-            f" member {type_sql(column)})"
+            f" member {type_sql(column)}) ENGINE=InnoDB"
         )
     except ServerFault as fault:
         if fault.code != _TWICE:
