@@ -45,6 +45,7 @@ class Lent:
     def __init__(self, *codes: int, packet: int = 1 << 26) -> None:
         self.codes = list(codes)
         self.packet = packet
+        self.id = 1
         self.asked: list[str] = []
 
     @contextlib.contextmanager
@@ -147,3 +148,16 @@ def test_questions_fit_the_packet() -> None:
     assert len(made.weigh(KeyWeights([column("k", "varchar(20)")]), keys)) == 100
     assert len(lent.asked) > 1
     assert all(len(question) < 1024 for question in lent.asked)
+
+
+def test_another_session_may_have_a_smaller_packet() -> None:
+    """A global that is lowered holds for the session that comes after a lost one."""
+    lent = Lent(0)
+    made, _ = server(lent)
+    keys = [(b"%020d" % number,) for number in range(100)]
+    weights = KeyWeights([column("k", "varchar(20)")])
+    made.weigh(weights, keys)
+    assert len(lent.asked) == 1
+    lent.packet, lent.id = 2048, 2
+    made.weigh(weights, keys)
+    assert all(len(question) < 1024 for question in lent.asked[1:])
