@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.applier.batch import delete_keys, insert_rows, replace_rows, upsert_tail, upsert_verb
 from spirit_py.applier.workers import TRUNCATED, UNDEFINED_CHARACTER, judge_warnings
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.evaluation import as_stored, evaluating
+from spirit_py.mysql.evaluation import as_stored, evaluating, set_back
 from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
@@ -166,19 +166,20 @@ def whole(session: SqlSession) -> Iterator[None]:
     """Commit everything that the context does, or nothing.
 
     Without START TRANSACTION, which would unlock the cutover's tables (manual 15.3.6, LOCK TABLES);
-    and never back to autocommit before a rollback, because that commits.
+    and never back to autocommit before a rollback, because that commits. A session that cannot be
+    set back is closed: what is written in it later would be lost with it.
     """
-    session.execute("SET SESSION autocommit = 0")
+    end = ["SET SESSION autocommit = 1"]
     try:
+        session.execute("SET SESSION autocommit = 0")
         yield
         session.execute("COMMIT")
     except BaseException:
-        with contextlib.suppress(ServerFault):
-            session.execute("ROLLBACK")
+        end.insert(0, "ROLLBACK")
         raise
     finally:
         with contextlib.suppress(ServerFault):
-            session.execute("SET SESSION autocommit = 1")
+            set_back(session, *end)
 
 
 _HARMLESS: Final = (DEPRECATED, UNDEFINED_CHARACTER, SYNTAX_ERROR)

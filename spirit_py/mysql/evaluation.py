@@ -159,14 +159,25 @@ def accept_stored(session: SqlSession) -> None:
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
     """Change a variable while the context is open; after two faults the first is raised."""
-    session.execute(f"SET SESSION {quote_identifier(name)}={value}")
+    back = f"SET SESSION {quote_identifier(name)}={usual}"
     try:
+        session.execute(f"SET SESSION {quote_identifier(name)}={value}")
         yield
     except BaseException:
         with contextlib.suppress(Exception):
-            session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
+            set_back(session, back)
         raise
-    session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
+    set_back(session, back)
+
+
+def set_back(session: SqlSession, *statements: str) -> None:
+    """Set a session back; one that cannot be is closed, so that its next use finds it lost."""
+    try:
+        for statement in statements:
+            session.execute(statement)
+    except BaseException:
+        session.close()
+        raise
 
 
 def under_modes(session: SqlSession, facts: ServerFacts, modes: SessionModes) -> ServerFacts:

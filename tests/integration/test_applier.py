@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -9,15 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.applier import stage
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.workers import Workers
 from spirit_py.classes import replace
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import evaluating
+from spirit_py.mysql.faults import connection_lost, excused
+from spirit_py.mysql.session import Session
 from spirit_py.table.expressions import RowExpression
 from spirit_py.table.values import KeyedChange, RenderedRow
 from tests.fixtures.feed import fill
+from tests.kits.connection import account
 from tests.kits.waiting import DEADLINE, until
 from tests.oracle.zones import zones
 
@@ -423,6 +429,77 @@ def test_work_waits_for_an_open_session_where_the_server_refuses_another(scene: 
         applier.close()
         scene.db.execute(f"DROP USER `{user}`")
     assert scene.db.query("SELECT COUNT(*) FROM _t_new") == [(120,)]
+
+
+QUESTIONS = 200
+
+
+@pytest.fixture
+def limited(scene: Scene) -> Iterator[Session]:
+    """Return a session of an account that may send so many statements in an hour."""
+    with account(scene.db, "ALL ON {db}.*", "SESSION_VARIABLES_ADMIN ON *.*") as options:
+        scene.db.execute(f"ALTER USER {options.user} WITH MAX_QUERIES_PER_HOUR {QUESTIONS}")
+        with connect(options, role="apply") as session:
+            yield session
+
+
+def leave(scene: Scene, session: Session, questions: int) -> None:
+    """Leave the session's account so many of its statements."""
+    scene.db.execute("FLUSH USER_RESOURCES")
+    for _ in range(QUESTIONS - questions):
+        session.execute("DO 0")
+
+
+@pytest.mark.parametrize("left", range(5))
+def test_a_transaction_that_could_not_be_ended_takes_no_later_write_with_it(
+    scene: Scene, limited: Session, left: int
+) -> None:
+    """The account's last statement may be the COMMIT, of which the session is not set back."""
+    scene.tables()
+    leave(scene, limited, left)
+    with contextlib.suppress(ServerFault), stage.whole(limited):
+        limited.execute(f"REPLACE INTO `{scene.db.name}`._t_new (id) VALUES (1)")
+    scene.db.execute("FLUSH USER_RESOURCES")
+    later = f"REPLACE INTO `{scene.db.name}`._t_new (id) VALUES (2)"
+    written = excused(partial(limited.execute, later), 0, connection_lost)
+    there = [(1, left > 2), (2, written > 0)]
+    assert scene.db.query("SELECT id FROM _t_new") == [(key,) for key, found in there if found]
+
+
+def test_half_of_a_transaction_is_not_committed_after_its_rollback_failed(
+    scene: Scene, limited: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The account's hour may end between ROLLBACK and what would set the session back."""
+    execute = Session.execute
+
+    def hour_ends(self: Session, sql: str) -> int:
+        try:
+            return execute(self, sql)
+        finally:
+            if sql == "ROLLBACK":
+                scene.db.execute("FLUSH USER_RESOURCES")
+
+    monkeypatch.setattr(Session, "execute", hour_ends)
+    scene.tables()
+    leave(scene, limited, 2)
+    with contextlib.suppress(ServerFault), stage.whole(limited):
+        for number in (1, 2):
+            limited.execute(f"REPLACE INTO `{scene.db.name}`._t_new (id) VALUES ({number})")
+    assert scene.db.query("SELECT id FROM _t_new") == []
+
+
+@pytest.mark.parametrize("left", range(3))
+def test_a_session_that_was_not_set_back_is_not_used(
+    scene: Scene, limited: Session, left: int
+) -> None:
+    """R22: literals of instants are meant as UTC, and the session may have another zone."""
+    mapping = replace(scene.tables(), time_zone="+05:00")
+    leave(scene, limited, left)
+    with contextlib.suppress(ServerFault), evaluating(limited, mapping):
+        limited.execute("DO 0")
+    scene.db.execute("FLUSH USER_RESOURCES")
+    zone = partial(limited.value, "SELECT @@SESSION.time_zone")
+    assert excused(zone, "lost", connection_lost) in {"+00:00", "lost"}
 
 
 def test_a_later_session_may_have_a_smaller_packet(scene: Scene, applier: SqlApplier) -> None:
