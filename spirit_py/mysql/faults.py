@@ -122,20 +122,25 @@ _REFUSED_LOGIN: Final = frozenset({
     *(TLS_REQUIRED, 3955),
 })  # fmt: skip
 _UNKNOWN_COMMIT: Final = 1180
+#: The binary log cannot be written. With binlog_error_action=ABORT_SERVER the server ends after
+#: this answer, and its recovery commits what the log has already.
+_LOG_FAILED: Final = 1598
 #: A statement, and the result of a function.
 PACKET_TOO_SMALL: Final = frozenset({1153, 1301})
 RAISE_PACKET: Final = (
     "raise max_allowed_packet on the server (at most 1 GiB), then run the same command again"
 )
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
-_DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
+_DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, _LOG_FAILED})
 
 
 def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
     """Return what to do after an error; of COMMIT and DDL (``committing``) a loss is UNKNOWN."""
     if not isinstance(error, ServerFault):
         return Disposition.FATAL
-    if error.code == _UNKNOWN_COMMIT or (committing and error.code in LOST):
+    if error.code == _UNKNOWN_COMMIT or (
+        committing and (error.code in LOST or error.code == _LOG_FAILED)
+    ):
         return Disposition.UNKNOWN
     if error.code in LOST or error.code in _CANNOT_CONNECT or error.code in _TRANSIENT:
         return Disposition.RETRY

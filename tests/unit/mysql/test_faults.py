@@ -55,6 +55,12 @@ def test_an_error_during_commit_leaves_the_outcome_open():
     assert disposition(fault(1180)) is Disposition.UNKNOWN
 
 
+def test_a_binary_log_that_cannot_be_written_leaves_the_outcome_of_a_commit_open():
+    """The server may end after that answer, and commit what its log has when it starts again."""
+    assert disposition(fault(1598), committing=True) is Disposition.UNKNOWN
+    assert disposition(fault(1598)) is Disposition.FATAL
+
+
 def test_other_exceptions_are_fatal():
     """What is not an error of the server is not tried again."""
     assert disposition(ValueError("x")) is Disposition.FATAL
