@@ -188,10 +188,16 @@ class StepTable:
         session = self._session()
         into = self._quoted.replace("%", "%%")
         session.query("BEGIN")
-        session.query(f"DELETE FROM {self._quoted} WHERE {which}")
-        for row in rows:
-            session.query(f"INSERT INTO {into} (id, record) VALUES (%s, %s)", row)
-        session.query("COMMIT")
+        try:
+            session.query(f"DELETE FROM {self._quoted} WHERE {which}")
+            for row in rows:
+                session.query(f"INSERT INTO {into} (id, record) VALUES (%s, %s)", row)
+            session.query("COMMIT")
+        except BaseException:
+            # A program that goes on would commit the DELETE with what it sends next.
+            with contextlib.suppress(Exception):
+                session.query("ROLLBACK")
+            raise
 
     def drop(self) -> None:
         """Drop the table, if there is one, and let others have the next."""

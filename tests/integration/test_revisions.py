@@ -6,6 +6,7 @@ import contextlib
 import logging
 import signal
 
+import MySQLdb
 import pytest
 import sqlalchemy as sa
 from alembic.operations import Operations
@@ -197,6 +198,22 @@ def test_a_refusal_that_a_revision_catches_refuses_its_next_statement_too(db):
         for name in ("c", "d"):
             with pytest.raises(Refusal, match="another process works on a migration"):
                 op.add_column("small", sa.Column(name, sa.Integer))
+    assert db.query(f"SELECT * FROM {STEPS}") == before
+
+
+def test_steps_that_cannot_be_written_stay_as_they_were(db):
+    """A program that goes on after the error commits nothing of it with its next statement."""
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, 5)
+    before = db.query(f"SELECT * FROM {STEPS}")
+    with connected(db) as connection:
+        session = online.FrameworkSession(connection.connection.dbapi_connection)
+        kept = StepTable(lambda: session, ("", VERSIONS))
+        first = kept.read(db.name)[0]
+        with pytest.raises(MySQLdb.IntegrityError):
+            kept.write([first, first])
+        session.query("CREATE TABLE another (id INT)")
     assert db.query(f"SELECT * FROM {STEPS}") == before
 
 
