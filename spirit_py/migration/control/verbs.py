@@ -93,7 +93,7 @@ class Verbs(Carrier):
         self._orders.pause(session, f"paused by {asked.who}")
         if why := self._too_late():
             # It would hold back the drop of the old table, and nothing else.
-            self._orders.pause(session, "")
+            self._orders.lift(session)
             raise refused(why, "there is nothing left to pause")
         return Effect(
             said="paused: running work ends, and nothing new starts; changes are applied"
@@ -295,6 +295,14 @@ class Orders:
         """Let no new work begin; an empty text lets it begin again."""
         self._note(session, paused=why)
         self._run.settings.change(paused=why)
+
+    def lift(self, session: SqlSession) -> None:
+        """Take a pause back: what the session can no longer write is written later."""
+        try:
+            self._note(session, paused="")
+        except SpiritError:
+            self._standing = replace(self._standing, paused="")
+        self._run.settings.change(paused="")
 
     def change(self, session: SqlSession, given: Mapping[str, str]) -> None:
         """Change settings; UsageFault, and no change, where a name or a value cannot be."""

@@ -15,6 +15,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.migration.control import verbs
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
+from spirit_py.migration.facts import AlterAnswered
 from spirit_py.migration.run import Run as MigrationRun
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.phases import Phase
@@ -46,6 +47,10 @@ class Run:
     def pause(self, _session: object, why: str) -> None:
         """Note the pause, as the standing orders do."""
         self.paused.append(why)
+
+    def lift(self, session: object) -> None:
+        """Note the end of a pause that is taken back."""
+        self.pause(session, "")
 
     @property
     def renaming(self) -> bool:
@@ -193,3 +198,30 @@ def test_an_order_whose_answer_is_lost_is_written_over():
     orders.write(nothing)
     orders.write(nothing)
     assert rows == [True, False]
+
+
+def test_a_pause_that_comes_too_late_is_taken_back_over_a_lost_session_too():
+    """The run would stay paused, and what it still has to drop, though the pause was refused."""
+    rows: list[str] = []
+    nothing: Any = None
+    session = SimpleNamespace(lost=False)
+
+    def write(_session: object, standing: StandingOrders) -> None:
+        if session.lost:
+            raise ServerFault(2013, "Lost connection to MySQL server", where="ctl")
+        rows.append(standing.paused)
+        # Until the swap was made.
+        session.lost = True
+        run.note(AlterAnswered(True))
+
+    config: Any = MigrationConfig(connection=ConnectionOptions(), database="s", table="t")
+    run = MigrationRun(config, RecordingReporter(), engine_factory=nothing, stop=StopSwitch())
+    checkpoint: Any = SimpleNamespace(write=write)
+    orders = verbs.Orders(run, checkpoint)
+    asked = Asked(number=1, request=Request.of(Verb.PAUSE, {}), who="me@here")
+    with pytest.raises(Refusal, match="the swap is made"):
+        Verbs(run, orders, [("shop", "t")]).carry_out(nothing, asked)
+    assert not run.settings.current.paused
+    session.lost = False
+    orders.write(nothing)
+    assert rows == ["paused by me@here", ""]
