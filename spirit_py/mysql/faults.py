@@ -131,7 +131,10 @@ RAISE_PACKET: Final = (
     "raise max_allowed_packet on the server (at most 1 GiB), then run the same command again"
 )
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
-_DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, _LOG_FAILED})
+_DISK_FULL: Final = frozenset({3, 1021, 1026, 1114, _LOG_FAILED})
+#: Any error of an engine, under a number of its own.
+_OF_ENGINE: Final = 1030
+_NO_SPACE: Final = re.compile(r"error 28\b|No space left")
 
 
 def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
@@ -205,16 +208,19 @@ def server_fault(error: Exception, *, where: str) -> ServerFault:
     if error.args and isinstance(error.args[0], int):
         code = error.args[0]
         text = str(error.args[1]) if len(error.args) > 1 else text
-    return ServerFault(code, text.strip() or type(error).__name__, where=where, hint=_hint(code))
+    text = text.strip() or type(error).__name__
+    return ServerFault(code, text, where=where, hint=_hint(code, text))
 
 
-def _hint(code: int) -> str:
+def _hint(code: int, text: str) -> str:
     if code in _READ_ONLY:
         return "this server takes no writes: run again against the primary"
     if code in PACKET_TOO_SMALL:
         return RAISE_PACKET
-    if code in _DISK_FULL:
+    if code in _DISK_FULL or (code == _OF_ENGINE and _NO_SPACE.search(text)):
         return "free disk space on the server, then run the same command again"
+    if code == _OF_ENGINE:
+        return "see the server's error log for the cause, then run the same command again"
     if code in _TOO_LARGE:
         return f"where transactions are larger than {_TOO_LARGE[code]}, raise it on the server"
     if code == _ACCOUNT_LIMIT:

@@ -82,6 +82,21 @@ def test_number_text_and_next_step_of_an_error_are_kept():
     assert server_fault(Exception(1064, "syntax"), where="w").hint == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("Got error 28 - 'No space left on device' from storage engine", True),
+        ("Got error 28 from storage engine", True),
+        ("Got error 168 - 'Unknown (generic) error from engine' from storage engine", False),
+        ("Got error 128 - 'Out of memory in engine' from storage engine", False),
+    ],
+)
+def test_an_engine_s_error_has_the_hint_of_a_full_disk_only_where_it_is_full(text, full):
+    """The server has one number for all that its engines report."""
+    hint = server_fault(Exception(1030, text), where="w").hint
+    assert ("free disk" in hint, "error log" in hint) == (full, not full)
+
+
 def test_a_fault_without_a_number_keeps_its_text():
     """An error of the driver without a number keeps its text, or at least its name."""
     assert server_fault(Exception("bad argument"), where="w").code == 0
