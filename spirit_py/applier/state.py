@@ -26,6 +26,7 @@ from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.table.conversions import is_timestamp
+from spirit_py.table.keys import TEMPORALS
 from spirit_py.table.values import key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ def _stage(
     """Stage all rows by number, and for each key, as the server compares it, the latest number."""
     number, key = stage.number_column(mapping), identifier_list(mapping.key.columns)
     of, columns, olds = mapping.source, mapping.key_columns, stage.old_names(mapping)
-    latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
+    # Times are named because of ``ON UPDATE CURRENT_TIMESTAMP``, which a stage has as its table.
+    times = [quote_identifier(one.name) for one in columns if one.data_type in TEMPORALS]
+    same = "".join(f", {name} = {name}" for name in times)
+    latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number}){same}"
     last = 0
     with as_stored(session):
         rows = stage.make_row_stage(session, mapping)

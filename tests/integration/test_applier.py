@@ -612,6 +612,23 @@ def test_the_latest_image_of_a_key_counts_by_the_servers_equality(
     assert scene.db.query("SELECT id, n FROM _t_new") == [("Á", 3)]
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "DATETIME"])
+def test_a_key_that_the_server_updates_by_itself_is_staged_as_it_is(
+    scene: Scene, applier: SqlApplier, kind: str
+) -> None:
+    """The second change of a key updates its staged row, and that alone."""
+    now = f"CURRENT_TIMESTAMP{kind.removeprefix('TIMESTAMP').removeprefix('DATETIME')}"
+    mapping = scene.tables(
+        f"id {kind} NOT NULL DEFAULT {now} ON UPDATE {now} PRIMARY KEY, n INT",
+        "ADD UNIQUE KEY u (n)",
+    )
+    first, second = "('2024-01-01 01:00:00')", "('2024-01-02 02:00:00')"
+    rows = [f"{one.removesuffix(')')}, {n})" for n, one in enumerate((first, second), 1)]
+    state(applier, mapping, put(first, rows[0]), put(second, rows[1]))
+    state(applier, mapping, put(first, rows[0]), gone(first), put(second, rows[1]), gone(second))
+    assert scene.db.query("SELECT * FROM _t_new") == []
+
+
 def test_a_fresh_key_deletes_no_other_row(scene: Scene, applier: SqlApplier) -> None:
     """Where keys merge, a key that the source did not have is not in the new table."""
     mapping = scene.tables("id VARBINARY(4) PRIMARY KEY, n INT", "MODIFY id BINARY(4)")
