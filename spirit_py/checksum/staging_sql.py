@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 ROW_NUMBER: Final = "_spirit_py_row"
 """The column with a row's number, from 1, in the old-typed table where values may be unfit."""
 _STATEMENT_CHARACTERS: Final = 512 * 1024
+_DEFAULT: Final = {"timestamp": " DEFAULT 0"}
+"""Without one, a server with implicit defaults gives ON UPDATE CURRENT_TIMESTAMP to the first."""
 _QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
 
 
 def create_stage(plan: ComparisonPlan, side: str) -> str:
     """Render the staging table with the ``old`` or ``new`` types, and columns for unfit values."""
     keys = [
-        f"{stage_column('k', place)} {type_sql(column)} NOT NULL"
-        for place, column in enumerate(plan.mapping.key_columns)
+        f"{stage_column('k', n)} {type_sql(column)} NOT NULL{_DEFAULT.get(column.data_type, '')}"
+        for n, column in enumerate(plan.mapping.key_columns)
     ]
     types = [_old_type(p.old) if side == "old" else type_sql(p.new) for p in plan.staged]
     carried = [f"{stage_column('c', place)} {kind} NULL" for place, kind in enumerate(types)]

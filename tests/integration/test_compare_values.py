@@ -162,6 +162,26 @@ def test_a_value_that_the_targets_type_cannot_hold_is_a_difference(db, name):
     assert "warning: row (5) is not repaired" in said
 
 
+@pytest.mark.parametrize("unfit", [1, 2])
+def test_a_value_that_does_not_fit_leaves_the_time_that_is_its_rows_key(db, unfit):
+    """Where the server updates the first TIMESTAMP of a table by itself."""
+    db.set_global("explicit_defaults_for_timestamp", "OFF")
+    for table, kind in (("a", "VARCHAR(9)"), ("b", "INT")):
+        db.execute(f"CREATE TABLE {table} (k TIMESTAMP DEFAULT '2020-01-01' PRIMARY KEY, v {kind})")
+    db.execute("INSERT INTO b VALUES ('2024-01-01', 1), ('2024-01-02', 2), ('2024-01-03', 3)")
+    db.execute(f"INSERT INTO a SELECT k, IF(v > {unfit}, v, 'abc') FROM b")
+    key = "TIMESTAMP'2024-01-0{} 00:00:00+00:00'"
+    details = [f"row ({key.format(day)}) is changed in v" for day in (1, 2)]
+    assert Comparison(db).differs().details == tuple(details[:unfit])
+
+
+def test_more_digits_than_the_targets_type_has_are_a_difference(db):
+    """DECIMAL(65) holds 65 digits before the point, and DECIMAL(65, 30) only 35."""
+    values = ["1", "1" + "0" * 35, "NULL"]
+    tables(db, "DECIMAL(65)", "DECIMAL(65, 30)", values, ["1", "9" * 35, "NULL"])
+    assert Comparison(db).differs().details == ("row (2) is changed in v",)
+
+
 @pytest.mark.slow
 def test_many_values_that_do_not_fit_are_found_in_few_statements(db):
     """Several columns of thousands of rows: the server's warnings say which, in few statements."""
