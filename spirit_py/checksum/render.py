@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Place: TypeAlias = Literal["alone", "row", "end"]
 
 _COLON: Final = "_binary':' COLLATE `binary`"
+#: The most that a DECIMAL has.
+_DIGITS: Final = 65
 _FLOATS: Final = frozenset({"float", "double"})
 _NUMBERED: Final = frozenset({"enum", "set", "bit", "year"})
 _FRACTIONAL: Final = frozenset({"time", "datetime", "timestamp"})
@@ -53,7 +55,8 @@ def alike(old: Column, new: Column) -> bool:
     if kind != other:
         return kind in SPATIAL and other == "geometry" and new.srid in {None, old.srid}
     if kind == "decimal":
-        return (new.scale or 0) >= (old.scale or 0)
+        own, scale = old.scale or 0, new.scale or 0
+        return scale >= own and (old.precision or 0) - own + scale <= _DIGITS
     if kind in {"enum", "set"}:
         return new.members[: len(old.members)] == old.members
     if kind in _FRACTIONAL:
@@ -166,7 +169,7 @@ def _decimal(column: Column, name: str, stored_as: Column) -> str:
     if (column.scale or 0) == scale and "zerofill" not in column.column_type:
         return name
     digits = max((column.precision or 0) - (column.scale or 0), (stored_as.precision or 0) - scale)
-    return f"CAST({name} AS DECIMAL({min(65, digits + scale)}, {scale}))"
+    return f"CAST({name} AS DECIMAL({min(_DIGITS, digits + scale)}, {scale}))"
 
 
 def _fractional(column: Column, name: str, stored_as: Column) -> str:
