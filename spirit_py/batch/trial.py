@@ -11,7 +11,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.store import TableState, form_of
-from spirit_py.checkpoint.examination import old_table_of
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.examination import find_record, old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
@@ -264,8 +265,8 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
         return Step.PASS
     if CheckpointTable(*record.name).is_ours(session):
         old = old_table_of(session, record.name)
-        kept = state is TableState.CHANGED and old is not None and old.finished
-        return Step.PASS if kept else Step.MIGRATE
+        done = (old is not None and old.finished) or not _is_its_own(session, record)
+        return Step.PASS if state is TableState.CHANGED and done else Step.MIGRATE
     if state is TableState.CHANGED:
         return Step.PASS
     if state is TableState.PENDING or not record.before:
@@ -274,6 +275,18 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
     if now == record.before:
         return Step.MIGRATE
     return Step.PASS if now == record.after else Step.LOOK
+
+
+def _is_its_own(session: SqlSession, record: TableRecord) -> bool:
+    """Return whether a table's checkpoint may be of this statement, and not of a later change.
+
+    One that cannot be read is refused in the table's turn; one without a row began later.
+    """
+    try:
+        found = find_record(session, record.name).record
+    except UnreadableCheckpoint:
+        return bool(CheckpointTable(*record.name).unreadable(session))
+    return found is not None and found.statement == record.statement
 
 
 def forms_of(session: SqlSession, each: MigrationConfig, change: TableChange) -> tuple[str, str]:

@@ -15,10 +15,14 @@ from spirit_py import points
 from spirit_py.batch.entry import run_batch
 from spirit_py.batch.listing import batches, give_up_batch
 from spirit_py.batch.planning import plan_batch
-from spirit_py.batch.store import BatchTable, TableState, marked_tables
+from spirit_py.batch.store import BatchTable, TableRecord, TableState, marked_tables
 from spirit_py.batch.table_run import TableRun
+from spirit_py.batch.trial import Step, step_for
+from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import AdvisoryLock
+from spirit_py.phases import Phase
 from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
 from tests.kits import kills
@@ -392,6 +396,32 @@ def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     assert states(four) == []
+
+
+@pytest.mark.slow
+def test_a_later_change_of_a_table_does_not_make_the_batch_s_again(db):
+    """Killed between the drop of its own checkpoint and the last note; then another one began."""
+    with shards(db, 1, rows=2) as made, open_session(db) as session:
+        schema = made.schemas[0]
+        mine = f"ALTER TABLE `{schema}`.`orders` ADD INDEX (`a`)"
+        noted = TableRecord(schema=schema, table="orders", statement=mine, state=TableState.CHANGED)
+        checkpoint = CheckpointTable(schema, "orders")
+
+        def step_beside(statement):
+            record = CheckpointRecord(
+                statement=statement,
+                tables=(TableProgress(schema=schema, table="orders"),),
+                server_uuid=str(session.value("SELECT @@server_uuid")),
+                phase=Phase.PREFLIGHT.value,
+            )
+            checkpoint.create(session, record)
+            return step_for(session, noted)
+
+        assert step_beside(mine) is Step.MIGRATE
+        checkpoint.drop(session)
+        assert step_beside(mine.replace("`a`", "`b`")) is Step.PASS
+        checkpoint.forget(session, CheckpointRecord)
+        assert step_for(session, noted) is Step.PASS
 
 
 @pytest.mark.slow
