@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.checkpoint.proofs import noted_proof
 from spirit_py.checkpoint.record import MoveNote, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
@@ -34,12 +35,13 @@ from spirit_py.migration.swap.same_tables import BACK, MOVED
 from spirit_py.move.run import put_back
 from spirit_py.move.sides import bring_home, place_there, unlock
 from spirit_py.mysql.facts import READ_ONLY, read_facts, read_only_by
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import Disposition, connection_lost, disposition, fatal
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.tables.identity import is_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import SwapGate
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 _LOOK_PAUSE: Final = 0.05
 _LOOK_SECONDS: Final = 60.0
+#: While a target does not take its tables' names back, the sources' clients wait.
+_LEAVE_SECONDS: Final = 10.0
+_LOOKS_AGAIN: Final = "the same command looks at all servers, and goes on from what it finds"
 
 
 class SwitchFailed(MigrationFailure, code=ErrorCode.SWITCH_FAILED):
@@ -237,17 +242,10 @@ class Renames:
                 is_one_of(session, s.schema, getattr(s, name), noted[s.name]) for s in self._swaps
             )
 
-        # Also after a stop request.
-        pause, deadline = threading.Event(), time.monotonic() + _LOOK_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(ServerFault), origin.run.session("look") as session:
-                if (holder := named_lock_holder(session, fence)) is not None:
-                    kill_session(session, holder)
-                elif all_are(session, "old"):
-                    return True
-                elif all_are(session, "table"):
-                    return False
-            pause.wait(_LOOK_PAUSE)
+        opened = partial(origin.run.session, "look")
+        away = _seen(opened, fence, all_are, made="old", seconds=_LOOK_SECONDS)
+        if away is not None:
+            return away
         raise OutcomeUnknown(
             "the answer to RENAME was lost, and whether it was done could not be seen",
             hint=f"look at {origin.run.config.connection.address}: its tables are out"
@@ -270,23 +268,64 @@ class Renames:
                 note_move(watcher, self._tables, switched=True)
                 self.told = True
 
+    def _leave(self, target: Incoming, there: LockSide) -> None:
+        """Rename a target's tables back: repeatedly while they are locked, and nobody can write.
+
+        Another session may hold a lock of the server, as a backup does. After a lost answer the
+        tables show whether it was made; _Unanswered where they cannot be seen.
+        """
+        pause, deadline = threading.Event(), time.monotonic() + _LEAVE_SECONDS
+        while True:
+            try:
+                there.session.execute(target.leave)
+            except ServerFault as fault:
+                if connection_lost(fault):
+                    if self._has_left(target, there):
+                        return
+                    raise
+                if fatal(fault) or time.monotonic() > deadline:
+                    raise
+            else:
+                return
+            there.lock.verify()
+            pause.wait(_LOOK_PAUSE)
+
+    def _has_left(self, target: Incoming, there: LockSide) -> bool:
+        there.session.close()
+
+        def all_are(session: Session, name: str) -> bool:
+            proofs = [noted_proof(session, s.name, self._direction.incoming) for s in target.swaps]
+            named = zip(target.swaps, proofs, strict=True)
+            return all(is_one_of(session, s.schema, getattr(s, name), p) for s, p in named)
+
+        opened = partial(target.run.session, "look", there=True)
+        left = _seen(opened, there.fence, all_are, made="new", seconds=_LEAVE_SECONDS)
+        if left is None:
+            raise _Unanswered("the answer to RENAME was lost, and its tables could not be seen")
+        return left
+
     def _undo(self, sides: Sides, watcher: Session, why: str) -> None:
         """Rename back: first where clients may have been sent already, and still wait."""
         left: list[tuple[Incoming, LockSide]] = []
         try:
             sides.verify_targets()
             for target, there in sides.theirs:
-                there.session.execute(target.leave)
+                self._leave(target, there)
                 left.append((target, there))
-        except (CutoverFailure, ServerFault) as lost:
+        except (CutoverFailure, ServerFault, _Unanswered) as lost:
             for target, there in left:
                 with contextlib.suppress(ServerFault):
                     there.session.execute(target.arrive)
+            said = "the lock on the server to which it was to switch was lost: clients may have"
+            said += f" written there ({lost})"
+            hint = "the tables stay there; send the application there, and run the same command"
+            hint += " again: it runs --on-switch once more"
+            if isinstance(lost, _Unanswered):
+                hint = _LOOKS_AGAIN
+            elif isinstance(lost, ServerFault) and not connection_lost(lost):
+                said = f"the tables could not be renamed back where it was to switch to ({lost})"
             raise OutcomeUnknown(
-                f"the command of --on-switch failed ({why}), and the lock on the server to which it"
-                f" was to switch was lost: clients may have written there ({lost.message})",
-                hint="the tables stay there; send the application there, and run the same command"
-                " again: it runs --on-switch once more",
+                f"the command of --on-switch failed ({why}), and {said}", hint=hint
             ) from lost
         points.reach("switch.undoing")
         try:
@@ -302,7 +341,7 @@ class Renames:
             raise OutcomeUnknown(
                 f"the command of --on-switch failed ({why}), and it is not known whether the tables"
                 f" were renamed back: {fault.message}",
-                hint="the same command looks at all servers, and goes on from what it finds",
+                hint=_LOOKS_AGAIN,
             ) from fault
         self.renaming = False
         raise SwitchFailed(
@@ -310,6 +349,29 @@ class Renames:
             " unlocked",
             hint="see why it failed, and run the same command again: it resumes",
         )
+
+
+def _seen(
+    opened: Callable[[], AbstractContextManager[Session]],
+    fence: str,
+    all_are: Callable[[Session, str], bool],
+    *,
+    made: str,
+    seconds: float,
+) -> bool | None:
+    """Look whether a RENAME was made, once its session has ended; None where that is not seen."""
+    # Also after a stop request.
+    pause, deadline = threading.Event(), time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ServerFault), opened() as session:
+            if (holder := named_lock_holder(session, fence)) is not None:
+                kill_session(session, holder)
+            elif all_are(session, made):
+                return True
+            elif all_are(session, "table"):
+                return False
+        pause.wait(_LOOK_PAUSE)
+    return None
 
 
 def _still_fenced(sides: Sides) -> str:

@@ -224,6 +224,27 @@ def test_killed_while_it_is_taken_back_nothing_is_lost(two, listener, point, nth
 
 
 @pytest.mark.slow
+def test_a_backup_on_the_target_only_delays_that_a_switch_is_taken_back(two, listener):
+    """The target's tables stay locked while their RENAME is refused: nobody has written there."""
+    refused = (
+        "SELECT SUM_ERROR_RAISED FROM performance_schema.events_errors_summary_global_by_error"
+        " WHERE ERROR_NUMBER = 1205"
+    )
+    hold = listener.hold("switch.renamed")
+    process = two.start("--on-switch", "exit 1", listener=listener)
+    await_held(process, hold)
+    before = two.there.query(refused)
+    with contextlib.closing(two.there.connect()) as backup:
+        backup.query("LOCK INSTANCE FOR BACKUP")
+        hold.release()
+        until(lambda: process.poll() is not None or two.there.query(refused) > before)
+    report, _ = two.end(process)
+    assert report["error_code"] == "switch-failed", report
+    assert two.tables(two.here) == ["_t_chkpnt", "t"]
+    assert two.tables(two.there) == ["_t_chkpnt", "_t_new"]
+
+
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_has_failed(two):
     """It is ended after its time, and the tables are back."""
     report, _ = two.move("--on-switch", "sleep 60", "--switch-timeout", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from mysql_server import ServerOptions, running
+from spirit_py.move import renames
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits import kills
 from tests.kits.command import await_line, environment
@@ -121,10 +123,8 @@ def test_a_failed_command_takes_all_targets_back(shards):
 
 
 @pytest.mark.slow
-def test_a_switch_that_one_target_does_not_take_back_is_taken_back_on_none(
-    shards, listener, proxy_to
-):
-    """Its answer is lost: the tables stay on the targets, as the error says."""
+def test_a_target_whose_answer_is_lost_has_taken_the_switch_back(shards, listener, proxy_to):
+    """Its tables show that they were renamed back before anybody could write there."""
     us = shards.theirs["us"].server
     proxy = proxy_to((us.host, us.port))
     shards.ways = (*shards.ways[:2], f"{proxy.host}:{proxy.port}")
@@ -135,9 +135,35 @@ def test_a_switch_that_one_target_does_not_take_back_is_taken_back_on_none(
     hold.release()
     report, _ = shards.end(process)
     assert proxy.lost.is_set()
+    assert report["error_code"] == "switch-failed", report
+    assert shards.tables(shards.here) == ["_t_chkpnt", "t"]
+    for db in shards.theirs.values():
+        assert shards.tables(db) == ["_t_chkpnt", "_t_new"]
+    report, _ = shards.move()
+    assert report["outcome"] == "done", report
+    assert_moved(shards)
+
+
+@pytest.mark.slow
+def test_a_switch_that_one_target_does_not_take_back_is_taken_back_on_none(shards, monkeypatch):
+    """A backup there holds its lock: the tables stay on the targets, as the error says."""
+    us = shards.theirs["us"]
+
+    def fails(*_, **__):
+        backup.query("LOCK INSTANCE FOR BACKUP")
+        return "exit 3"
+
+    monkeypatch.setattr(renames, "_LEAVE_SECONDS", 0)
+    with contextlib.closing(us.connect()) as backup, monkeypatch.context() as patched:
+        patched.setattr(renames, "run_switch_command", fails)
+        done = shards.move_here("--on-switch", shards.switch)
+    assert done.returncode != 0
+    report = json.loads(shards.report.read_text())
     assert report["error_code"] == "outcome-unknown", report
+    assert "could not be renamed back where it was to switch to" in report["error"]
     assert "the tables stay there" in report["hint"]
-    assert shards.tables(shards.theirs["eu"]) == ["_t_chkpnt", "t"]
+    for db in shards.theirs.values():
+        assert shards.tables(db) == ["_t_chkpnt", "t"]
     report, _ = shards.move()
     assert report["outcome"] == "done", report
     assert_moved(shards)
