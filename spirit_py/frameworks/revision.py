@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import AnotherServer, Refusal, SpiritError
+from spirit_py.errors import AnotherServer, Refusal, ServerFault, SpiritError
 from spirit_py.frameworks import joining, steps
 from spirit_py.frameworks.online import Left, change, look_around, namings, prepared
+from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -534,9 +535,13 @@ def _code_of(error: BaseException) -> int:
 
 
 def _is_an_answer(error: BaseException) -> bool:
-    """Return whether the server has answered with an error; the codes of a client are between."""
+    """Return whether the server has refused a statement; the codes of a client are between.
+
+    After some answers, as of a server that shuts down, the statement may be made all the same.
+    """
     code = _code_of(error)
-    return code >= 1000 and code not in range(2000, 3000)
+    told = disposition(ServerFault(code, "", where=""), committing=True)
+    return code >= 1000 and code not in range(2000, 3000) and told is not Disposition.UNKNOWN
 
 
 def _refusal(message: str, *, hint: str, error_code: ErrorCode | None = None) -> Refusal:

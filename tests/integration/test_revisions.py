@@ -120,6 +120,30 @@ def test_a_second_try_of_the_same_connection_passes_over_what_is_made(db):
     assert STEPS not in tables(db)
 
 
+@pytest.mark.parametrize("code", [1053, 1598])
+def test_a_statement_with_an_unknown_outcome_is_not_taken_for_refused(db, code):
+    """It stays noted: the next run looks whether making it again would be harmful."""
+    prepared(db)
+
+    def fail(_connection, _cursor, statement, *_):
+        if "DROP TABLE gone" in statement:
+            raise MySQLdb.OperationalError(code, "after it was made")
+
+    def change(connection):
+        with migration(connection, min_rows=1000) as op:
+            op.drop_column("orders", "b")
+            op.drop_table("gone")
+
+    with connected(db) as connection:
+        sa.event.listen(connection, "after_cursor_execute", fail)
+        with pytest.raises(sa.exc.OperationalError, match="after it was made"):
+            change(connection)
+    assert db.query(f"SELECT record ->> '$.made' FROM {STEPS} ORDER BY id") == [
+        ("true",),
+        ("false",),
+    ]
+
+
 def test_the_next_migration_passes_over_nothing(db, caplog):
     """Its statements are its own, though they are the same as those of the one before."""
     caplog.set_level(logging.INFO, logger=LOG)
