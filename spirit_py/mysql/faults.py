@@ -175,6 +175,11 @@ def fatal(error: BaseException) -> bool:
     return disposition(error) is Disposition.FATAL
 
 
+def is_verdict(fault: ServerFault) -> bool:
+    """Return whether it is about the statement: not about the server's state, or the moment."""
+    return fatal(fault) and not fault.hint
+
+
 def excused(
     work: Callable[[], T], otherwise: U, when: Callable[[ServerFault], bool] | Collection[int]
 ) -> T | U:

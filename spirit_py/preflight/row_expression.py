@@ -15,7 +15,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.facts import server_now
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.faults import is_verdict
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.tables.definition import show_create
 from spirit_py.sql import identifier_list, quote_table, string_literal
@@ -142,7 +142,7 @@ def read_row_expression(
         if any(one.data_type == "time" for one in columns):
             _require_any_day(session, given, f"SELECT {judged} FROM {source.quoted}")
     except ServerFault as fault:
-        if connection_lost(fault):
+        if not is_verdict(fault):
             raise
         raise given.refusal(f"a row cannot be judged by it: {fault.text}") from fault
     # In a statement that writes rows it would be an error.
@@ -180,6 +180,8 @@ def _at_the_moment(session: SqlSession, given: Given, tokens: Sequence[Token]) -
         values = session.query(f"SELECT {wanted}")[0]
         said = session.warnings() if session.warning_count else []
     except ServerFault as fault:
+        if not is_verdict(fault):
+            raise
         raise given.unreadable(fault) from fault
     if said or None in values:
         raise given.refusal(said[0][2] if said else "a constant is NULL")
@@ -244,7 +246,7 @@ def _as_read(session: SqlSession, schema: str, text: str, given: Given, *, mode:
         session.execute(f"SET SESSION sql_mode = {string_literal(mode)}")
         found = _COLUMN.search(show_create(session, schema, _PROBE))
     except ServerFault as fault:
-        if connection_lost(fault):
+        if not is_verdict(fault):
             raise
         raise given.unreadable(fault) from fault
     finally:

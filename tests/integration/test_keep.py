@@ -20,7 +20,7 @@ from spirit_py.cli import main
 from spirit_py.cli.explain import read_page
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions, RevertConfig, SessionModes
-from spirit_py.errors import Refusal, SchemaChanged, SpiritError
+from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.own_sessions import new_run
@@ -28,6 +28,7 @@ from spirit_py.mysql.tables.definition import read_table
 from spirit_py.plan import make_plan, text_of
 from spirit_py.preflight import row_expression
 from spirit_py.preflight.checks import disk_space
+from spirit_py.table.expressions import why_zoned
 from spirit_py.threads import StopSwitch
 from tests.kits.command import command_line
 from tests.kits.connection import connection_options
@@ -440,6 +441,26 @@ def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
         read = row_expression.read_row_expression(session, table, given, facts, moment="")
     years += db.query("SELECT YEAR(NOW())")
     assert any(f"'{year}-" in read.expression for (year,) in years)
+
+
+def test_a_lock_that_is_waited_for_in_vain_is_no_fault_of_the_expression(db, monkeypatch):
+    """A dump may lock the table while the expression is judged."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with open_session(db) as session, open_session(db) as dump:
+
+        def locks_first(expression: str) -> str:
+            dump.execute(f"LOCK TABLES {db.name}.t WRITE")
+            return why_zoned(expression)
+
+        monkeypatch.setattr(row_expression, "why_zoned", locks_first)
+        session.execute("SET SESSION lock_wait_timeout = 1")
+        table = read_table(session, db.name, "t")
+        assert table is not None
+        given = row_expression.Given(option="--keep", text="id > 3")
+        facts = read_facts(session)
+        with pytest.raises(ServerFault) as failed:
+            row_expression.read_row_expression(session, table, given, facts, moment="")
+    assert failed.value.code == 1205
 
 
 @pytest.mark.slow
