@@ -27,7 +27,7 @@ from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.own_sessions import of_run
-from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.definition import read_table, table_names
 from spirit_py.mysql.tables.identity import emptied_partitions
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
@@ -264,6 +264,14 @@ def _belongs(session: SqlSession, table: Name, record: CheckpointRecord | None) 
 
 def _names(record: CheckpointRecord) -> set[Name]:
     return {table.name for table in record.tables}
+
+
+def owner_of(session: SqlSession, schema: str, checkpoint: str) -> Name:
+    """Return the source table beside which a checkpoint table of this name is."""
+    for name in table_names(session, schema):
+        if AuxiliaryNames.of(name).checkpoint == checkpoint:
+            return schema, name
+    return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
 
 
 def live_of(

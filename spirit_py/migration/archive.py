@@ -16,8 +16,8 @@ from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.archiving.notes import Archived, require_noted, require_there
 from spirit_py.archiving.ranges import Partitioning, ReadTable
 from spirit_py.binlog.resumption import why_unreachable
-from spirit_py.checkpoint.examination import old_table_of
-from spirit_py.checkpoint.proofs import find_reverse, noted_proof
+from spirit_py.checkpoint.examination import old_table_of, owner_of
+from spirit_py.checkpoint.proofs import find_reverse, noted_proof, read_proofs
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import note_of_old
@@ -33,6 +33,7 @@ from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.tables.definition import near_name, read_table
 from spirit_py.mysql.tables.identity import born_at, emptied_partitions
 from spirit_py.pace import Work, await_turn
@@ -40,12 +41,13 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_names
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
-from spirit_py.table.names import archive_folder, is_local
+from spirit_py.table.names import AuxiliaryNames, archive_folder, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.old_tables import LastLook
     from spirit_py.mysql.session import Session
@@ -170,6 +172,33 @@ def _whole(session: Session, tables: Sequence[Name]) -> tuple[list[Name], list[N
         if name in there:
             (begun if emptied else found).append(name)
     return found, begun
+
+
+def swapped_out_of(session: SqlSession, name: Name) -> tuple[Name, ...]:
+    """Return the table that this one was swapped out of by its name: what drops it locks that."""
+    beside = AuxiliaryNames.of_swapped_out(name[1])
+    return () if beside is None else (owner_of(session, name[0], beside.checkpoint),)
+
+
+def require_not_begun(session: SqlSession, name: Name, source: Name) -> None:
+    """Refuse a table that was swapped out and is half dropped; nobody else may drop it now."""
+    checkpoint = CheckpointTable(*source)
+    if not checkpoint.is_ours(session):
+        return
+    grants, why = read_grants(session), f"it shows whether a drop of {'.'.join(name)} was begun"
+    grants.require(("SELECT",), source[0], why, [checkpoint.name[1]], alone=True)
+    grants.require(IDENTITY_PRIVILEGES, "", why)
+    proofs = read_proofs(session, *source)
+    for proof in (proofs.source, proofs.new):
+        emptied, parts = emptied_partitions(session, *name, proof)
+        if emptied:
+            raise Refusal(
+                f"{emptied} of {parts} partitions of {'.'.join(name)} are emptied: a drop of it was"
+                " begun",
+                hint="spirit-py cleanup --drop-old drops the rest; to archive that before, give it"
+                " another name with RENAME TABLE",
+                error_code=ErrorCode.ARCHIVE_REFUSED,
+            )
 
 
 def _old(name: Name) -> Name:

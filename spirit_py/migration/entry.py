@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault, SpiritError
-from spirit_py.migration.archive import archive_rows, read_to_archive
+from spirit_py.migration.archive import (
+    archive_rows,
+    read_to_archive,
+    require_not_begun,
+    swapped_out_of,
+)
 from spirit_py.migration.facts import Concluded, PlainFact
 from spirit_py.migration.run import Run, run_to_its_end
 from spirit_py.mysql.connect import client_version
@@ -151,7 +156,10 @@ def _archive_table(run: Run) -> None:
                     read_grants(session).require(("CREATE TEMPORARY TABLES",), name[0], why)
                 raise
             run.label(session, under_modes(session, facts, config.modes), [name])
-            run.lock_tables_from_other_runs([name])
+            sources = swapped_out_of(session, name)
+            run.lock_tables_from_other_runs([name, *sources])
+            for source in sources:
+                require_not_begun(session, name, source)
         run.enter(Phase.ARCHIVE)
         table = found.what.table
         archive_rows(run, found, (table.schema, table.name), local_slots(config))

@@ -13,7 +13,7 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.earlier_run import ReverseState
-from spirit_py.checkpoint.examination import asked_at, examine, find_record, live_of
+from spirit_py.checkpoint.examination import asked_at, examine, find_record, live_of, owner_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
 from spirit_py.checkpoint.record import FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
@@ -140,7 +140,7 @@ class _Listing:
     ) -> MigrationShown | None:
         """Return its migration; None if known already, or just ended; Refusal with the GRANT."""
         try:
-            return self._migration(_owner(self._session, schema, name), known)
+            return self._migration(owner_of(self._session, schema, name), known)
         except ServerFault as fault:
             if not access_denied(fault):
                 raise
@@ -331,13 +331,6 @@ def _standing(session: SqlSession, home: Name) -> StandingOrders | None:
     with contextlib.suppress(UnreadableCheckpoint):
         return CheckpointTable(*home).read(session, StandingOrders)
     return None
-
-
-def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
-    for name in definition.table_names(session, schema):
-        if AuxiliaryNames.of(name).checkpoint == checkpoint:
-            return schema, name
-    return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
 
 
 def _indexes(session: SqlSession, record: CheckpointRecord, run: str) -> Iterator[str]:

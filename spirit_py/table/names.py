@@ -57,6 +57,12 @@ class AuxiliaryNames:
         return found if found.checkpoint == name else None
 
     @classmethod
+    def of_swapped_out(cls, name: str) -> AuxiliaryNames | None:
+        """Return the names that belong to that of a table that was swapped out; None for others."""
+        found = cls._with(name.removeprefix("_").rpartition("_")[0])
+        return found if name in {found.old, found.undone, found.moved} else None
+
+    @classmethod
     def _with(cls, stem: str) -> AuxiliaryNames:
         suffixes = ("new", "old", "chkpnt", "snt", "undone", "ctl", "moved")
         return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))

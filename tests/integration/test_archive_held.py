@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from spirit_py.records import RecordOptions
 from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import KEEP, archive_here, archiving, make_days, read_back
 from tests.kits.background import BackgroundCall
+from tests.kits.cleanup import clean
 from tests.kits.connection import account, granted
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for, migrate_here
@@ -169,6 +171,38 @@ def test_a_table_that_is_altered_meanwhile_is_not_proved(
     with pytest.raises(ArchiveFailure, match=ALTERED[statement]):
         archive_here(archiving(db, tmp_path), spark_engine)
     assert not (tmp_path / f"{db.name}.t" / "_manifest.json").exists()
+
+
+@pytest.mark.slow
+def test_an_old_table_is_not_dropped_while_it_is_archived(db, spark_engine, tmp_path, monkeypatch):
+    """What drops it holds the lock of the table that it was: the archive holds that, too."""
+    make_days(db, 50)
+    change = {"table": "t", "alter": "ADD COLUMN w INT", "no_shortcut": True}
+    migrate_here(spark_engine, config_for(db, **change, drop_old_after=math.inf))
+    refused: list[str] = []
+
+    def drop() -> None:
+        with pytest.raises(Refusal) as raised:
+            clean(db, old=True)
+        refused.append(raised.value.message)
+
+    once_at(monkeypatch, "archive.prove", drop)
+    archived = archive_here(
+        config_for(db, table="_t_old", archive_to=str(tmp_path)), spark_engine
+    ).archived
+    assert [one["rows"] for one in archived] == [50]
+    assert f"a process works on {db.name}.t now" in refused[0]
+    assert "_t_old" in tables(db)
+
+
+def test_an_old_table_that_is_half_dropped_is_no_archive(db, engine, tmp_path):
+    """The rows of its emptied partitions are nowhere: no manifest may say that it is whole."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    start(engine, db, table="t", alter="ADD w INT", drop_old_after=math.inf).end()
+    db.execute("ALTER TABLE _t_old TRUNCATE PARTITION p3")
+    with pytest.raises(Refusal, match=r"1 of 4 partitions of .*_t_old are emptied"):
+        archive_here(config_for(db, table="_t_old", archive_to=str(tmp_path)), engine)
 
 
 @pytest.mark.slow
