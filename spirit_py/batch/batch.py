@@ -31,7 +31,7 @@ from spirit_py.threads import Background
 from spirit_py.throttle.latency import Measures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Mapping
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.plan import BatchPlan
@@ -103,7 +103,8 @@ class Batch:
         """Run the migrations that are left; raise the reason of a stop when all have ended."""
         try:
             with self._session() as session:
-                self._related = related_tables(session, set(self._waiting))
+                named = {name: change.other for name, change in self._waiting.items()}
+                self._related = related_tables(session, named)
             while self._begin_all_that_may():
                 with contextlib.suppress(queue.Empty):
                     self._end(self._ended.get(timeout=_LOOK_SECONDS if self._held else None))
@@ -341,12 +342,18 @@ def _noted(report: MigrationReport) -> dict[str, str]:
     }
 
 
-def related_tables(session: SqlSession, tables: Collection[Name]) -> dict[Name, frozenset[Name]]:
-    """Return for each of these tables the others that it references, or that reference it."""
-    schemas = sorted({schema for schema, _ in tables})
+def related_tables(session: SqlSession, named: Mapping[Name, Name]) -> dict[Name, frozenset[Name]]:
+    """Return for each of these tables the others that it references, or that reference it.
+
+    Given is each with the other table that its statement names: a new key's parent, for instance.
+    """
+    schemas = sorted({schema for schema, _ in named})
+    pairs = [*child_and_parent_tables(session, schemas), *named.items()]
+    # A server to which letters are alike keeps names in small ones.
+    pairs += [(name, (schema.lower(), table.lower())) for name, (schema, table) in named.items()]
     found: defaultdict[Name, set[Name]] = defaultdict(set)
-    for child, parent in child_and_parent_tables(session, schemas):
-        if child != parent and child in tables and parent in tables:
+    for child, parent in pairs:
+        if child != parent and child in named and parent in named:
             found[child].add(parent)
             found[parent].add(child)
     return {name: frozenset(others) for name, others in found.items()}

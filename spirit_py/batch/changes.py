@@ -124,11 +124,13 @@ class TableChange(OfTable):
     """The change of one table.
 
     Schema and table are as the server keeps them; ``place`` is file and line of the statement.
-    Tables with the same ``alike`` are expected to have the same definition.
+    Tables with the same ``alike`` are expected to have the same definition. ``other`` is the table
+    that the statement names beside its own, as it is written.
     """
 
     clauses: str
     normalized: str
+    other: Name = ("", "")
     place: str = ""
     alike: str = ""
 
@@ -320,6 +322,7 @@ def _change(statement: AlterStatement, *, place: str = "", alike: str = "") -> T
         table=statement.table,
         clauses=statement.clauses,
         normalized=statement.normalized,
+        other=statement.parsed[0].other if statement.parsed else ("", ""),
         place=place,
         alike=alike,
     )

@@ -358,7 +358,7 @@ def test_tables_that_reference_each_other_are_known_as_related(two):
     )
     names = {(child, "c"), (parent, "orders"), (child, "d"), (child, "orders")}
     with open_session(two.db) as session:
-        found = related_tables(session, names)
+        found = related_tables(session, dict.fromkeys(names, ("", "")))
     assert found == {
         (child, "c"): frozenset({(parent, "orders")}),
         (parent, "orders"): frozenset({(child, "c")}),
@@ -392,6 +392,33 @@ def test_related_tables_are_never_migrated_at_once(four, engine, monkeypatch):
     assert began() == set(four.names)
     together = [{one.table for one in status.tables} for status in batching.told.snapshots]
     assert not any(set(four.names[:2]) <= names for names in together)
+
+
+@pytest.mark.slow
+def test_a_new_key_waits_for_the_migration_of_its_parent(two, engine):
+    """No foreign key is there before the batch; beside its parent's migration it is refused."""
+    parent, last = two.schemas
+    two.db.execute(f"CREATE TABLE {parent}.items (id INT PRIMARY KEY, o INT, KEY (o))")
+    sentinel = f"{parent}._orders_snt"
+    two.db.execute(f"CREATE TABLE {sentinel} (id INT)")
+    statements = (
+        f"ALTER TABLE {parent}.orders {WIDER};"
+        f" ALTER TABLE {parent}.items ADD CONSTRAINT k FOREIGN KEY (o) REFERENCES orders (id);"
+        f" ALTER TABLE {last}.orders {WIDER};"
+    )
+    config = batch_config(
+        two.db, statements=statements, file="f", parallel=2, recheck_interval=3600.0
+    )
+    batching = Batching(engine, config)
+
+    def ended():
+        return [one.table for one in batching.told.named(TableEnded)]
+
+    batching.wait_until(ended, "the end of a table")
+    assert ended() == [f"{last}.orders"], batching.told.text
+    two.db.execute(f"DROP TABLE {sentinel}")
+    assert batching.end().exit_code == 0, batching.told.text
+    two.db.execute(f"ALTER TABLE {parent}.items DROP FOREIGN KEY k")
 
 
 @pytest.mark.draws(3)
