@@ -19,6 +19,7 @@ from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, UnfinishedWork
 from spirit_py.events.run import PlanMade, ResumeDecided, SessionsEnded, StatementRead
+from spirit_py.locks.named import migration_lock
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.swap.attachments import settle_left
@@ -32,6 +33,7 @@ from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.clauses import as_begun
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.spark import choice
+from spirit_py.statement import ClauseKind
 from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds, to_the_second
 
@@ -85,6 +87,10 @@ def open_migration(
         run.warn_of(check_before_create(contexts, further))
         require_throttlers(run.config, session)
         require_free_relatives(session, contexts)
+        if given := contexts[0].statement.of_kind(ClauseKind.EXCHANGE_PARTITION):
+            # No other run may begin to copy its rows, which would go.
+            other = migration_lock(run.config.connection, given[0].other, stop=run.stop)
+            run.stack.enter_context(other)
     run.stop.check()
     _show_plan(run, contexts, decision)
     return contexts, decision

@@ -305,6 +305,21 @@ def test_a_table_that_another_run_works_on_is_not_exchanged(db, desk, engine):
     assert rows_of(db) == ROWS
 
 
+@pytest.mark.slow
+def test_the_other_table_is_not_migrated_while_an_exchange_waits(db, desk, engine):
+    """The exchange would take its rows from under the copy."""
+    reader = db.connect()
+    reader.query("BEGIN")
+    reader.query("INSERT INTO t VALUES (9, 22, 9)")
+    run = Migrating(engine, config_for(db, table="t", alter=EXCHANGE, allow_data_loss=True))
+    run.wait_until(lambda: "is not requested while" in run.told.text, "wait")
+    with pytest.raises(Refusal, match=r"another migration of .*\.x is running"):
+        Migrating(engine, config_for(db, table="x", alter="FORCE")).end()
+    reader.rollback()
+    assert run.end().algorithm == "inplace"
+    assert rows_of(db, "x") == ROWS[1:2]
+
+
 def test_an_exchange_of_which_nobody_knows_is_not_made_again(db, desk, engine, monkeypatch):
     """R25: exit code 3, and the record stays until somebody has looked."""
     with monkeypatch.context() as patched:
