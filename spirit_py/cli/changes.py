@@ -83,7 +83,8 @@ def _refuse_what_waits(each: MigrationConfig) -> None:
         raise UsageFault(
             "--keep-old-current does not go with many tables: each would be followed for that time"
             " before the next one begins",
-            hint="use one command for each table that must be swapped back",
+            hint="use one command for each table that must be swapped back; --keep-old-current 0s"
+            " takes a default back",
         )
     if each.drop_old_after and not math.isinf(each.drop_old_after):
         raise UsageFault(

@@ -116,8 +116,8 @@ def _require_one_way_back(options: dict[str, Any]) -> None:
             raise UsageFault(
                 f"--keep-old-current does not go with --shard-by: of a move with several {kind} the"
                 f" way back would have several {other}, and reverse replication has one",
-                hint="leave it out: the source's table stays as _TABLE_moved, as it was at the"
-                " switch, and spirit-py move leads back",
+                hint="leave it out, or give 0s: the source's table stays as _TABLE_moved, as it was"
+                " at the switch, and spirit-py move leads back",
             )
 
 

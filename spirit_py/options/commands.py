@@ -204,8 +204,9 @@ class _EachOptions(_CopyOptions, ArchiveOptions, total=False):
     ]
     keep_old_current: Annotated[
         Seconds,
-        OLD_TABLE(least=1, common=True),
-        "Keep the old table in sync for this long after the cut-over, for spirit-py revert.",
+        OLD_TABLE(common=True),
+        "Keep the old table in sync for this long after the cut-over, for spirit-py revert."
+        " [default: 0s]",
     ]
     drop_old_after: Annotated[
         SecondsOrNever,
@@ -358,9 +359,9 @@ class MoveArguments(_Schema, _Alter, _CopyOptions, TargetServer, _Yield, total=F
     ]
     keep_old_current: Annotated[
         Seconds,
-        OLD_TABLE(least=1, common=True),
+        OLD_TABLE(common=True),
         "Keep the table that is left on the source in sync for this long after the switch, for"
-        " spirit-py revert.",
+        " spirit-py revert. [default: 0s]",
     ]
     drop_old_after: Annotated[
         SecondsOrNever,

@@ -262,6 +262,7 @@ def test_a_default_of_shard_by_is_for_moves_of_several_servers(monkeypatch):
     [
         ("defer-cutover = true", ("--dry-run",), {"defer_cutover": False}),
         ('keep-old-current = "1h"', ("--dry-run",), {"keep_old_current": 0.0}),
+        ('keep-old-current = "1h"', ("--keep-old-current", "0s"), {"keep_old_current": 0.0}),
         ('archive-to = "/a"\narchive-by = "id"', (), {"archive_to": "", "archive_by": ""}),
         ("no-shortcut = true", ("--native", "1M"), {"no_shortcut": False}),
         ('native = "1M"', ("--defer-cutover",), {"native": 0}),

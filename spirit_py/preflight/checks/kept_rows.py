@@ -50,7 +50,8 @@ def kept_rows(context: PreflightContext) -> Findings:
         yield refuse(
             f"--keep-old-current does not go with {option}: the old table has rows that the new one"
             " has not",
-            "leave it out; --drop-old-after never keeps the old table as it was at the swap",
+            "leave it out, or give 0s; --drop-old-after never keeps the old table as it was at the"
+            " swap",
         )
     name = (context.schema, context.table)
     for key in keys_around(context.session, *name):
