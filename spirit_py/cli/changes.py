@@ -22,7 +22,7 @@ BATCH: Final = ("tables", "statements")
 #: Whether these were named matters, not only what they are; the last one by the command itself.
 _NAMED: Final = ("max_lag", "min_free_disk", "drop_old_after")
 #: Have the rows copied.
-_COPYING: Final = ("no_shortcut", "keep_old_current", "defer_cutover")
+_COPYING: Final = ("no_shortcut", "keep_old_current", "defer_cutover", "keep")
 _REBUILT: Final = "FORCE"
 """What ``--keep`` alone does to the definition: nothing."""
 _LARGEST_FILE: Final = 16 << 20

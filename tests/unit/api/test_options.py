@@ -320,11 +320,11 @@ def test_a_rehearsal_on_a_replica_goes_there_past_its_log():
         commands.migration_config_of(**given)
 
 
-@pytest.mark.parametrize("other", ["no_shortcut", "keep_old_current", "defer_cutover"])
+@pytest.mark.parametrize("other", ["no_shortcut", "keep_old_current", "defer_cutover", "keep"])
 def test_the_servers_own_copy_does_not_go_with_what_asks_for_ours(other):
     """Such an option would do nothing, without a word."""
     given: Any = {"database": "s", "table": "t", "alter": "ADD z INT", "native": "1M"}
     assert commands.migration_config_of(**given).native == 1 << 20
-    given[other] = "1h" if other == "keep_old_current" else True
+    given[other] = {"keep_old_current": "1h", "keep": "id > 1"}.get(other, True)
     with pytest.raises(UsageFault, match="--native has no effect with"):
         commands.migration_config_of(**given)
