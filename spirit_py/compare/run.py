@@ -201,12 +201,13 @@ class CompareRun:
         return matching, following
 
     def _evaluate_as(self, here: ServerFacts, there: ServerFacts) -> None:
-        """Have later sessions convert and compute as their server's own do."""
+        """Have later sessions be on these servers (R14), and compute as those themselves do."""
         options, (one, other) = self.options, map(comparing_settings, (here, there))
+        target = options.target
         self.options = replace(
             options,
-            source=replace(options.source, settings=one),
-            target=options.target and replace(options.target, settings=other),
+            source=replace(options.source, settings=one, server_uuid=here.uuid),
+            target=target and replace(target, settings=other, server_uuid=there.uuid),
         )
 
     def _engine_of(self, engines: Engines, size: int) -> GangEngine:

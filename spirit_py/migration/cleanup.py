@@ -14,7 +14,7 @@ from spirit_py.checkpoint.examination import brought_from, find_record, members,
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.classes import astuple, dataclass, field
+from spirit_py.classes import astuple, dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
@@ -22,6 +22,7 @@ from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.migration.swap.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.grants import HIDDEN, IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
@@ -110,6 +111,8 @@ def clean_up(
     """
     with connect_first(options, role="cleanup", read_timeout=600) as session:
         require_one_server(session, options)
+        # What this server's checkpoint proves is nothing on another one (R14).
+        options = replace(options, server_uuid=server_uuid(session))
         database, table = stored_name(session, database, table)
         grants = read_grants(session)
         grants.require(_NEEDED, database, HIDDEN, astuple(AuxiliaryNames.of(table)))

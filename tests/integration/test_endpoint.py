@@ -10,7 +10,8 @@ import pytest
 from spirit_py.command_config import CompareConfig
 from spirit_py.compare.run import compare
 from spirit_py.config import MigrationConfig, RevertConfig
-from spirit_py.errors import Refusal
+from spirit_py.errors import AnotherServer, Refusal
+from spirit_py.events.copy import ChecksumBegun
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect_first
@@ -25,6 +26,8 @@ from tests.kits.resume import ALTER, make_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from spirit_py.events.event import Event
 
 
 def never(_: str) -> NoReturn:
@@ -93,3 +96,34 @@ def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, engine
             assert str(both.replica.port) in refused.value.message
         both.at.execute("SHOW TABLES IN r")
         assert both.at.fetchall() == (("t",),)
+
+
+@pytest.mark.slow
+@pytest.mark.gtid
+def test_an_address_that_leads_elsewhere_in_the_middle_ends_the_command(proxy_to):
+    """R14: a comparison would compare the replica with itself, a cleanup forget what is left."""
+    with replicated_pair() as both:
+        both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
+        both.at.execute("INSERT INTO r.t VALUES (1, 1)")
+        both.at.execute("SELECT @@GLOBAL.gtid_executed")
+        both.of.execute("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", both.at.fetchall()[0])
+        proxy = proxy_to((both.source.host, both.source.port))
+        source = replace(both.options, host=proxy.host, port=proxy.port)
+        replica = replace(both.options, host=both.replica.host, port=both.replica.port)
+
+        class LeadsElsewhere(RecordingReporter):
+            def event(self, event: Event) -> None:
+                super().event(event)
+                if isinstance(event, ChecksumBegun):
+                    proxy.targets[:] = [(both.replica.host, both.replica.port)]
+
+        of_table: dict[str, Any] = {"database": "r", "table": "t"}
+        to_table: dict[str, Any] = {"target_database": "r", "target_table": "t"}
+        with pytest.raises(AnotherServer, match="another server answers"):
+            compare(
+                CompareConfig(source=source, target=replica, **of_table, **to_table),
+                reporter=LeadsElsewhere(),
+                engine_factory=lambda _: ThreadEngine(),
+            )
