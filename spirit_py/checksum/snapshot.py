@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py import errors, points
@@ -167,10 +168,12 @@ class SnapshotLock:
         self._on_wait(what)
         for number, each in enumerate(locks):
             let_go_when_silent(each.session)
+            watching = partial(connect, each.options, role="checksum-watch", read_timeout=10)
             watch = stack.enter_context(
                 LockWatch(
-                    connect(each.options, role="checksum-watch", read_timeout=10),
+                    watching(),
                     each.session.id,
+                    again=watching,
                     wait=self._policy.wait,
                     hold=self._what.options.lock_hold,
                     front=self._turns.fronts[number][1],

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -60,7 +61,8 @@ def open_attempt(
     """Open the sessions and apply nearly all changes; the feed's own applying stays paused."""
     points.reach("cutover.begin")
     wait, hold = plan.limits.lock.wait, plan.limits.lock_hold
-    watcher = stack.enter_context(connect(plan.connection, role="cutover-watch", read_timeout=10))
+    watching = partial(connect, plan.connection, role="cutover-watch", read_timeout=10)
+    watcher = stack.enter_context(watching())
     plan.before_lock(watcher)
     guard.prepare(watcher, plan.connection)
     opened = stack.enter_context(contextlib.ExitStack())
@@ -80,6 +82,7 @@ def open_attempt(
     watch = LockWatch(
         watcher,
         session.id,
+        again=watching,
         wait=wait,
         hold=hold,
         front=turns.fronts[0][1],

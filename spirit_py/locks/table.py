@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.faults import connection_lost, login_counted
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.processlist import FRESH_SECONDS
 from spirit_py.sql import quote_table
@@ -111,12 +111,14 @@ class LockWatch:
     """A context around the lock request and the work under the lock.
 
     Its thread, in ``session``, tells of blockers and kills them, ends the request after ``wait``
-    seconds or a stop request, and the locking session after ``hold`` unless RENAME was sent.
+    seconds or a stop request, and the locking session after ``hold`` unless RENAME was sent. After
+    a fault it goes on in a session that ``again`` opens.
     """
 
-    session: SqlSession
+    session: Session
     waiter: int
     _: KW_ONLY
+    again: Callable[[], Session]
     wait: float
     hold: float
     front: Front
@@ -143,22 +145,55 @@ class LockWatch:
             self._changed.notify_all()
 
     def finish(self) -> bool:
-        """End the watch, so that RENAME may be sent; False if it has ended the locking session."""
+        """End the watch, so that RENAME may be sent; False if it has ended the locking session.
+
+        Also False where it was late with that: no RENAME is sent after the time of the lock.
+        """
         with self._changed:
+            if not self._finished and self._held_until is not None and self._left() <= 0:
+                self.verdict, self._ended = self.verdict or self._held(), True
             self._finished = True
             self._changed.notify_all()
             return not self._ended
 
-    def _run(self, _stopping: threading.Event) -> None:
-        """Watch; a failed query is logged, and the lock request ends by its timeout."""
-        try:
-            if self._watch_waiting():
-                self._watch_holding()
-        except ServerFault as fault:
-            _LOG.warning("cannot watch over the table lock: %s", fault.message)
+    def _left(self) -> float:
+        return (self._held_until or 0.0) - self.clock()
 
-    def _watch_waiting(self) -> bool:
+    def _held(self) -> str:
+        return f"it was held for {self.hold:g} s"
+
+    def _run(self, _stopping: threading.Event) -> None:
+        """Watch; after a fault, in another session."""
         began = self.clock()
+        while True:
+            try:
+                if self._watch_waiting(began):
+                    self._watch_holding()
+                return
+            except ServerFault as fault:
+                _LOG.warning("cannot watch over the table lock: %s", fault.message)
+            if not self._renewed():
+                return
+
+    def _renewed(self) -> bool:
+        """Open another session; False where the watch is over before, or the login is refused."""
+        while True:
+            try:
+                fresh = self.again()
+            except ServerFault as fault:
+                if login_counted(fault):
+                    return False
+            else:
+                with self._changed:
+                    if not self._finished:
+                        self.session.take_over(fresh)
+                        return True
+                fresh.close()
+            with self._changed:
+                if self._changed.wait_for(lambda: self._finished, _PAUSE_SECONDS):
+                    return False
+
+    def _watch_waiting(self, began: float) -> bool:
         # Never shorter than it takes to see fresh sizes: see find_blockers.
         pause = max(FRESH_SECONDS, min(_PAUSE_SECONDS, self.wait / _LEAST_LOOKS))
         while True:
@@ -198,15 +233,15 @@ class LockWatch:
     def _watch_holding(self) -> None:
         with self._changed:
             while not self._finished:
-                left = (self._held_until or 0.0) - self.clock()
+                left = self._left()
                 if left <= 0 or self.stop.requested:
                     break
                 # Short, because a stop request does not wake this condition.
                 self._changed.wait(min(left, _PAUSE_SECONDS / 2))
             if self._finished:
                 return
-        held = f"it was held for {self.hold:g} s"
-        self._end("a stop was asked for" if self.stop.requested else held, session=True)
+        why = "a stop was asked for" if self.stop.requested else self._held()
+        self._end(why, session=True)
 
     def _end_request(self, why: str) -> bool:
         """End it; return whether the lock was granted all the same, at that moment."""

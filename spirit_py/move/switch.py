@@ -190,12 +190,7 @@ class Switch:
     def _attempt(self, stack: contextlib.ExitStack) -> CutoverResult:
         points.reach("switch.begin")
         config, wait = self._run.config, self._policy.wait
-        watchers = [
-            stack.enter_context(
-                connect(origin.run.config.connection, role="cutover-watch", read_timeout=10)
-            )
-            for origin in self._origins
-        ]
+        watchers = [stack.enter_context(_watching(origin)) for origin in self._origins]
         self._prepare(watchers)
         for feed in self._feeds:
             stack.enter_context(feed.applies_paused())
@@ -250,6 +245,7 @@ class Switch:
             watch = LockWatch(
                 watcher,
                 own.session.id,
+                again=partial(_watching, origin),
                 wait=wait,
                 hold=_HOLD_SECONDS,
                 front=origin.front,
@@ -384,6 +380,10 @@ class Switch:
         )
         self._run.tell(replace(result.event, back=self._direction is BACK))
         return result
+
+
+def _watching(origin: Outgoing) -> Session:
+    return connect(origin.run.config.connection, role="cutover-watch", read_timeout=10)
 
 
 def _facing(pair: Pair) -> MoveRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import socket
 import threading
@@ -67,20 +68,53 @@ def test_proof_does_not_disturb(db, session, lock):
     assert db.query("SELECT COUNT(*) FROM _t_new") == [(1,)]
 
 
+def short_watch(watcher, session, lock, wait, again) -> LockWatch:
+    """Watch over a lock that may be held for a moment."""
+    front = Front(LockRequest(tables=lock.tables))
+    return LockWatch(
+        watcher, session.id, again=again, wait=wait, hold=0.01, front=front, stop=StopSwitch()
+    )
+
+
 def test_a_lock_that_is_granted_as_its_request_ends_is_held_no_longer_than_another(db, lock):
     """R23: the KILL QUERY came too late for LOCK TABLES; what holds the lock is ended in time."""
-    options = connection_options(db)
-    with connect(options, role="watch") as watcher, connect(options, role="test") as session:
-        front = Front(LockRequest(tables=lock.tables))
-        late = TableLock(session, lock.tables)
-        late.acquire()
-        with LockWatch(
-            watcher, session.id, wait=0.01, hold=0.01, front=front, stop=StopSwitch()
-        ) as watch:
+    watching = functools.partial(connect, connection_options(db), role="watch")
+    with watching() as watcher, watching() as session:
+        TableLock(session, lock.tables).acquire()
+        with short_watch(watcher, session, lock, 0.01, watching) as watch:
             until(lambda: watch.verdict, "the end of the request")
             watch.holding()
             until(lambda: not session.alive(), "the end of the session")
             assert "was held" in watch.verdict
+
+
+def test_a_watch_that_loses_its_session_ends_the_lock_all_the_same(db, lock):
+    """R23: an operator's KILL of the watching session does not lengthen the lock."""
+    watching = functools.partial(connect, connection_options(db), role="watch")
+    with watching() as watcher, watching() as session:
+        TableLock(session, lock.tables).acquire()
+        db.execute(f"KILL {watcher.id}")
+        with short_watch(watcher, session, lock, 60, watching) as watch:
+            watch.holding()
+            until(lambda: not session.alive(), "the end of the session")
+            assert not watch.finish()
+
+
+def test_no_rename_is_sent_after_the_time_of_a_lock_that_nobody_watches(db, lock):
+    """R23: where no other session can be opened, the lock lives on, and the try ends."""
+    options = connection_options(db)
+    refused = functools.partial(connect, dataclasses.replace(options, password="x"), role="watch")
+    with connect(options, role="watch") as watcher, connect(options, role="test") as session:
+        held = TableLock(session, lock.tables)
+        held.acquire()
+        db.execute(f"KILL {watcher.id}")
+        with short_watch(watcher, session, lock, 60, refused) as watch:
+            until(lambda: not watch._thread.running, "the end of the watch")
+            watch.holding()
+            until(lambda: watch._left() <= 0, "the end of the time")
+            assert not watch.finish()
+            assert "was held" in watch.verdict
+        held.verify()
 
 
 @pytest.mark.parametrize(
