@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spirit_py.table.values import KeyWeights
 
 
-#: For the next file of the binlog; a table may be locked meanwhile.
+#: For the next file of the binlog, or an answer; a table may be locked meanwhile.
 _NEXT_FILE_SECONDS: Final = 1.0
 _NEXT_FILE_LOOK: Final = 0.02
 
@@ -305,11 +305,18 @@ class FollowedServer:
         """Return the position after all that a session finds executed; empty beyond 4 GiB.
 
         Without GTIDs one transaction may make a file so long, and the next file begins right after.
+        A passing fault, as of KILL QUERY, is no answer: under a lock nothing else has a second try.
         """
         pause, deadline = threading.Event(), time.monotonic() + _NEXT_FILE_SECONDS
-        while not (found := self._executed_in(session).text()) and time.monotonic() < deadline:
+        while True:
+            over = time.monotonic() >= deadline
+            try:
+                if (found := self._executed_in(session).text()) or over:
+                    return found
+            except ServerFault as fault:
+                if over or connection_lost(fault) or disposition(fault) is Disposition.FATAL:
+                    raise
             pause.wait(_NEXT_FILE_LOOK)
-        return found
 
     def prove_visible(self, gtids: str) -> None:
         """Wait for transactions; without GTIDs commit one of our own, visible after all others."""

@@ -447,3 +447,25 @@ def test_behind_a_file_of_more_than_4_gib_the_place_is_in_the_next_one(
             source.close()
     assert not lies
     assert place.startswith("file;")
+
+
+def test_a_place_is_read_although_its_first_query_is_killed(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the place behind a swap the old table is not followed, and nobody asks again."""
+    left = [look_at]
+
+    def look(session: Any) -> Any:
+        if left:
+            left.clear()
+            session.execute(f"KILL QUERY {session.id}")
+        return look_at(session)
+
+    with open_session(db) as session:
+        source = BinlogSource(connection_options(db), FeedOptions())
+        monkeypatch.setattr(sessions, "look_at", look)
+        try:
+            assert source.position_here(session)
+        finally:
+            source.close()
+    assert not left
