@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, UsageFault
-from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, connection_lost
+from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, is_verdict
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.statement import alter_of, parse_statement
@@ -70,7 +70,7 @@ def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | Non
         session.execute(f"PREPARE {_PREPARED} FROM @{_PREPARED}")
         session.execute(f"DEALLOCATE PREPARE {_PREPARED}")
     except ServerFault as error:
-        if connection_lost(error):
+        if not is_verdict(error):
             raise
         return None if error.code in _NO_VERDICT or access_denied(error) else error
     finally:
