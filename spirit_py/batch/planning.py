@@ -28,7 +28,7 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts, require_mysql
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.faults import INTERRUPTED, refuses_sessions, server_away
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan import Plan, make_plan
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from spirit_py.command_config import BatchConfig
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.errors import SpiritError
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import Method
@@ -123,6 +124,11 @@ def _name(config: BatchConfig, changes: list[TableChange], sql_mode: str) -> str
     return batch_name("statements", (*(change.normalized for change in changes), *modes))
 
 
+def _told(error: SpiritError) -> tuple[str, ...]:
+    hint = f"hint: {error.hint}" if error.hint else ""
+    return tuple(line for line in (error.message, *error.details, hint) if line)
+
+
 @dataclass
 class _Planner:
     session: Session
@@ -146,14 +152,14 @@ class _Planner:
         try:
             return self._checked(change)
         except Refusal as refusal:
-            hint = f"hint: {refusal.hint}" if refusal.hint else ""
-            lines = (refusal.message, *refusal.details, hint)
-            told = tuple(line for line in lines if line)
-            return PlannedTable(change=change, refusals=told, code=refusal.error_code)
+            return PlannedTable(change=change, refusals=_told(refusal), code=refusal.error_code)
         except (ServerFault, FeedFailure) as fault:
-            if connection_lost(fault):
+            # These are about no table; a lock that is waited for in vain is.
+            if isinstance(fault, ServerFault) and (
+                server_away(fault) or refuses_sessions(fault) or fault.code == INTERRUPTED
+            ):
                 raise
-            return PlannedTable(change=change, refusals=(fault.message,))
+            return PlannedTable(change=change, refusals=_told(fault))
 
     def _checked(self, change: TableChange) -> PlannedTable:
         config = change.config(self.config.each)

@@ -15,10 +15,11 @@ from spirit_py.batch.entry import run_batch
 from spirit_py.batch.planning import plan_batch, plan_of_batch
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
-from spirit_py.errors import Interrupted, Refusal
+from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.events.run import RunEnded, TableEnded
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
+from spirit_py.mysql.faults import server_fault
 from spirit_py.plan.text import text_of
 from spirit_py.records import RecordOptions
 from spirit_py.threads import StopSwitch
@@ -74,6 +75,29 @@ def test_a_pattern_finds_the_tables_and_leaves_others_out(four):
     wild = batch_config(db, f"`{first}`.%", alter="FORCE")
     found = [str(one.change) for one in planned(wild).tables]
     assert found == [f"{first}.orders", f"{first}.other"]
+
+
+@pytest.mark.parametrize("code", [1040, 1203, 1226, 1317])
+def test_a_fault_that_is_about_no_table_ends_the_plan(two, monkeypatch, code):
+    """It passes: the operator is not told to leave a table out for it."""
+    _failing(monkeypatch, code)
+    with pytest.raises(ServerFault, match=f"error {code}"):
+        planned(batch_config(two.db, two.pattern, alter="FORCE"))
+
+
+def test_a_table_whose_lock_is_waited_for_in_vain_is_refused_with_a_way_on(two, monkeypatch):
+    """A dump may hold this one, and no other."""
+    _failing(monkeypatch, 1205)
+    for one in planned(batch_config(two.db, two.pattern, alter="FORCE")).tables:
+        assert len(one.refusals) == 2
+        assert one.refusals[1].startswith("hint: ")
+
+
+def _failing(monkeypatch, code):
+    def fail(*_):
+        raise server_fault(Exception(code, "text of the server"), where="plan session")
+
+    monkeypatch.setattr("spirit_py.batch.planning.prepare", fail)
 
 
 def test_a_pattern_that_matches_nothing_is_an_error(two):
