@@ -20,8 +20,9 @@ from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.facts import named, relaxed
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
-from spirit_py.mysql.tables.definition import SCHEMA, existing_tables
+from spirit_py.mysql.tables.definition import SCHEMA, existing_tables, member_in_doubt
 from spirit_py.mysql.tables.identity import NOTHING, is_one_of
+from spirit_py.mysql.tables.new_table import MEMBER_HINT
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.checks.kept_rows import share_written
@@ -256,11 +257,19 @@ def _about_target(
     for context in contexts:
         if context.found is not None:
             yield from _about_table(context, there)
-            yield from _about_definition(context.found, facts)
+            yield from _about_definition(context.session, context.found, facts)
 
 
-def _about_definition(table: TableSchema, facts: ServerFacts) -> Iterator[Finding]:
-    """Yield which settings of the target would make another table of the same definition."""
+def _about_definition(
+    session: SqlSession, table: TableSchema, facts: ServerFacts
+) -> Iterator[Finding]:
+    """Yield what would make another table on the target of the text of the source's definition."""
+    if found := member_in_doubt(session, table):
+        yield refuse(
+            f"{found}: the new table on the target would have that one",
+            MEMBER_HINT,
+            code=ErrorCode.DEFINITION_REFUSED,
+        )
     implicit = [
         one.name
         for one in table.columns

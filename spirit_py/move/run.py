@@ -23,7 +23,7 @@ from spirit_py.move.shards import owned, require_told_apart, zone_of_row
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.tables.definition import existing_tables, read_table
+from spirit_py.mysql.tables.definition import create_in_full, existing_tables, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, NewTable
@@ -151,9 +151,10 @@ def _created(run: MoveRun, there: Session, context: PreflightContext) -> TableSc
         CheckpointTable(*name).harden(there)
 
     checks = [str(row[0]) for row in context.session.query(OWN_CHECKS, name)]
+    source = replace(context.source, create_sql=create_in_full(context.session, context.source))
     with run.session("alter", native=True, there=True) as native:
         try:
-            new = NewTable(there, native, context.source, context.statement)
+            new = NewTable(there, native, source, context.statement)
             return new.create_apart(checks, building=building, note=note)
         except errors.ServerFault:
             # What a session sent before its connection was cut may come after the DROP (R18).

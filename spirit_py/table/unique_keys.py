@@ -180,7 +180,7 @@ def _same_or_finer(
 _EXACT_MEMBERS: Final = 53
 #: Character sets whose codes Unicode leads back to, all of them; and, of others, letters that are
 #: shown for several codes, besides those for none (measured on 9.7.4).
-_LED_BACK: Final = frozenset({
+LED_BACK: Final = frozenset({
     "utf8mb4", "utf8mb3", "utf8", "ucs2", "utf16", "utf16le", "utf32", "gb18030", "ascii", "binary",
     "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866", "koi8r", "koi8u", "keybcs2",
     "macce", "macroman",
@@ -252,7 +252,7 @@ def _new_names(index: Index, by_old: Mapping[str, ColumnPair]) -> tuple[str, ...
 def _ambiguous(column: Column) -> bool:
     """Return whether the text of a member, in Unicode, may be another one in the column's set."""
     charset = column.charset
-    if not column.members or charset is None or charset in _LED_BACK:
+    if not column.members or charset is None or charset in LED_BACK:
         return False
     letters = {*_NONE, *_SHARED.get(charset, "")}
     if charset in {"cp932", "eucjpms"}:

@@ -953,6 +953,22 @@ def test_members_without_a_text_arrive_by_their_numbers(two):
 
 
 @pytest.mark.slow
+def test_what_the_definitions_text_does_not_show_arrives(two):
+    """Members above U+FFFF, and a default with a letter of two codes."""
+    two.here.execute(
+        "ALTER TABLE t ADD e ENUM('?', '😀'), ADD s SET('😀', 'b') CHARACTER SET utf16,"
+        " ADD d VARCHAR(9) CHARACTER SET cp932 NOT NULL DEFAULT X'FA54'"
+    )
+    two.here.execute("UPDATE t SET e = id % 3, s = id % 4 WHERE id % 5 AND id % 3")
+    report, _ = two.move()
+    assert report["outcome"] == "done", report
+    two.there.execute("INSERT INTO t (id, a) VALUES (9999, 1)")
+    two.here.execute("INSERT INTO _t_moved (id, a) VALUES (9999, 1)")
+    octets = "SELECT id, HEX(e), HEX(s), HEX(d) FROM {} ORDER BY id"
+    assert two.there.query(octets.format("t")) == two.here.query(octets.format("_t_moved"))
+
+
+@pytest.mark.slow
 def test_a_value_that_is_longer_than_half_a_packet_arrives(two):
     """The row's text is too long for the server; its columns are read one by one."""
     for db in (two.here, two.there):
@@ -1169,11 +1185,13 @@ def test_the_old_table_is_dropped_when_it_is_due(two):
         ("there", "CREATE TABLE _t_new (id INT)", (), "no move has made"),
         ("here", "CREATE TABLE _t_moved (id INT)", (), "no move has made"),
         ("there", "CREATE TABLE _t_chkpnt (id INT)", (), "no table of this program"),
+        ("here", "ALTER TABLE t ADD e ENUM('a', X'F040') CHARSET sjis", (), "member x'f040'"),
         ("here", "DO 0", ("--alter", "MODIFY id VARCHAR(20)"), "no key identifies"),
         ("here", "DO 0", ("--tables", "nowhere.t"), "matches no table"),
         ("here", "DO 0", ("--alter", "ADD COLUMN"), "statement"),
     ],
-    ids=["foreign-key", "trigger", "taken", "new", "moved", "checkpoint", "key", "none", "syntax"],
+    ids=["foreign-key", "trigger", "taken", "new", "moved", "checkpoint", "member", "key", "none",
+         "syntax"],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(two, where, before, more, said):
     """Nothing is written, or what was is dropped again."""

@@ -234,6 +234,47 @@ def test_a_table_that_is_not_encrypted_stays_so(db, desk):
     assert " ENCRYPTION='N'" in ours
 
 
+#: What SHOW CREATE TABLE shows as other letters: those above U+FFFF, and those of two codes.
+HIDDEN = (
+    "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('it''s\\n\\\\', '😀') NOT NULL DEFAULT '😀',"
+    " `s``x` SET('😀', '?', '') CHARACTER SET utf16 COMMENT 'set(''?'')', q VARCHAR(9) DEFAULT '?',"
+    " c CHAR(9) CHARACTER SET cp932 NOT NULL DEFAULT X'FA5427' COMMENT 'x DEFAULT ''y''',"
+    " d VARCHAR(9) DEFAULT '😀')"
+)
+
+
+def hidden_bytes(db, name):
+    """Return the bytes of what a table that :data:`HIDDEN` made has as members and defaults."""
+    db.execute(f"INSERT INTO {name} (id, e, `s``x`) VALUES (1, 1, 3), (2, 2, 4)")
+    db.execute(f"INSERT INTO {name} (id) VALUES (3)")
+    shown = ", ".join(f"HEX({one})" for one in ("e", "`s``x`", "c", "d", "q"))
+    return db.query(f"SELECT {shown} FROM {name} ORDER BY id")
+
+
+def test_a_table_that_is_made_from_text_has_what_its_text_does_not_show(db, desk):
+    """Members and defaults have the bytes of the source's."""
+    db.execute(f"{HIDDEN} ENCRYPTION='N'")
+    db.execute(f"ALTER DATABASE `{db.name}` DEFAULT ENCRYPTION='Y'")
+    assert "ENCRYPTION='N'" in desk.create("ADD z INT").create_sql
+    made = hidden_bytes(db, "_t_new")
+    assert made == hidden_bytes(db, "t")
+    assert made[2] == ("F09F9880", None, "FA5427", "F09F9880", "3F")
+
+
+def test_a_member_that_its_text_does_not_lead_to_is_refused_where_text_makes_the_table(db, desk):
+    """One without a letter in Unicode, or with a letter of two codes; '?' itself is none."""
+    create = "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a?', {}) CHARACTER SET {}) ENCRYPTION='N'"
+    db.execute(create.format("X'815F'", "sjis"))
+    db.execute(f"ALTER DATABASE `{db.name}` DEFAULT ENCRYPTION='Y'")
+    desk.create("ADD z INT")
+    db.execute("DROP TABLE _t_new")
+    for member, charset in (("F040", "sjis"), ("FA54", "cp932")):
+        db.execute(f"DROP TABLE t; {create.format(f'0x{member}', charset)}")
+        with pytest.raises(Refusal, match=f"the member X'{member}' in {charset}"):
+            desk.create("ADD z INT")
+        assert tables(db) == ["t"]
+
+
 def test_a_comment_about_a_directory_is_none(db, desk):
     """The keys are not made twice, and the words stay."""
     words = "COMMENT 'DATA DIRECTORY=', KEY (v), CONSTRAINT k FOREIGN KEY (v) REFERENCES t (id))"

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.tables.guard_column import without_guard_column
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
+from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema, type_sql
+from spirit_py.table.unique_keys import LED_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,6 +55,10 @@ _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
 _CHECK = re.compile(r"^  CONSTRAINT `(?:[^`]|``)+` CHECK .*$", re.MULTILINE)
 _NEGATIVE = re.compile(r"-\(([0-9.e]+)\)")
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
+#: The highest letter that SHOW CREATE TABLE and the catalogue show.
+_SHOWN: Final = 0xFFFF
+_STRING: Final = r"'(?:[^'\\]|''|\\.)*'"
+_TYPE: Final = rf"(?:enum|set)\({_STRING}(?:,{_STRING})*\)"
 _PROBE = "_spirit_py_members"
 _SHOWS_ALL = "show_gipk_in_create_table_and_information_schema = ON"
 _TEMPORAL = frozenset({"time", "datetime", "timestamp"})
@@ -172,20 +178,80 @@ def with_members(session: SqlSession, schema: str, table: str, column: Column) -
     """Read the members of an ENUM or SET where the catalogue shows ``?`` above U+FFFF (9.7)."""
     if not any("?" in member for member in column.members):
         return column
-    probe, name = quote_table(schema, _PROBE), quote_identifier(column.name)
-    session.execute(
-        f"CREATE TEMPORARY TABLE {probe} (number INT AUTO_INCREMENT PRIMARY KEY)"
-        f" ENGINE=InnoDB SELECT {name} AS member FROM {quote_table(schema, table)} LIMIT 0"
-    )
-    try:
+    rows = _of_members(session, schema, table, column, "HEX(CONVERT(member USING utf8mb4))")
+    return replace(column, members=tuple(bytes.fromhex(_text(row[0])).decode() for row in rows))
+
+
+def _of_members(
+    session: SqlSession, schema: str, table: str, column: Column, selected: str
+) -> list[tuple[Any, ...]]:
+    name = quote_identifier(column.name)
+    with _probe(session, schema, table, f"{name} AS member") as probe:
         step = range(len(column.members))
         numbers = [1 << n if column.data_type == "set" else n + 1 for n in step]
         session.execute(f"INSERT INTO {probe} (member) VALUES ({'), ('.join(map(str, numbers))})")
-        sql = f"SELECT HEX(CONVERT(member USING utf8mb4)) FROM {probe} ORDER BY member + 0"
-        rows = session.query(sql)
+        return session.query(f"SELECT {selected} FROM {probe} ORDER BY member + 0")
+
+
+@contextlib.contextmanager
+def _probe(session: SqlSession, schema: str, table: str, selected: str) -> Iterator[str]:
+    probe = quote_table(schema, _PROBE)
+    session.execute(
+        f"CREATE TEMPORARY TABLE {probe} (number INT AUTO_INCREMENT PRIMARY KEY)"
+        f" ENGINE=InnoDB SELECT {selected} FROM {quote_table(schema, table)} LIMIT 0"
+    )
+    try:
+        yield probe
     finally:
         session.execute(f"DROP TEMPORARY TABLE {probe}")
-    return replace(column, members=tuple(bytes.fromhex(_text(row[0])).decode() for row in rows))
+
+
+def create_in_full(session: SqlSession, table: TableSchema) -> str:
+    """Return SHOW CREATE TABLE with members and defaults as they are: it shows them in utf8mb3.
+
+    It makes question marks of other letters, or hexadecimal digits of such a default (9.7), and
+    loses which of two codes a letter has. Not for members of :func:`member_in_doubt`.
+    """
+    text = table.create_sql
+    heads = {one.name: rf"(\n  {re.escape(quote_identifier(one.name))} )" for one in table.columns}
+    for one in table.columns:
+        if any(ord(letter) > _SHOWN for letter in "".join(one.members)):
+            kind = type_sql(replace(one, charset=None)).replace("\\", r"\\")
+            text = re.sub(heads[one.name] + _TYPE, rf"\g<1>{kind}", text)
+    unsure = [
+        one
+        for one in table.columns
+        if one.charset and one.default is not None and "DEFAULT_GENERATED" not in one.extra
+        if "?" in one.default or one.charset not in LED_BACK
+    ]
+    if unsure:
+        selected = ", ".join(f"{quote_identifier(c.name)} AS c{n}" for n, c in enumerate(unsure))
+        with as_stored(session), _probe(session, table.schema, table.name, selected) as probe:
+            session.execute(f"INSERT INTO {probe} () VALUES ()")
+            shown = ", ".join(f"HEX(c{n})" for n in range(len(unsure)))
+            found = session.query(f"SELECT {shown} FROM {probe}")[0]
+        for one, octets in zip(unsure, map(_text, found), strict=True):
+            at = rf"{heads[one.name][:-1]}(?:{_TYPE})?[^\n']* DEFAULT ){_STRING}"
+            text = re.sub(at, rf"\g<1>X'{octets}'", text)
+    return text
+
+
+def member_in_doubt(session: SqlSession, table: TableSchema) -> str:
+    """Return words about a member whose text, in Unicode, leads to another one; or nothing."""
+    for column in table.columns:
+        if not column.members or column.charset in LED_BACK:
+            continue
+        again = f"HEX(CONVERT(CONVERT(member USING utf8mb4) USING {column.charset}))"
+        shown = f"HEX(member), {again}"
+        with as_stored(session):
+            rows = _of_members(session, table.schema, table.name, column, shown)
+        for octets, led in rows:
+            if octets != led:
+                return (
+                    f"column {column.name} of {table.full_name} has the member X'{_text(octets)}'"
+                    f" in {column.charset}, which the server shows as another one"
+                )
+    return ""
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.classes import dataclass
@@ -24,7 +24,14 @@ from spirit_py.mysql.faults import (
     disposition,
     excused,
 )
-from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_create
+from spirit_py.mysql.tables.definition import (
+    create_in_full,
+    member_in_doubt,
+    read_shape,
+    read_table,
+    shape_of,
+    show_create,
+)
 from spirit_py.mysql.tables.identity import NOTHING, Identity, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, rewrite
@@ -38,6 +45,10 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
+MEMBER_HINT: Final = (
+    "add a member with letters of one code each, change the rows that hold this one to it, and"
+    " remove this one, by native ALTERs before"
+)
 _SENTINEL_MARK = "drop this table to let spirit-py swap"
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
@@ -193,8 +204,9 @@ class NewTable:
         if rewrite.is_unlike(source.create_sql):
             # LIKE leaves these options out, as it does with foreign keys.
             _require_no_default(session, source)
+            _require_shown_members(session, source)
             _generate_no_key(session)
-            alone = rewrite.FOREIGN_KEY.sub("", source.create_sql)
+            alone = rewrite.FOREIGN_KEY.sub("", create_in_full(session, source))
             sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
             sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {source.quoted}"
@@ -275,6 +287,17 @@ def _require_no_default(session: SqlSession, source: TableSchema) -> None:
                 " default before",
                 error_code=ErrorCode.SERVER_SETTINGS,
             )
+
+
+def _require_shown_members(session: SqlSession, source: TableSchema) -> None:
+    """Refuse a member that text would make another one: the copy is made from text."""
+    if found := member_in_doubt(session, source):
+        raise Refusal(
+            f"{found}: the new table would have that one, because CREATE TABLE ... LIKE leaves out"
+            " an option of the table",
+            hint=MEMBER_HINT,
+            error_code=ErrorCode.DEFINITION_REFUSED,
+        )
 
 
 def _generate_no_key(session: SqlSession) -> None:
