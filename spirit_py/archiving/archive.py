@@ -239,19 +239,26 @@ class Archive:
             if wanted != in_files.get(number, {})
         ]
         if wrong:
-            self._forget(wrong)
+            # What is gone from the table may be in these files alone.
+            fewer = [n for n in wrong if _rows(on_server[n][0]) < _rows(in_files.get(n, {}))]
+            self._forget(set(wrong).difference(fewer))
             raise ArchiveFailure(
                 f"{counted(len(wrong), 'piece')} of {len(on_server)} in {self.folder.path} are not"
                 f" what {self.what.table.full_name} has: the table was written meanwhile, or a"
                 " file was damaged",
-                hint="run the same command again: it writes these pieces anew; rows that are"
+                hint=f"the files of {counted(len(fewer), 'piece')} have rows that the table has no"
+                " more, perhaps the only copy, and are kept: see which; then name another folder"
+                " with --archive-to, or delete this one"
+                if fewer
+                else "run the same command again: it writes these pieces anew; rows that are"
                 " archived have to stay as they are until then",
                 details=unread,
             )
         archived, kept = total_of(on_server)
         total = self.step(partial(_count, table=self.what.table.quoted))
         if total != archived.rows + kept.rows:
-            self._forget(range(len(on_server)))
+            # Where rows went, the next comparison finds of which piece, and keeps its files.
+            self._forget(range(len(on_server)) if total > archived.rows + kept.rows else ())
             raise ArchiveFailure(
                 f"{self.what.table.full_name} has {total} rows, and {archived.rows + kept.rows}"
                 " were read: it was written meanwhile",
@@ -387,6 +394,10 @@ class Archive:
         done, total = self._spark.parts()
         if total:
             self.progress(0, f"reading the files back: {done} of {counted(total, 'part')}")
+
+
+def _rows(tallies: ByFolder) -> int:
+    return sum(one.rows for one in tallies.values())
 
 
 def _count(session: SqlSession, table: str) -> int:

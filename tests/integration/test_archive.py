@@ -18,6 +18,7 @@ import pyarrow.dataset as parquet
 import pytest
 from pyarrow.parquet import read_metadata, write_table
 
+from spirit_py.archiving import archive as archive_module
 from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure
@@ -399,9 +400,8 @@ def test_equal_rows_that_become_other_equal_rows_are_found(db, spark_engine, tmp
 
 WRITES = [
     "UPDATE t SET v = 'written' WHERE id = 95",
-    "DELETE FROM t WHERE id = 95",
     "INSERT INTO t (id, at, v) VALUES (100000, '2026-01-01', 'late')",
-    "UPDATE t SET at = '2026-03-01' WHERE id = 3",
+    "UPDATE t SET at = '2026-01-03' WHERE id = 50",
 ]
 
 
@@ -420,6 +420,37 @@ def test_rows_that_are_written_meanwhile_are_no_success(
     archive_here(config, spark_engine)
     rows = [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)]
     assert rows == left_out(db)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", some(["archive.prove", "counted"]))
+def test_rows_that_are_gone_from_the_table_stay_in_the_files(
+    point, db, spark_engine, tmp_path, small_ranges, monkeypatch
+):
+    """They may be the only copy: a partition was emptied meanwhile, or rows were purged."""
+    make_days(db)
+    before = left_out(db)
+    gone = "DELETE FROM t WHERE id BETWEEN 91 AND 200"
+    if point == "counted":
+        real = archive_module._count
+
+        def count(session: Any, table: str) -> int:
+            db.execute(gone)
+            return real(session, table)
+
+        monkeypatch.setattr(archive_module, "_count", count)
+    else:
+        once_at(monkeypatch, point, lambda: db.execute(gone))
+    config = archiving(db, tmp_path, KEEP)
+    with pytest.raises(ArchiveFailure, match="written meanwhile"):
+        archive_here(config, spark_engine)
+    monkeypatch.undo()
+    with pytest.raises(ArchiveFailure, match="written meanwhile") as raised:
+        archive_here(config, spark_engine)
+    assert "have rows that the table has no more" in raised.value.hint
+    rows = [(row["id"], row["at"], row["v"]) for row in read_back(tmp_path, db)]
+    assert rows == before
+    assert archive_here(archiving(db, tmp_path / "b", KEEP), spark_engine).archived
 
 
 @pytest.mark.slow
