@@ -12,6 +12,7 @@ import pytest
 
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.locks.named import migration_lock
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
@@ -425,6 +426,20 @@ def test_two_reverts_at_once_make_one(kept):
     assert running.end().outcome == "reverted"
     assert kept.rows() == FIRST
     assert set(tables(kept.db)) == {"t"}
+
+
+@pytest.mark.slow
+def test_a_revert_names_the_session_that_only_reads_the_table(kept):
+    """An archive holds the table's lock for hours, and takes no requests: it has to be ended."""
+    kept.migrate(drop_old_after=math.inf).end()
+    options = connection_options(kept.db)
+    with (
+        migration_lock(options, (kept.db.name, "t"), stop=StopSwitch()),
+        pytest.raises(Refusal, match=r"works on .*\.t \(server session \d+, .*takes no requests"),
+    ):
+        kept.revert()
+    kept.revert()
+    assert kept.rows() == FIRST
 
 
 @pytest.mark.slow

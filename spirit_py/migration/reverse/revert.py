@@ -35,7 +35,7 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.events import swap
-from spirit_py.locks.named import AdvisoryLock, named_lock_holder
+from spirit_py.locks.named import NO_RUN_OF_OURS, AdvisoryLock, named_lock_holder
 from spirit_py.migration.control import subject
 from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.listener import ControlListener, listen
@@ -57,8 +57,9 @@ from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import ABSENT_TABLE, Disposition, disposition, excused
 from spirit_py.mysql.kill import end_earlier_sessions
+from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import stored_name
 from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
@@ -296,7 +297,10 @@ class Revert(Job):
             self.config.connection, request.lock, stop=self.stop, purpose="revert"
         )
         with waiting, contextlib.ExitStack() as stack:
-            asked = Asked(number=queue.put(session, request), request=request)
+            number = excused(lambda: queue.put(session, request), None, ABSENT_TABLE)
+            if number is None:
+                return self._takes_no_requests(session)
+            asked = Asked(number=number, request=request)
             stack.callback(self._withdraw, queue, asked)
             self.show("the process that runs reverse replication")
             return follow_answer(
@@ -308,6 +312,19 @@ class Revert(Job):
                 pause=self._pause,
                 within=_ANSWER_SECONDS,
             )
+
+    def _takes_no_requests(self, session: Session) -> bool:
+        """Return False where the other process has ended; Refusal where it cannot be asked."""
+        holder = named_lock_holder(session, self._lock_name)
+        if holder is None:
+            return False
+        raise Refusal(
+            f"a process works on {self._name} ({whose(session, holder)}), and takes no requests:"
+            " it reads the table, as an archive does, or has only just begun",
+            hint="end it, or let it end; then run the same command again:"
+            f" spirit-py revert swaps back; {NO_RUN_OF_OURS.format(holder)}",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
 
     def _pause(self, begun: bool) -> None:
         self.stop.wait(LOOK_SECONDS)
