@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import begun_building, drop_old_table, take_from_others
 from spirit_py.checkpoint.earlier_run import ReverseState, cannot_be_read
-from spirit_py.checkpoint.examination import brought_from, find_record, members, runs_seen
+from spirit_py.checkpoint.examination import (
+    brought_from,
+    find_record,
+    members,
+    old_table_of,
+    runs_seen,
+)
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
@@ -143,7 +149,7 @@ def clean_up(
         if left.names != listed.names:
             raise _changed(database, table)
         ends = f" That {_ENDS_REVERSE}." if left.revertible else ""
-        archives = bool(left.swapped) and record is not None and bool(record.choices.archive_to)
+        archives = _is_to_archive(session, left, record)
         ends += f" {_NOT_ARCHIVED}" if archives else ""
         asked = [f"Drop {_names(left.old)} too? {_MAY_HOLD}"] if left.old else []
         if left.brought:
@@ -184,6 +190,14 @@ def _confirm(left: Leftovers, ask: Ask) -> None:
             hint="answer yes, or give --yes",
             error_code=ErrorCode.NOT_CONFIRMED,
         )
+
+
+def _is_to_archive(session: SqlSession, left: Leftovers, record: CheckpointRecord | None) -> bool:
+    """Return whether rows wait for their archive: it is proved before an old table is left."""
+    if record is None or not record.choices.archive_to:
+        return False
+    noted = [old_table_of(session, name) for name in left.swapped]
+    return not all(one is not None and one.finished for one in noted)
 
 
 def _take_all(session: SqlSession, tables: Sequence[Name]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -80,6 +81,16 @@ def test_a_run_that_was_stopped_in_its_first_note_is_carried_on(
     report, _ = migrate_here(spark_engine, purging(db, tmp_path))
     assert report.archived[0]["rows"] == wanted
     assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_cleanup_of_what_is_archived_already_does_not_speak_of_it(db, spark_engine, tmp_path):
+    """The old table stays for the operator, and the same command would be refused."""
+    make_days(db, 50)
+    report, _ = migrate_here(spark_engine, purging(db, tmp_path, drop_old_after=math.inf))
+    assert report.archived
+    kept = run_here(db, "cleanup", "--yes").stdout
+    assert "_t_old: spirit-py cleanup --drop-old drops it" in kept
 
 
 @pytest.mark.slow
