@@ -74,7 +74,7 @@ def follow_answer(
             raise MigrationFailure(
                 f"the process that works on the table does not answer ({asked.request})",
                 hint="see what it does (spirit-py status); when it has ended, run the same command"
-                " again",
+                " again; an archive or a repair takes no requests: signal it",
                 error_code=ErrorCode.NO_ANSWER,
             )
         pause(bool(shown))
@@ -226,9 +226,10 @@ class Asking:
         if not own.exists(self.session):
             raise Refusal(
                 f"the process that works on {self._name}{self._where()} has no {own} now: it still"
-                " checks the table, changes it in place without a copy, or has swapped it and ends",
-                hint="ask again in a moment; until then Ctrl-C or SIGTERM to the process"
-                " stops it, and its log says what it waits for",
+                " checks the table, changes it in place without a copy, or has swapped it and ends;"
+                " an archive or a repair takes no requests",
+                hint="ask again in a moment; until then, and in an archive or a repair, Ctrl-C or"
+                " SIGTERM to the process stops it, and its log says what it waits for",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         if not own.is_ours(self.session):
