@@ -260,7 +260,8 @@ class OptimisticChunker(CompositeChunker):
         if upper is None:
             return cuts, None
         key = int(upper.literals[0])
-        self._density = rows / (key - first + 1)
+        # A later snapshot may have rows before ``first``, and then a bound there.
+        self._density = rows / max(1, key - first + 1)
         return cuts, upper if key < last else None
 
 

@@ -156,6 +156,23 @@ def test_a_stale_estimate_of_no_rows_is_harmless():
     assert len(cut(table, chunker, 10)) == 10
 
 
+@pytest.mark.parametrize("added", [range(990, 1000), range(980, 990)])
+def test_rows_added_before_the_first_key_meanwhile_are_cut(added):
+    """The first key and the bound are read one after the other: the bound may be before it."""
+    table = ListedTable(list(range(1000, 100_000, 1000)))
+    chunker = optimistic(table)
+
+    def query(sql):
+        found = table.query(sql)
+        if "MIN(" in sql and len(table.queries) == 1:
+            table.keys[:0] = added
+        return found
+
+    chunker.query = query
+    keys = [key for each in cut(table, chunker, 10) for key in each]
+    assert keys == table.keys
+
+
 def test_rows_added_at_the_end_meanwhile_are_cut_too():
     """The end is looked for at every cut, so a growing table has no giant last chunk."""
     table = ListedTable(list(range(1, 101)))
