@@ -66,7 +66,7 @@ class Background:
     def wait(self, seconds: float | None) -> bool:
         """Wait until the thread has ended, at most ``seconds``; return whether it has."""
         if self._thread.ident is not None:
-            self._thread.join(seconds)
+            self._thread.join(seconds and min(seconds, threading.TIMEOUT_MAX))
         return not self._thread.is_alive()
 
     def join(self, seconds: float | None = None) -> bool:
@@ -180,7 +180,7 @@ class StopSwitch:
         """Sleep until a stop is asked for, at most ``seconds``; True when it was."""
         with self._asked:
             if not self._requested:
-                self._asked.wait(seconds)
+                self._asked.wait(min(seconds, threading.TIMEOUT_MAX))
             return self._requested
 
     def pause(self, seconds: float) -> None:

@@ -230,5 +230,6 @@ class _Told(QuietReporter):
 
     def next(self, seconds: float | None) -> Event | None:
         with self._news:
-            self._news.wait_for(lambda: self._events or self._ended, seconds)
+            limit = seconds and min(seconds, threading.TIMEOUT_MAX)
+            self._news.wait_for(lambda: self._events or self._ended, limit)
             return self._events.popleft() if self._events else None

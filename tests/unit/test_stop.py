@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 from spirit_py.errors import FeedFailure, Interrupted
@@ -54,3 +55,11 @@ def test_a_failure_may_be_explained_by_its_cause():
     assert stop.reason is cause
     assert isinstance(interrupted.reason, Interrupted)
     assert quiet.reason is None
+
+
+def test_a_wait_of_more_seconds_than_a_lock_can_wait_for(monkeypatch):
+    """An operator's times may be as long as they like."""
+    stop, waited = StopSwitch(), list[float]()
+    monkeypatch.setattr(stop._asked, "wait", waited.append)
+    assert not stop.wait(1e10)
+    assert waited == [threading.TIMEOUT_MAX]

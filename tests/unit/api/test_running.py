@@ -76,3 +76,11 @@ def test_a_run_for_which_there_is_no_thread_leaves_the_signals_alone(monkeypatch
         pass
     assert _handlers() == before
     assert id(running) not in running_module._UNDER_WAY
+
+
+def test_more_seconds_than_a_thread_can_wait_for():
+    """They mean to wait until the run has ended, or has an event."""
+    running: Running[None, None] = Running(lambda **_: None)
+    with running:
+        assert running.next_event(1e10) is None
+        assert running.wait(1e10)

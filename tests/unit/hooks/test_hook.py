@@ -61,6 +61,15 @@ def test_events_are_handed_over_in_order_and_the_last_one_too(make, tmp_path):
     assert lines[-1]["event"] == "run.ended"
 
 
+def test_a_limit_of_more_seconds_than_a_thread_can_wait_for(make, tmp_path):
+    """The last events are handed over all the same."""
+    out = tmp_path / "out"
+    hook = make(f"cat >> {shlex.quote(str(out))}", seconds=1e10)
+    hook.event(ENDED)
+    hook.stop()
+    assert json.loads(out.read_text())["event"] == "run.ended"
+
+
 def test_figures_and_lines_for_people_call_nothing(make, tmp_path):
     """A command is not started twice a second."""
     out = tmp_path / "out"
