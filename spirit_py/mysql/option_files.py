@@ -242,6 +242,7 @@ def _is_usable(path: Path) -> bool:
 _TEXTS: Final = ("host", "user", "password", "socket")
 _KNOWN_MODES: Final = f"one of {', '.join(SSL_MODES)}"
 _NUMBERS: Final = frozenset({"port", "connect-timeout"})
+_LONGEST_TIMEOUT: Final = 3600 * 12
 
 
 def connection_options(
@@ -292,7 +293,9 @@ def _stored_mode(stored: Mapping[str, str]) -> str:
 
 def _number(stored: Mapping[str, str], option: str) -> int:
     try:
-        return int(stored[option])
+        number = int(stored[option])
+        # As the mysql client bounds it; the driver of the binlog's connection takes no more.
+        return max(0, min(number, _LONGEST_TIMEOUT)) if option == "connect-timeout" else number
     except ValueError:
         raise UsageFault(
             f"{option}={stored[option]} in the option file is not a number",

@@ -162,6 +162,14 @@ def test_zero_is_the_default_as_for_the_mysql_client(option):
     assert connection_options({option: "0"}) == ConnectionOptions()
 
 
+@pytest.mark.parametrize(
+    ("stored", "seconds"), [("31536001", 43_200), ("43200", 43_200), ("-1", 10)]
+)
+def test_the_time_to_connect_is_bounded_as_by_the_mysql_client(stored, seconds):
+    """The driver of the binlog's connection refuses one of more than a year, or below zero."""
+    assert connection_options({"connect-timeout": stored}).connect_timeout == seconds
+
+
 @pytest.mark.parametrize(("host", "socket"), [("db1", ""), ("127.0.0.1", ""), ("localhost", "/s")])
 def test_a_socket_is_used_where_no_other_machine_is_named(host, socket):
     """Whichever file names it: so does the mysql client."""
