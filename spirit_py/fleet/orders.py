@@ -53,6 +53,8 @@ _AGAIN_SECONDS: Final = 1.0
 _QUIET_LOOKS: Final = 2
 _WRITES: Final = 20
 _NAMED: Final = 5
+#: Of a number on the command line at most.
+_DIGITS: Final = 9
 
 
 def order_fleet(
@@ -353,7 +355,9 @@ def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders
     number = given.pop(AT_ONCE, None)
     if verb != Verb.SET or number is None:
         return FleetOrders()
-    if not number.isdecimal() or not 0 < int(number) <= MOST_SERVERS:
+    # Of a number of thousands of digits int() raises.
+    short = number.isdecimal() and len(number) <= _DIGITS
+    if not short or not 0 < int(number) <= MOST_SERVERS:
         raise UsageFault(
             f"{AT_ONCE}={number} is no number",
             hint=f"write a whole number from 1 to {MOST_SERVERS}",

@@ -14,7 +14,7 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault, UsageFault
 from spirit_py.fleet import orders
 from spirit_py.fleet import records as fleet_records
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords, where_to_meet
@@ -314,6 +314,14 @@ def test_one_that_has_ended_meanwhile_needs_no_order(monkeypatch, cleanup):
         fleet.order("abort", **({CLEANUP: "1"} if cleanup else {}))
     assert fleet.asked == 1
     assert any("it takes no requests" in line for line in fleet.said)
+
+
+@pytest.mark.parametrize("number", ["0", "10001", "x", "9" * 5000])
+def test_a_number_of_servers_that_is_none_is_refused(monkeypatch, number):
+    """However long it is."""
+    fleet = AtWork(monkeypatch, takes=0, ends=0)
+    with pytest.raises(UsageFault, match="is no number"):
+        fleet.order("set", **{orders.AT_ONCE: number})
 
 
 def test_where_nothing_is_at_work_that_is_said(monkeypatch):
