@@ -240,7 +240,7 @@ class Keeper:
                 return False
             if self.is_over(left):
                 if self._stays:
-                    kept.write(position=self._position(), until=0.0)
+                    kept.end(self._position())
                 job.tell(ReverseEnded(tables=names, reason="its time has passed"))
                 return False
             job.show(

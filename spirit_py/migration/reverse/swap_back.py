@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.run import Swaps
+    from spirit_py.mysql.retry import Retrier
     from spirit_py.mysql.session import Session
     from spirit_py.table.build import ReverseChanges
     from spirit_py.table.names import Name
@@ -233,7 +234,12 @@ class KeptRecord:
 
     def seconds_left(self) -> float:
         """Ask the server, by whose clock the end is noted; below 0 when it is over."""
-        return self.record.until - server_now(self._session.session())
+        now: float = self._again(_LAST_TRIES)(self._session.ask, server_now)
+        return self.record.until - now
+
+    def end(self, position: str) -> None:
+        """Write the place, and that the time is over; what passes is waited for."""
+        self._again(_LAST_TRIES)(self.write, position=position, until=0.0)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
         """Write the record with changes; an empty position keeps the old one; or ServerFault.
@@ -312,7 +318,8 @@ class KeptRecord:
             require_definitions(self._session.session(), self.record.tables)
         except errors.ServerFault as fault:
             self.close()
-            if disposition(fault) is Disposition.FATAL:
+            # A server is read-only for a moment at times.
+            if disposition(fault) is Disposition.FATAL and not takes_no_writes(fault):
                 raise
             _LOG.info("the position of reverse replication is not written: %s", fault.message)
 
@@ -321,12 +328,14 @@ class KeptRecord:
         try:
             if tries == 1:
                 return self._session.ask(work)
-            again = retrying(self._job.stop, attempts=tries, passing=takes_no_writes)
-            done: T = again(self._session.ask, work)
+            done: T = self._again(tries)(self._session.ask, work)
             return done
         except errors.MigrationFailure as fault:
             self._job.warn(f"{failed}: {fault.message}")
             return None
+
+    def _again(self, tries: int) -> Retrier:
+        return retrying(self._job.stop, attempts=tries, passing=takes_no_writes)
 
     def close(self) -> None:
         """End the session; the next write has another one."""

@@ -21,7 +21,7 @@ from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.reverse import swap_back
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
-from spirit_py.migration.reverse.swap_back import SwapBack
+from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.threads import StopSwitch
 
 READ_ONLY = 1290
@@ -104,6 +104,67 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
     )
     Keeper(process, RECORD)._record.forget(keep=False)
     assert (dropped, warned) == (opened[-1:], [])
+
+
+def _failing_once(code: int) -> Any:
+    """Return a process in whose first session nothing succeeds."""
+    opened: list[Any] = []
+
+    def session(_role: str, **_: object) -> object:
+        def query(*_: object) -> list[tuple[float]]:
+            if opened[0] is found:
+                raise ServerFault(code, "not now", where="keep")
+            return [(5.0,)]
+
+        found = SimpleNamespace(close=lambda: None, query=query)
+        opened.append(found)
+        return found
+
+    return SimpleNamespace(stop=_Quick(), session=session, warn=untold)
+
+
+PASSING = pytest.mark.parametrize("code", [1040, 1203, READ_ONLY, 2013])
+
+
+@PASSING
+def test_a_fault_that_passes_right_after_the_swap_does_not_end_the_way_back(code):
+    """How long the old tables follow is asked again, in a new session."""
+    kept = KeptRecord(_failing_once(code), replace(RECORD, until=65.0))
+    assert kept.seconds_left() == 60.0
+
+
+@PASSING
+def test_a_fault_that_passes_at_the_end_of_its_time_does_not_fail_the_way_back(monkeypatch, code):
+    """The place is noted in a new session: days of following are not lost."""
+    written = _keeping(monkeypatch)
+    KeptRecord(_failing_once(code), replace(RECORD, until=65.0)).end("there")
+    assert [(one.position, one.until) for one in written] == [("there", 0.0)]
+
+
+@PASSING
+def test_a_position_that_cannot_be_written_for_a_moment_is_written_later(monkeypatch, code):
+    """A server is read-only in a drill, and takes writes again."""
+    written = _keeping(monkeypatch)
+    monkeypatch.setattr(swap_back, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(swap_back, "require_definitions", lambda *_: None)
+    kept = KeptRecord(_failing_once(code), RECORD)
+    kept.keep_up(lambda: "here")
+    assert written == []
+    kept.keep_up(lambda: "there")
+    assert [one.position for one in written] == ["there"]
+
+
+def _keeping(monkeypatch: pytest.MonkeyPatch) -> list[ReverseRecord]:
+    """Have a checkpoint table that is asked in a session; return what is written to it."""
+    written: list[ReverseRecord] = []
+
+    def read(_table: object, session: Any, _kind: object) -> ReverseRecord:
+        session.query("SELECT")
+        return written[-1] if written else RECORD
+
+    monkeypatch.setattr(CheckpointTable, "read", read)
+    monkeypatch.setattr(CheckpointTable, "write", lambda _, __, record: written.append(record))
+    return written
 
 
 def test_the_checkpoint_that_has_the_record_goes_last_after_a_revert(monkeypatch):
