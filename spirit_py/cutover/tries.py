@@ -119,7 +119,8 @@ class Tries:
             return attempt()
         except ServerFault as fault:
             self.turns.stop.check()
-            if disposition(fault) is Disposition.RETRY:
+            # Changes whose COMMIT has an unknown outcome wait again, and are applied once more.
+            if disposition(fault) is not Disposition.FATAL:
                 raise TryFailed(fault.message) from fault
             hint = fault.hint
             if fault.code == TABLE_EXISTS:

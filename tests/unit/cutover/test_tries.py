@@ -10,7 +10,7 @@ import pytest
 from spirit_py.cutover import tries as module
 from spirit_py.cutover.plan import NotProven, SwapGate, TryFailed
 from spirit_py.cutover.tries import Tries
-from spirit_py.errors import CutoverFailure, HeldBack
+from spirit_py.errors import CutoverFailure, HeldBack, ServerFault
 from spirit_py.locks.turns import SomebodyInFront
 
 
@@ -104,6 +104,21 @@ def test_a_try_that_failed_before_the_swap_was_held_back_counts(tries, turns, ga
     assert tried == [1, 2]
     assert turns.told == [{"number": 1, "reason": "lost", "lock_wait_ms": 250.0}]
     assert turns.pauses == [(1, 0.25004)]
+
+
+@pytest.mark.parametrize("code", [1180, 1205, 2013])
+def test_a_fault_that_need_not_come_again_fails_one_try(tries, code):
+    """Also a COMMIT with an unknown outcome, of changes that are applied under the lock."""
+    tried: list[int] = []
+
+    def attempt() -> str:
+        tried.append(tries.number)
+        if len(tried) == 1:
+            raise ServerFault(code, "not now", where="cutover")
+        return "made"
+
+    assert tries.run(attempt) == "made"
+    assert tried == [1, 2]
 
 
 def test_after_a_pause_all_servers_must_answer_and_nothing_may_defer_the_swap(tries, gate):
