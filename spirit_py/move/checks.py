@@ -111,13 +111,17 @@ def _unlike_tables(
     home = found[0]
     for shard, contexts in zip(config.sources[1:], found[1:], strict=bool(config.sources)):
         for first, other in zip(home, contexts, strict=True):
-            if first.found is None or other.found is None:
+            here, there = first.found, other.found
+            if here is None or there is None:
                 continue
-            if shape_digest(first.found) != shape_digest(other.found):
+            # The text has no letter above U+FFFF of a member.
+            letters = [[column.members for column in one.columns] for one in (here, there)]
+            if shape_digest(here) != shape_digest(there) or letters[0] != letters[1]:
                 yield refuse(
                     f"{first.source.full_name} has one definition on {config.sources[0].name}, and"
                     f" another one on {shard.name}",
-                    "give it the same on all sources; SHOW CREATE TABLE shows both",
+                    "give it the same on all sources; SHOW CREATE TABLE shows both, with a '?' for"
+                    " a letter above U+FFFF of a member",
                 )
     for first in home if config.sources and home[0].found else ():
         for index in first.source.indexes:

@@ -427,9 +427,12 @@ def test_a_plan_has_the_rows_of_each_source(sources):
     assert [one["source"] for one in table["ways"]] == list(sources.ways[:2])
     assert {one["target"] for one in table["ways"]} == {sources.ways[2]}
     assert sum(one["rows"] for one in table["ways"]) == table["size"]["rows"] >= ROWS - 100
-    sources.ours["us"].execute("ALTER TABLE t ADD COLUMN other INT")
+    for db, letter in zip(sources.ours.values(), "😀😁", strict=True):
+        db.execute(f"ALTER TABLE t ADD COLUMN other ENUM('{letter}')")
     (wrong,) = sources.plan(code=2)["refusals"]
     assert "another one on us" in wrong["cause"]
+    sources.ours["us"].execute("ALTER TABLE t MODIFY other INT")
+    assert sources.plan(code=2)["refusals"] == [wrong]
 
 
 @pytest.mark.slow
