@@ -24,7 +24,7 @@ from spirit_py.classes import astuple, dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.migration.swap.attachments import settle_left
+from spirit_py.migration.swap.attachments import settle_earlier
 from spirit_py.migration.swap.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
@@ -143,7 +143,7 @@ def clean_up(
         if ended:
             say(f"ended {counted(ended, 'session')} of the abandoned run")
         # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
-        settle_left(_Settling(options, database, say), session, tables)
+        settle_earlier(_Settling(options, database, say), session, tables)
         # The server may have ended a killed run's statement meanwhile, as its RENAME.
         listed, left = left, _leftovers(session, tables, record)
         if left.names != listed.names:

@@ -22,7 +22,7 @@ from spirit_py.events.run import PlanMade, ResumeDecided, SessionsEnded, Stateme
 from spirit_py.locks.named import migration_lock
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.migration.control.listener import begin_control
-from spirit_py.migration.swap.attachments import settle_left
+from spirit_py.migration.swap.attachments import settle_earlier
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.kill import end_earlier_sessions
@@ -70,7 +70,7 @@ def open_migration(
     # Before anything is read: the server may still execute a killed run's RENAME.
     end_earlier_run(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.
-    settle_left(run, session, tables)
+    settle_earlier(run, session, tables)
     try:
         decision = _decide(run, session, contexts)
     except ServerFault as fault:

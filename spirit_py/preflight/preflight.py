@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around
+from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around, require_free_around
 from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.checkpoint.record import MOST_TABLES
 from spirit_py.codes import ErrorCode
@@ -238,15 +238,6 @@ def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightCont
                 hint=f"let it finish first; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
-    for table in tables:
-        for key in keys_around(session, *table):
-            for other in sorted({key.child, key.parent} - set(tables)):
-                holder = named_lock_holder(session, lock_name("migration", *other))
-                if holder is not None:
-                    raise Refusal(
-                        f"another run works on {'.'.join(other)} ({whose(session, holder)}), and"
-                        f" the swap of either table moves {key}",
-                        hint="let it finish first, or change both tables in one command;"
-                        f" {NO_RUN_OF_OURS.format(holder)}",
-                        error_code=ErrorCode.ALREADY_RUNNING,
-                    )
+    require_free_around(
+        session, tables, "let it finish first, or change both tables in one command"
+    )

@@ -443,6 +443,23 @@ def test_a_revert_names_the_session_that_only_reads_the_table(kept):
 
 
 @pytest.mark.slow
+def test_a_revert_leaves_a_child_alone_that_another_run_works_on(kept):
+    """The swap back alters the child: a migration of it, of days perhaps, would end with that."""
+    kept.db.execute("CREATE TABLE c (a BIGINT PRIMARY KEY, FOREIGN KEY (a) REFERENCES t (id))")
+    kept.migrate(alter="ADD COLUMN extra INT", drop_old_after=math.inf).end()
+    before = kept.db.query("SHOW CREATE TABLE c")
+    options = connection_options(kept.db)
+    with (
+        migration_lock(options, (kept.db.name, "c"), stop=StopSwitch()),
+        pytest.raises(Refusal, match=r"another run works on .*\.c \(server session"),
+    ):
+        kept.revert()
+    assert kept.db.query("SHOW CREATE TABLE c") == before
+    kept.revert()
+    assert kept.columns() == ["id", "v", "u"]
+
+
+@pytest.mark.slow
 def test_a_run_that_ended_before_the_place_was_noted_says_so(kept, monkeypatch):
     """The change is done; the same command says that there is no way back, and so does a revert."""
 

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.errors import MigrationFailure
-from spirit_py.migration.swap.attachments import settle_left
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.locks.named import migration_lock
+from spirit_py.migration.swap.attachments import settle_earlier, settle_left
 from spirit_py.mysql.session import Session
+from spirit_py.threads import StopSwitch
 from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits import kills
 from tests.kits.attached import Swapping, run_killed_after
 from tests.kits.command import command_line, environment
+from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.relatives import (
@@ -134,6 +137,28 @@ def test_a_strangers_new_table_does_not_undo_a_swap_that_was_made(db: Database) 
         assert catalogue(db) == half_way
         db.execute("DROP TABLE _orders_new")
         settle_left(swapping.process, session, [(db.name, "orders")])
+    assert_as_before(db, before)
+    assert_holds(db)
+
+
+def test_a_swap_that_stopped_half_way_is_not_settled_under_a_run_of_a_child(db: Database) -> None:
+    """That alters the child, and would end its migration: it is refused until that has ended."""
+    make_relatives(db)
+    before = catalogue(db)
+    swapping = Swapping(db, ("orders",))
+    attached = swapping.attachments()
+    attached.survey()
+    assert run_killed_after(swapping, len(attached.statements.before) + 1)
+    half_way = catalogue(db)
+    orders = [(db.name, "orders")]
+    with swapping.session() as session:
+        with (
+            migration_lock(connection_options(db), (db.name, "items"), stop=StopSwitch()),
+            pytest.raises(Refusal, match=r"another run works on .*\.items \(server session"),
+        ):
+            settle_earlier(swapping.process, session, orders)
+        assert catalogue(db) == half_way
+        settle_earlier(swapping.process, session, orders)
     assert_as_before(db, before)
     assert_holds(db)
 

@@ -18,16 +18,19 @@ from spirit_py.attached.foreign_keys.rules import INDEX_REMEDY, REMEDIES, Object
 from spirit_py.attached.record import Attachments, KeyMove, Places
 from spirit_py.attached.sequence import copies
 from spirit_py.classes import dataclass, field
-from spirit_py.errors import ServerFault
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, access_denied, disposition
+from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import drop_tables
 from spirit_py.sql import quote_table
-from spirit_py.table.names import trial_name
+from spirit_py.table.names import lock_name, trial_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
@@ -85,6 +88,21 @@ def keys_around(session: SqlSession, schema: str, table: str) -> tuple[ForeignKe
     """Return the keys of a table and those to it, a self-reference once; needs PROCESS."""
     own = keys_of(session, schema, table)
     return (*own, *(key for key in keys_to(session, schema, table) if key.child != key.parent))
+
+
+def require_free_around(session: SqlSession, tables: Collection[Name], remedy: str) -> None:
+    """Refuse where another run works on a child or a parent of tables, which their swap alters."""
+    for table in tables:
+        for key in keys_around(session, *table):
+            for other in sorted({key.child, key.parent} - set(tables)):
+                holder = named_lock_holder(session, lock_name("migration", *other))
+                if holder is not None:
+                    raise Refusal(
+                        f"another run works on {'.'.join(other)} ({whose(session, holder)}), and"
+                        f" the swap of either table moves {key}",
+                        hint=f"{remedy}; {NO_RUN_OF_OURS.format(holder)}",
+                        error_code=ErrorCode.ALREADY_RUNNING,
+                    )
 
 
 def child_and_parent_tables(

@@ -53,7 +53,7 @@ from spirit_py.migration.job import Job
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.phase import find_to_revert, prove_here
 from spirit_py.migration.state import Wait
-from spirit_py.migration.swap.attachments import settle_left
+from spirit_py.migration.swap.attachments import settle_earlier
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
@@ -352,7 +352,7 @@ class Revert(Job):
             tokens = runs_seen(session, names)
             label = self.config.connection.label
             end_earlier_sessions(session, label, tokens=tokens, warn=self.warn)
-            settle_left(self, session, names)
+            settle_earlier(self, session, names)
             prove_here(session, found, self._names)
             latest = find_reverse(session, *self._names)
             # Where the record is gone, its process has ended, and the tables tell how.

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py import errors
+from spirit_py.attached.foreign_keys.catalogue import require_free_around
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
@@ -124,6 +125,10 @@ class SwapBack:
     def _require_as_noted(self, tables: Sequence[ReverseTable]) -> None:
         job, swaps = self._job, swaps_of(self._pairs, BACK)
         with job.session("revert") as session:
+            names = [table.name for table in tables]
+            require_free_around(
+                session, names, "let it finish first; then run spirit-py revert again"
+            )
             check_names(session, swaps)
             require_definitions(session, tables)
             require_guard(session, swaps, job.config.snapshot_guard)

@@ -11,7 +11,12 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.attached.foreign_keys.catalogue import concerned, concerned_now, moves
+from spirit_py.attached.foreign_keys.catalogue import (
+    concerned,
+    concerned_now,
+    moves,
+    require_free_around,
+)
 from spirit_py.attached.implied_locks import (
     Implied,
     implied_locks,
@@ -38,7 +43,7 @@ from spirit_py.mysql.grants import require_sight
 from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.sequence import SwapStatements
@@ -239,6 +244,15 @@ def settle_left(
             if beside.is_ours(session):
                 renew_all_proofs(session, *swap.name)
                 beside.forget(session, AttachmentsNote)
+
+
+def settle_earlier(job: Settler, session: SqlSession, tables: Collection[Name]) -> None:
+    """Settle what an earlier run has left; Refusal where that alters a table of another run."""
+    if is_half_way(session, tables):
+        require_free_around(
+            session, tables, "let it finish first, or stop it with spirit-py ctl abort"
+        )
+    settle_left(job, session, tables)
 
 
 def is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
