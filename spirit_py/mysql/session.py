@@ -92,14 +92,14 @@ class Session:
 
         The server executes them until one fails, also when this process ends; a KILL of the session
         ends them between two. Bytes are in the character set that is then set. Behind an
-        :class:`~spirit_py.sql.EndsPacket` another packet begins.
+        :class:`~spirit_py.sql.EndsPacket` another packet begins; what ends in a semicolon is not
+        the last one.
         """
         done = 0
         for packet in _packets(statements):
             try:
                 with self._several_statements(len(packet)), self._translated() as cursor:
-                    encoded = (s if isinstance(s, bytes) else s.encode() for s in packet)
-                    cursor.execute(_END_OF_STATEMENT.join(encoded))
+                    cursor.execute(_joined(packet))
                     done += 1
                     while cursor.nextset():
                         done += 1
@@ -276,6 +276,12 @@ def _of_driver(error: BaseException) -> TypeGuard[Exception]:
     import MySQLdb
 
     return isinstance(error, MySQLdb.Error)
+
+
+def _joined(packet: Sequence[str | bytes]) -> bytes:
+    encoded = [s if isinstance(s, bytes) else s.encode() for s in packet]
+    ended = [one + (b"\n" if one.endswith(b";") else _END_OF_STATEMENT) for one in encoded[:-1]]
+    return b"".join([*ended, encoded[-1]])
 
 
 def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:

@@ -181,6 +181,27 @@ def test_a_column_that_a_body_names_cannot_go(audited, engine, alter, shown):
     assert tables(audited) == ["audit", "t"]
 
 
+def test_a_trigger_keeps_the_semicolon_that_the_server_has_kept(db, engine):
+    """It keeps one behind a body that is no block, where another statement followed it."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT); INSERT INTO t VALUES (1, 1, 1);"
+        "CREATE TRIGGER b1 BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 7; ANALYZE TABLE t;"
+        "CREATE TRIGGER b2 BEFORE INSERT ON t FOR EACH ROW SET NEW.w = NEW.v -- a;\n ;\n"
+        "ANALYZE TABLE t"
+    )
+
+    def bodies():
+        with open_session(db) as session:
+            return [one.body for one in read_triggers(session, db.name, "t")]
+
+    before = bodies()
+    assert before == ["SET NEW.v = 7;", "SET NEW.w = NEW.v -- a;\n ;"]
+    migrate_here(engine, config_for(db, table="t", alter=ADD))
+    assert bodies() == before
+    db.execute("INSERT INTO t VALUES (2, 2, 2, 2)")
+    assert db.query("SELECT v, w FROM t WHERE id = 2") == [(7, 7)]
+
+
 def test_triggers_are_refused_on_demand(audited, engine):
     """--triggers refuse names each of them."""
     config = config_for(audited, table="t", alter=ADD, triggers="refuse")

@@ -248,7 +248,7 @@ def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
     trigger = move.trigger
     for gated in ("", gate(move.note)):
         statements = create(trigger, name=move.temporary, table=swap.new, gated=gated)
-        _, fault = session.execute_packet(statements)
+        _, fault = session.execute_packet([*statements, OWN_SETTINGS])
         session.execute(OWN_SETTINGS)
         if fault is not None:
             raise _refused(trigger, fault)

@@ -200,9 +200,12 @@ def create(
     )
     if gated:
         # A body may end in a comment that the end of the line closes.
-        return settings, f"{head}{gated}{trigger.body}{_GATE_END}".encode(BYTES)
+        body = trigger.body.removesuffix(";")
+        return settings, f"{head}{gated}{body}{_GATE_END}".encode(BYTES)
     statement = f"{head}{f'{order} ' if order else ''}{trigger.body}".encode(BYTES)
-    return settings, statement if _is_block(trigger) else EndsPacket(statement)
+    # One that has kept its semicolon keeps it only where another statement follows.
+    goes_on = statement.endswith(b";") or _is_block(trigger)
+    return settings, statement if goes_on else EndsPacket(statement)
 
 
 def _is_block(trigger: Trigger) -> bool:
