@@ -23,7 +23,13 @@ from spirit_py.locks.named import named_lock_holder, release_named_lock, take_na
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
+from spirit_py.mysql.faults import (
+    Disposition,
+    access_denied,
+    disposition,
+    refuses_sessions,
+    server_away,
+)
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import binlog_status
 from spirit_py.mysql.tables.identity import born_at
@@ -190,20 +196,24 @@ def _locked(
     tries = 1
     while turns.await_free():
         wait = math.ceil(policy.wait)
-        with open_lock_session(
-            connection, role="archive-lock", wait=wait, hold=_HOLD_SECONDS
-        ) as session:
-            lock = TableLock(session, request.tables, read_only=request.read_only)
+        lock = None
+        with contextlib.ExitStack() as stack:
             try:
+                session = stack.enter_context(
+                    open_lock_session(
+                        connection, role="archive-lock", wait=wait, hold=_HOLD_SECONDS
+                    )
+                )
+                lock = TableLock(session, request.tables, read_only=request.read_only)
                 let_go_when_silent(session)
                 lock.acquire()
             except ServerFault as fault:
-                if access_denied(fault):
+                if lock is not None and access_denied(fault):
                     why = "a snapshot locks the table for milliseconds"
                     read_grants(session).require(("LOCK TABLES",), table[0], why)
-                if fault.code != LOCK_WAIT_TIMEOUT or turns.over:
+                if not _passes(fault) or turns.over:
                     raise
-                turns.pause(tries, lock.waited_ms / 1000, "")
+                turns.pause(tries, lock.waited_ms / 1000 if lock else 0.0, "")
                 tries += 1
                 continue
             with session.kept_alive(_HOLD_SECONDS):
@@ -216,6 +226,12 @@ def _locked(
         hint="end the long transactions on the table, then read it again",
         error_code=ErrorCode.LOCK_NOT_GRANTED,
     )
+
+
+def _passes(fault: ServerFault) -> bool:
+    """Return whether to lock again; where sessions are lost, that of the task is, too."""
+    away = server_away(fault) and not refuses_sessions(fault)
+    return disposition(fault) is Disposition.RETRY and not away
 
 
 def position_of(session: SqlSession) -> str:

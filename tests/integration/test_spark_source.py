@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import itertools
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +30,10 @@ from spirit_py.errors import (
     MigrationFailure,
     Refusal,
     SchemaChanged,
+    ServerFault,
     UsageFault,
 )
+from spirit_py.locks.table import TableLock
 from spirit_py.mysql.connect import connect
 from tests.fixtures.mysql import PROVIDER
 from tests.kits.connection import account, options_of
@@ -280,6 +283,29 @@ def test_a_task_that_is_gone_under_the_lock_of_a_snapshot_ends_it(db, monkeypatc
         other.close()
         with pytest.raises(MigrationFailure, match="a task of Spark has ended"):
             first.result()
+
+
+@pytest.mark.parametrize(
+    ("code", "where"),
+    [(1213, "acquire"), (1317, "acquire"), (1205, "acquire"), (1040, "open_lock_session")],
+)
+def test_a_snapshot_whose_lock_fails_for_a_moment_is_opened_all_the_same(
+    db, monkeypatch, code, where
+):
+    """A deadlock, a killed request, or no room for a further session: the lock is tried again."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); COMMIT")
+    of: Any = snapshot if where == "open_lock_session" else TableLock
+    real, tries = getattr(of, where), itertools.count()
+
+    def fail_first(*given: Any, **named: Any) -> Any:
+        if next(tries) == 0:
+            raise ServerFault(code, "not now", where="archive-lock")
+        return real(*given, **named)
+
+    monkeypatch.setattr(of, where, fail_first)
+    meeting = Meeting(name="test", tasks=1, table=(db.name, "t"), patience=60)
+    with meeting.session(server_of(db), 0) as (session, *_):
+        assert session.value(f"SELECT COUNT(*) FROM {db.name}.t") == 1
 
 
 @pytest.mark.slow
