@@ -115,7 +115,10 @@ class Applier(Protocol):
         """Repair the rows of these keys, inside ``with source.applies_paused()``; count them."""
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
-        """Whether the source's row has changed since a visible image; False if unknown."""
+        """Whether the source's row has changed since a visible image; ServerFault if unknown.
+
+        False where the image fits nowhere, and cannot be compared.
+        """
 
     def interrupt(self) -> None:
         """Kill the statements that run now; their calls raise, and so do later ones."""

@@ -144,7 +144,7 @@ class SqlApplier:
 
         try:
             return self._run(mapping, None, ask)
-        except (ServerFault, ValueLost):
+        except ValueLost:
             return False
 
     def interrupt(self) -> None:

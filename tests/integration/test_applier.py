@@ -139,6 +139,21 @@ def test_a_value_that_does_not_fit_is_named(
     assert scene.db.query("SELECT * FROM _t_new") == []
 
 
+def test_a_row_that_cannot_be_looked_at_is_not_taken_for_the_same(
+    scene: Scene, applier: SqlApplier
+) -> None:
+    """The operator would be told to change it; what has to be mended is what the server says."""
+    mapping = scene.tables()
+    (row,) = rows("(1, 'a', 1)")
+    scene.db.execute("INSERT INTO t VALUES (1, 'a', 1)")
+    assert not applier.superseded(mapping, "(1)", row)
+    scene.db.execute("UPDATE t SET v = 'b'")
+    assert applier.superseded(mapping, "(1)", row)
+    scene.db.execute("RENAME TABLE t TO elsewhere")
+    with pytest.raises(ServerFault, match="error 1146"):
+        applier.superseded(mapping, "(1)", row)
+
+
 def test_an_enum_without_a_member_is_carried(scene: Scene, applier: SqlApplier) -> None:
     """The number 0 of an ENUM, an error under the strict mode, takes the staged path."""
     mapping = scene.tables("id INT PRIMARY KEY, e ENUM('a', 'b'), n INT")
