@@ -261,7 +261,8 @@ def _request(side: _Side, watch: LockWatch) -> None:
 def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
     executed = str(leader.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
     late = follower.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, seconds))[0][0]
-    if int(late):
+    # NULL: it could not wait.
+    if late != 0:
         raise errors.ChangesNotFlushed(
             f"the replica has not caught up within {seconds} s",
             hint="run the same command again when the replica lags less",

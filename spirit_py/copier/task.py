@@ -228,7 +228,8 @@ class ChunkWriter:
         missing, left = None, str(self._reader.value(_MISSING, (order.visibility,)))
         # The limit starts again whenever more have become visible.
         while left and left != missing:
-            if not self._reader.value(wait, (left, str(timeout))):
+            # NULL: it could not wait.
+            if self._reader.value(wait, (left, str(timeout))) == 0:
                 return
             missing, left = left, str(self._reader.value(_MISSING, (order.visibility,)))
         if left:

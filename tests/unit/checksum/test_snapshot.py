@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from spirit_py.checksum.snapshot import _reason
-from spirit_py.errors import ServerFault
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spirit_py.checksum.snapshot import _catch_up, _reason
+from spirit_py.errors import ChangesNotFlushed, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 
 
@@ -13,3 +18,12 @@ def test_a_pause_names_what_kept_the_lock_from_being_requested():
     assert _reason(full, []) == "Too many connections"
     late = ServerFault(LOCK_WAIT_TIMEOUT, "Lock wait timeout exceeded", where="session 3")
     assert _reason(late, []) == ""
+
+
+@pytest.mark.parametrize("answer", [1, None])
+def test_a_replica_that_could_not_wait_has_not_caught_up(answer):
+    """The try fails, and another one is made."""
+    leader: Any = SimpleNamespace(query=lambda _: [("u:1-9",)])
+    replica: Any = SimpleNamespace(query=lambda *_: [(answer,)])
+    with pytest.raises(ChangesNotFlushed, match="has not caught up"):
+        _catch_up(leader, replica, 5)

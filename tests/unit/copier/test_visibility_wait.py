@@ -25,8 +25,8 @@ class Server:
 
     id = 1
 
-    def __init__(self, *missing: str) -> None:
-        self.missing = list(missing)
+    def __init__(self, *missing: str, answer: int | None = 1) -> None:
+        self.missing, self.answer = list(missing), answer
         self.waits: list[Any] = []
 
     def value(self, sql: str, parameters: tuple[object, ...]) -> object:
@@ -34,7 +34,7 @@ class Server:
         if "WAIT_FOR" not in sql:
             return self.missing.pop(0)
         self.waits.append(parameters)
-        return 1
+        return self.answer
 
 
 def wait(server: Server) -> None:
@@ -51,6 +51,7 @@ def test_as_long_as_commits_become_visible_there_is_no_limit() -> None:
 
 
 def test_what_stands_still_ends_the_wait() -> None:
-    """R3: a chunk never reads without it."""
-    with pytest.raises(CopyFailure, match="not visible after 7 s"):
-        wait(Server("u:1-9", "u:9", "u:9"))
+    """R3: a chunk never reads without it, nor where the server could not wait."""
+    for answer in (1, None):
+        with pytest.raises(CopyFailure, match="not visible after 7 s"):
+            wait(Server("u:1-9", "u:9", "u:9", answer=answer))
