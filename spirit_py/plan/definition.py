@@ -32,6 +32,7 @@ from spirit_py.preflight.preflight import mapping_of
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
 from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.unique_keys import ambiguous
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -117,6 +118,8 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
     members = "".join(member for column in source.columns for member in column.members)
     if any(ord(letter) > _SHOWN for letter in members):
         return Tried(unknown=("the definition: the server shows letters of its members as ?",))
+    if any(len({*one.members}) < len(one.members) for one in source.columns if ambiguous(one)):
+        return Tried(unknown=("the definition: the server shows two members alike",))
     if not is_text(form.body):
         return Tried(unknown=(_NO_TEXT,))
     clauses, left = clauses_for_temporary(statement, names_of(form.keys), names_of(form.fulltext))

@@ -249,7 +249,7 @@ def _new_names(index: Index, by_old: Mapping[str, ColumnPair]) -> tuple[str, ...
     return tuple(by_old[name.lower()].new.name for name in index.columns)
 
 
-def _ambiguous(column: Column) -> bool:
+def ambiguous(column: Column) -> bool:
     """Return whether the text of a member, in Unicode, may be another one in the column's set."""
     charset = column.charset
     if not column.members or charset is None or charset in LED_BACK:
@@ -279,7 +279,7 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
             return f"{name} is a SET with an empty member, whose text the empty set has, too"
         if pair.old.data_type == "set" and len(pair.old.members) > _EXACT_MEMBERS:
             return f"{name} is a SET of more than {_EXACT_MEMBERS} members, compared as a DOUBLE"
-        if _ambiguous(pair.old):
+        if ambiguous(pair.old):
             return f"{name} may have a member in {pair.old.charset} that Unicode does not lead to"
     names = _new_names(index, by_old)
     if shared(target, names):
