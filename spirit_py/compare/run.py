@@ -271,7 +271,7 @@ class CompareRun:
         options, target = self.options, matching.mapping.target
         there = options.target_server
         self._stack.enter_context(
-            migration_lock(there, (target.schema, target.name), stop=self.stop)
+            migration_lock(there, (target.schema, target.name), stop=self.stop, reads=True)
         )
         applier = SqlApplier(
             there, sessions=1, batch_rows=_REPAIR_ROWS, stop=self.stop, judge_first=True

@@ -17,7 +17,7 @@ from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.fleet.planning import LOOKING
-from spirit_py.locks.named import named_lock_holder
+from spirit_py.locks.named import named_lock_holder, working_session
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import connection_lost
@@ -85,7 +85,7 @@ def read_again(plan: ServerPlan) -> FleetOrders | None:
 
 def _status_of(session: SqlSession, schema: str, table: str) -> MigrationStatus | None:
     """Return the figures that the migration of a table has written last; None where none runs."""
-    worker = named_lock_holder(session, lock_name("migration", schema, table))
+    worker = working_session(session, (schema, table))
     checkpoint = CheckpointTable(schema, table)
     if worker is None or not checkpoint.is_ours(session):
         return None
@@ -340,7 +340,7 @@ def _read(session: SqlSession, store: BatchTable) -> Iterator[FleetRecord]:
         orders=orders,
         coordinated=_held(session, lock_name("fleet", store.name[1])),
         tables=tuple(tables),
-        at_work=tuple(one for one in left if _held(session, lock_name("migration", *one))),
+        at_work=tuple(one for one in left if working_session(session, one) is not None),
         left=left,
     )
 

@@ -77,10 +77,24 @@ def take_from_lost_session(session: SqlSession, name: str) -> None:
         raise ServerFault(LOCK_WAIT_TIMEOUT, _STILL_RUNS, where="named lock")
 
 
-def migration_lock(options: ConnectionOptions, *tables: Name, stop: StopSwitch) -> AdvisoryLock:
+def working_session(session: SqlSession, table: Name) -> int | None:
+    """Return the session of the run that changes a table; None also for a :func:`reader`'s."""
+    holder = named_lock_holder(session, lock_name("migration", *table))
+    return None if holder is None or holder == reader(session, table) else holder
+
+
+def reader(session: SqlSession, table: Name) -> int | None:
+    """Return the session of an archive or a repair that keeps runs from a table, or None."""
+    return named_lock_holder(session, lock_name("reading", *table))
+
+
+def migration_lock(
+    options: ConnectionOptions, *tables: Name, stop: StopSwitch, reads: bool = False
+) -> AdvisoryLock:
     """Return the lock of tables that keeps every other run from working on one of them.
 
     One session holds it for all: a schema may have hundreds of tables, and a run takes days.
+    ``reads``: it is shown as a :func:`reader`, and not as the run that changes the tables.
     """
     # In one order in all runs, against deadlocks.
     purposes = {
@@ -89,12 +103,13 @@ def migration_lock(options: ConnectionOptions, *tables: Name, stop: StopSwitch) 
     }
     first, *also = purposes
     several = f"migration of {counted(len(tables), 'table')}"
+    readers = [lock_name("reading", *table) for table in sorted(tables) if reads]
     return AdvisoryLock(
         options,
         first,
         stop=stop,
         purpose=several if also else purposes[first],
-        also=tuple(also),
+        also=(*also, *readers),
         purposes=purposes,
     )
 

@@ -157,7 +157,7 @@ def _archive_table(run: Run) -> None:
                 raise
             run.label(session, under_modes(session, facts, config.modes), [name])
             sources = swapped_out_of(session, name)
-            run.lock_tables_from_other_runs([name, *sources])
+            run.lock_tables_from_other_runs([name, *sources], reads=True)
             for source in sources:
                 require_not_begun(session, name, source)
         run.enter(Phase.ARCHIVE)

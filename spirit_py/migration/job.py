@@ -119,11 +119,13 @@ class Job:
         )
         self.config = config.reached_by(connection, others)
 
-    def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:
+    def lock_tables_from_other_runs(
+        self, tables: Iterable[tuple[str, str]], *, reads: bool = False
+    ) -> None:
         """Hold each table's named lock until the end; Refusal where another run holds one."""
         config, names = self.config, list(tables)
         for options in (config.connection, *config.others):
-            self.stack.enter_context(migration_lock(options, *names, stop=self.stop))
+            self.stack.enter_context(migration_lock(options, *names, stop=self.stop, reads=reads))
         # After the locks, so that no task runs any more when they are given back.
         self.closing("Spark", self.engines.stop)
 

@@ -22,7 +22,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.look import global_read_lock
-from spirit_py.locks.named import named_lock_holder
+from spirit_py.locks.named import named_lock_holder, reader, working_session
 from spirit_py.migration.indexes.plan import build_lock, named_indexes
 from spirit_py.migration.migration_status import HANGING, UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
@@ -36,7 +36,7 @@ from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.status.report import REVERTED
-from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -232,6 +232,7 @@ class _Listing:
             unreadable=found.unreadable,
             tables=tuple(".".join(table) for table in tables),
             worked_on_by=worker,
+            read_by=next(filter(None, (reader(session, one) for one in tables)), None),
             live=live,
             live_age=live_age,
             # Where reverse replication is lost the same command reports that, and ends.
@@ -375,5 +376,5 @@ def _reverse(
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:
-    holders = (named_lock_holder(session, lock_name("migration", *table)) for table in tables)
+    holders = (working_session(session, table) for table in tables)
     return next((holder for holder in holders if holder is not None), None)

@@ -72,11 +72,12 @@ class MigrationShown:
     ``unreadable`` says why there is no more. ``modes`` are options that the same command must have,
     ``binlog`` says why the position is out of reach. ``swapped``: only its cleanup is left; None
     where the tables do not show it. ``worked_on_by`` is the server session of a process at work
-    now, ``begins`` from where that is connected while it has no checkpoint table. ``paused`` holds
-    for the next run, too; ``live`` figures were written ``live_age`` seconds ago, and
-    ``held_up_by`` keeps it from writing others. ``resumable_for`` is None where a process works on
-    it, and after the swap; ``command`` resumes. ``moved_from``: the servers from which it comes to
-    this one; ``asked``: the server that has the figures of a move, and is asked; empty for this.
+    now, ``read_by`` that of an archive or a repair, which no run begins beside, ``begins`` from
+    where that is connected while it has no checkpoint table. ``paused`` holds for the next run,
+    too; ``live`` figures were written ``live_age`` seconds ago, and ``held_up_by`` keeps it from
+    writing others. ``resumable_for`` is None where a process works on it, and after the swap;
+    ``command`` resumes. ``moved_from``: the servers from which it comes to this one; ``asked``: the
+    server that has the figures of a move, and is asked; empty for this.
     """
 
     checkpoint: str
@@ -101,6 +102,7 @@ class MigrationShown:
     deferred: bool = False
     paused: str = ""
     worked_on_by: int | None = None
+    read_by: int | None = None
     again: str = ""
     reason: str = ""
     program: str = ""
@@ -240,7 +242,11 @@ class MigrationShown:
     @property
     def _working(self) -> str:
         if self.worked_on_by is None:
-            return "no process works on it now"
+            beside = (
+                f"; an archive or a repair of the table (server session {self.read_by}) is to end"
+            )
+            beside = f"{beside} first" if self.read_by is not None else ""
+            return f"no process works on it now{beside}"
         who = self._who
         if self.live is None or self.live_age is None:
             return f"{who}; it has written no figures yet"

@@ -18,6 +18,7 @@ from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.migration.entry import archive
 from spirit_py.migration.figures import Figures
+from spirit_py.migration.listing import migrations
 from spirit_py.migration.run import Run
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.processlist import rows_sent
@@ -26,7 +27,7 @@ from spirit_py.threads import StopSwitch
 from tests.integration.test_archive import KEEP, archive_here, archiving, make_days, read_back
 from tests.kits.background import BackgroundCall
 from tests.kits.cleanup import clean
-from tests.kits.connection import account, granted
+from tests.kits.connection import account, connection_options, granted
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.reporter import RecordingReporter
@@ -185,6 +186,9 @@ def test_an_old_table_is_not_dropped_while_it_is_archived(db, spark_engine, tmp_
         with pytest.raises(Refusal) as raised:
             clean(db, old=True)
         refused.append(raised.value.message)
+        (shown,) = migrations(connection_options(db), database=db.name, table="t", max_age=1e6)
+        assert (shown.state, shown.worked_on_by) == ("stopped", None)
+        assert shown.read_by
 
     once_at(monkeypatch, "archive.prove", drop)
     archived = archive_here(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.locks.named import migration_lock
@@ -18,6 +19,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.phase import WayBack
 from spirit_py.migration.reverse.revert import Revert
+from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
 from spirit_py.plan import make_plan
 from spirit_py.threads import StopSwitch
@@ -429,12 +431,17 @@ def test_two_reverts_at_once_make_one(kept):
 
 
 @pytest.mark.slow
-def test_a_revert_names_the_session_that_only_reads_the_table(kept):
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_revert_names_the_session_that_only_reads_the_table(reads, kept):
     """An archive holds the table's lock for hours, and takes no requests: it has to be ended."""
     kept.migrate(drop_old_after=math.inf).end()
     options = connection_options(kept.db)
+    with connect(options, role="test") as session:
+        # As a process leaves it that was killed.
+        if reads:
+            RequestQueue(kept.db.name, "t").create(session)
     with (
-        migration_lock(options, (kept.db.name, "t"), stop=StopSwitch()),
+        migration_lock(options, (kept.db.name, "t"), stop=StopSwitch(), reads=reads),
         pytest.raises(Refusal, match=r"works on .*\.t \(server session \d+, .*takes no requests"),
     ):
         kept.revert()

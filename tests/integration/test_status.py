@@ -16,11 +16,17 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cli import main
 from spirit_py.config import SessionModes
 from spirit_py.errors import MigrationFailure
-from spirit_py.locks.named import take_named_lock
+from spirit_py.locks.named import (
+    migration_lock,
+    named_lock_holder,
+    take_named_lock,
+    working_session,
+)
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import run_label, token_of
 from spirit_py.table.names import lock_name
+from spirit_py.threads import StopSwitch
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
 from tests.kits.locking import await_lock_freed
@@ -75,6 +81,30 @@ def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engin
         mine = replace(DEAD, run=token_of(label))
         checkpoint.write(session, mine)
         assert shown(db).live == mine
+
+
+def test_a_stopped_migration_is_not_running_while_its_table_is_archived(db, engine):
+    """An archive and a repair hold its lock, too: how to resume it, and until when, is shown on."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    with pytest.raises(MigrationFailure):
+        start(
+            engine, db, table="t", alter="MODIFY v BIGINT",
+            defer_cutover=True, defer_timeout=0.0,
+        ).end()  # fmt: skip
+    await_lock_freed(db)
+    stopped = shown(db)
+    options, name = connection_options(db), (db.name, "t")
+    with migration_lock(options, name, stop=StopSwitch(), reads=True):
+        seen = shown(db)
+        with connect(options, role="test") as session:
+            holder = named_lock_holder(session, lock_name("migration", *name))
+            assert working_session(session, name) is None
+    assert (seen.state, seen.worked_on_by, seen.read_by) == ("stopped", None, holder)
+    assert (seen.command, seen.again) == (stopped.command, "resume")
+    assert seen.resumable_for is not None
+    assert f"an archive or a repair of the table (server session {holder}) is" in "\n".join(
+        seen.lines()
+    )
 
 
 @pytest.mark.slow

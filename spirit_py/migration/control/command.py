@@ -14,7 +14,12 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
-from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
+from spirit_py.locks.named import (
+    named_lock_holder,
+    release_named_lock,
+    take_named_lock,
+    working_session,
+)
 from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
@@ -180,7 +185,7 @@ class Asking:
         grants.require(("SELECT",), schema, why, [names.checkpoint], alone=True)
 
     def _require_process(self) -> None:
-        if named_lock_holder(self.session, self._process_lock) is not None:
+        if working_session(self.session, (self.database, self.table)) is not None:
             return
         if CheckpointTable(self.database, self.table).is_ours(self.session):
             raise Refusal(

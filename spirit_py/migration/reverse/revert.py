@@ -35,7 +35,7 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.events import swap
-from spirit_py.locks.named import NO_RUN_OF_OURS, AdvisoryLock, named_lock_holder
+from spirit_py.locks.named import NO_RUN_OF_OURS, AdvisoryLock, named_lock_holder, working_session
 from spirit_py.migration.control import subject
 from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.listener import ControlListener, listen
@@ -291,6 +291,8 @@ class Revert(Job):
 
     def _ask(self, session: Session, queue: RequestQueue) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
+        if working_session(session, self._names) is None:
+            return self._takes_no_requests(session)
         request = Request.of(REVERT, {SKIP_DROP: "yes"} if self.config.skip_drop else {})
         # A request counts only while a process waits for the answer, which this lock proves.
         waiting = AdvisoryLock(
