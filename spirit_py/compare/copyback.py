@@ -24,7 +24,7 @@ from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.checksum.recheck import Recopier
     from spirit_py.config import ConnectionOptions
@@ -169,19 +169,25 @@ def rows_of_keys(
 def read_rows(
     session: SqlSession, mapping: TableMapping, what: str, hint: str = ""
 ) -> list[tuple[str, RenderedRow]]:
-    """Read rows of the source, each with its key, as literals of exactly the stored values.
+    """Read rows of the source, each with its key; see :func:`each_row`."""
+    return list(each_row(session.query, mapping, what, hint))
 
-    With the columns by which kept rows are judged. ``what`` follows FROM, ``hint`` SELECT.
-    MigrationFailure for a document that no SQL gives.
+
+def each_row(
+    run: Callable[[str], Iterable[tuple[Any, ...]]], mapping: TableMapping, what: str, hint: str
+) -> Iterator[tuple[str, RenderedRow]]:
+    """Yield rows of the source, each with its key, as literals of exactly the stored values.
+
+    With the columns by which kept rows are judged. ``run`` runs the query; ``what`` follows FROM,
+    ``hint`` SELECT. MigrationFailure for a document that no SQL gives.
     """
     columns = mapping.imaged
     documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
     types = [node_types(quote_identifier(columns[place].name)) for place in documents]
     key = mapping.key_columns
     listed = ", ".join([*key_select_expressions(key), *select_lossless(columns), *types])
-    rows = []
     width, end = len(key), len(key) + len(columns)
-    for row in session.query(f"SELECT {hint}{listed} FROM {what}"):
+    for row in run(f"SELECT {hint}{listed} FROM {what}"):
         literals = row_literals(columns, row[width:end])
         for place, kinds in zip(documents, row[end:], strict=True):
             if kinds is None:
@@ -197,8 +203,7 @@ def read_rows(
                 ) from error
         # Through a staging table, where the number 0 of an ENUM is no error.
         rendered = RenderedRow(sql=f"({', '.join(literals)})", staged=True)
-        rows.append((row_key_sql(key, row[:width]), rendered))
-    return rows
+        yield row_key_sql(key, row[:width]), rendered
 
 
 def _there(mapping: TableMapping) -> TableMapping:

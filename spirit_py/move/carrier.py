@@ -3,7 +3,7 @@
 The source's server renders each row as the text of its literals, so that no value becomes a number
 or a text of this program. The text of a document of JSON does not tell all types apart, so those of
 its nodes are read with it. Where a row is longer than ``max_allowed_packet``, columns are read one
-by one (:func:`spirit_py.compare.copyback.read_rows`). A converted column takes the staged path, as
+by one (:func:`spirit_py.compare.copyback.each_row`). A converted column takes the staged path, as
 a change of the feed does (R10).
 """
 
@@ -13,8 +13,9 @@ import contextlib
 import json
 import re
 import time
-from itertools import chain, islice, starmap
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.applier import stage, state
 from spirit_py.applier.applier import SqlApplier
@@ -23,7 +24,7 @@ from spirit_py.applier.workers import Workers, judge_warnings
 from spirit_py.checksum.staging_sql import lossless_text
 from spirit_py.chunk.chunker import index_hint
 from spirit_py.classes import dataclass, replace
-from spirit_py.compare.copyback import document_sql, read_rows, rows_of_keys
+from spirit_py.compare.copyback import document_sql, each_row, rows_of_keys
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.copier.task import ChunkWriter, JoinCopy
 from spirit_py.errors import (
@@ -43,7 +44,7 @@ from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressi
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
@@ -53,10 +54,13 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
+_T = TypeVar("_T")
 _SESSION_SECONDS: Final = 86_400
 #: The name of the server that a task reads, among those of its sessions.
 _READS: Final = "reads"
 _STATEMENT_ROWS: Final = 10_000
+#: Characters of the literals that a task gathers before it writes them: rows may be long.
+_GATHERED: Final = 16 << 20
 _ROW: Final = re.compile(r"\bat row \d+")
 
 
@@ -98,21 +102,64 @@ def needs_stage(columns: Sequence[Column]) -> str:
     return " OR ".join(f"IFNULL({name} + 0 = 0, 0)" for name in enums) or "0"
 
 
-def rows_in(session: SqlSession, mapping: TableMapping, chunk: Chunk) -> list[RenderedRow]:
-    """Read a chunk's rows of the source, in one statement; their order means nothing."""
+def rows_in(
+    session: Session, mapping: TableMapping, chunk: Chunk
+) -> Iterator[tuple[int, list[RenderedRow]]]:
+    """Yield a chunk's rows of the source as they come, some megabytes at a time.
+
+    With the number of those before them; their order means nothing. It is 0 again where all rows
+    are read anew. Nothing else may use the session before the last.
+    """
     columns = [pair.old for pair in mapping.pairs]
     hint, what = index_hint(mapping), source_range(mapping, chunk)
     texts = row_texts(columns)
     sql = f"SELECT {hint}{', '.join([*texts, needs_stage(columns)])} FROM {what}"
     documents = {place for place, text in enumerate(texts) if text.startswith("HEX(")}
-    found = []
-    for *parts, staged in session.query(sql):
-        literals = _literals(parts, documents)
-        if literals is None:
-            # Of this row a text is too long, or a document has no SQL: the error names it.
-            return [row for _, row in read_rows(session, replace(mapping, keep=None), what, hint)]
-        found.append(RenderedRow(sql=f"({', '.join(literals)})", staged=bool(staged)))
-    return found
+    whole = True
+
+    def rendered() -> Iterator[RenderedRow]:
+        nonlocal whole
+        for *parts, staged in _streamed(session, sql):
+            # Of one row a text is too long, or a document has no SQL: the others are passed over.
+            if whole and (literals := _literals(parts, documents)) is not None:
+                yield RenderedRow(sql=f"({', '.join(literals)})", staged=bool(staged))
+            else:
+                whole = False
+
+    for found in _sized(rendered(), lambda row: len(row.sql)):
+        if whole:
+            yield found
+    if not whole:
+        # The error names the row.
+        every = each_row(partial(_streamed, session), replace(mapping, keep=None), what, hint)
+        yield from _sized((row for _, row in every), lambda row: len(row.sql))
+
+
+def _streamed(session: Session, sql: str) -> Iterator[tuple[Any, ...]]:
+    # One at a time: each may be long.
+    return chain.from_iterable(session.stream(sql, 1))
+
+
+def _sized(rows: Iterable[_T], length: Callable[[_T], int]) -> Iterator[tuple[int, list[_T]]]:
+    """Gather rows, and yield them with the number of those before, as often as they are long."""
+    before, found, size = 0, list[_T](), 0
+    for row in rows:
+        found.append(row)
+        size += length(row)
+        if size >= _GATHERED:
+            yield before, found
+            before, found, size = before + len(found), [], 0
+    if found:
+        yield before, found
+
+
+def _left(batches: Iterable[tuple[int, Sized]]) -> int:
+    """Read to the end, so that the session can be used again; return the number of rows."""
+    number = 0
+    with contextlib.suppress(ServerFault):
+        for _, rows in batches:
+            number += len(rows)
+    return number
 
 
 def _literals(parts: Sequence[Any], documents: Collection[int]) -> list[str] | None:
@@ -207,23 +254,27 @@ class RowCarrier(ChunkWriter):
 
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> tuple[int, int]:
         mapping = self._spec.mapping
-        try:
-            rows = rows_in(self._reader, mapping, piece)
-        except ServerFault as error:
-            if mapping.keep is None or error.code not in VALUE_ERRORS:
-                raise
-            text = f"{error.text}; the row has the key {self._not_judged(piece)}"
-            raise self._lost_value(order.chunk, part, error.code, text) from error
-        if rows:
+        batches, read = rows_in(self._reader, mapping, piece), 0
+        while True:
+            try:
+                before, rows = next(batches, (read, []))
+            except ServerFault as error:
+                if mapping.keep is None or error.code not in VALUE_ERRORS:
+                    raise
+                text = f"{error.text}; the row has the key {self._not_judged(piece)}"
+                raise self._lost_value(order.chunk, part, error.code, text) from error
+            if not rows:
+                return read, read
+            read = before + len(rows)
             try:
                 self._carry(self._judged, rows)
             except (ServerFault, ValueLost) as error:
+                read += _left(batches)
                 if isinstance(error, ValueLost) or error.code in VALUE_ERRORS:
-                    raise self._named(order, part, rows, error) from error
+                    raise self._named(order, part, before, rows, error) from error
                 if mapping.owned is None or error.code != DUPLICATE_ENTRY:
                     raise
                 self._carry_over_own(piece)
-        return len(rows), len(rows)
 
     def _carry_over_own(self, piece: Chunk) -> None:
         """Write a part of which rows are there already, over rows of the same source alone."""
@@ -231,8 +282,13 @@ class RowCarrier(ChunkWriter):
         what, hint = source_range(mapping, piece), index_hint(mapping)
 
         def write() -> None:
-            found = starmap(KeyedChange, read_rows(self._reader, mapping, what, hint))
-            state.write(self._own, mapping, [list(found)], bounds, complete=False)
+            found = each_row(partial(_streamed, self._reader), mapping, what, hint)
+            batches = _sized(found, lambda keyed: len(keyed[1].sql))
+            parts = ([KeyedChange(*keyed) for keyed in rows] for _, rows in batches)
+            try:
+                state.write(self._own, mapping, parts, bounds, complete=False)
+            finally:
+                _left(batches)
 
         pause, until = StopSwitch(), time.monotonic() + MEETING_SECONDS
         while True:
@@ -270,12 +326,13 @@ class RowCarrier(ChunkWriter):
         self,
         order: ChunkOrder,
         part: int,
+        before: int,
         rows: Sequence[RenderedRow],
         error: ServerFault | ValueLost,
     ) -> Exception:
         """Return the error with the number of the row within the part, found one by one."""
         code, text = getattr(error, "code", 0), getattr(error, "text", error.message)
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(rows, before + 1):
             try:
                 self._carry(self._judged, [row])
             except (ServerFault, ValueLost) as found:

@@ -230,9 +230,11 @@ class _MovePlanner(PlanMaker):
         def copy(session: Session, own: Session, chunk: Chunk) -> int:
             if judged is not None:
                 session.query(f"SELECT COUNT(*) FROM {source_range(judged, chunk)}")
-            if rows := rows_in(session, apart, chunk):
+            number = 0
+            for before, rows in rows_in(session, apart, chunk):
                 write_over(own, apart, rows, packet)
-            return len(rows)
+                number = before + len(rows)
+            return number
 
         return Carried(there=self.run.config.targets[0], copy=copy)
 

@@ -12,18 +12,26 @@ import pytest
 
 import spirit_py
 from mysql_server import ServerOptions, running
-from spirit_py.errors import MigrationFailure
-from spirit_py.move import renames
+from spirit_py.classes import replace
+from spirit_py.copier.meter import ChunkCopied
+from spirit_py.copier.task import ChunkOrder
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.move import carrier, renames
 from spirit_py.move import run as move_run
+from spirit_py.move.carrier import JoinAcross
+from spirit_py.mysql.faults import DEADLOCK
+from spirit_py.mysql.session import Session
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.golden.normal import Normaliser
 from tests.golden.recordings import as_text, compare
 from tests.integration.test_checksum_types import TYPES
 from tests.kits import kills
+from tests.kits.chunks import chunk
 from tests.kits.command import MINUTE, run_here, run_words_here
-from tests.kits.connection import account, granted
+from tests.kits.connection import account, connection_options, granted
 from tests.kits.moving import ALTER, ROWS, Application, TwoServers, await_held, fill
 from tests.kits.point_listener import PointListener
+from tests.kits.tables import map_table, open_session
 from tests.kits.waiting import until
 
 
@@ -873,6 +881,35 @@ def test_a_value_that_does_not_fit_is_named(two):
     report, _ = two.move("--alter", "MODIFY a TINYINT UNSIGNED")
     assert report["error_code"] == "value-lost", report
     assert "t" in two.tables(two.here)
+
+
+def test_rows_are_written_as_they_come(db, monkeypatch):
+    """Some megabytes are gathered at most; after an error between two all are read once more."""
+    fill(db)
+    db.execute("ALTER TABLE t ADD COLUMN j JSON")
+    db.execute("UPDATE t SET j = '[1, 2]' WHERE id > 1000")
+    mapping = replace(map_table(db), apart=True)
+    options, execute, sizes = connection_options(db), Session.execute, list[int]()
+    join = JoinAcross(connection=options, reads=options, mapping=mapping, licence=db.name)
+
+    def interrupted(self, sql, *given):
+        if sql.startswith("REPLACE"):
+            sizes.append(len(sql))
+            if len(sizes) == 20:
+                raise ServerFault(DEADLOCK, "Deadlock found", where="test")
+        return execute(self, sql, *given)
+
+    monkeypatch.setattr(Session, "execute", interrupted)
+    monkeypatch.setattr(carrier, "_GATHERED", 1000)
+    order = ChunkOrder(chunk=chunk(0, None, None))
+    with contextlib.closing(join(0)) as member, open_session(db, role="driver") as driver:
+        assert driver.value("SELECT GET_LOCK(%s, 0)", (db.name,))
+        copied = ChunkCopied.decode(member.handle(order.encode()))
+    assert (copied.rows, copied.retries) == (ROWS, 1)
+    assert len(sizes) > 40
+    assert max(sizes) < 2000
+    every = "SELECT id, a, b, j FROM {} ORDER BY id"
+    assert db.query(every.format("_t_new")) == db.query(every.format("t"))
 
 
 @pytest.mark.slow
