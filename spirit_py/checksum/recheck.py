@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.binlog.cascades import acting_parents
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _BATCH: Final = 500
+#: Of the keys in a statement at most: a key of texts has thousands.
+_CHARACTERS: Final = 512 << 10
 
 
 def comparable_by_key(mapping: TableMapping) -> bool:
@@ -63,7 +64,7 @@ def rows_that_differ(
 ) -> list[RowDifference]:
     """Return the rows with these keys that differ now; take no lock (:func:`comparable_by_key`).
 
-    ``target`` is None on the source's server. ``between`` is called before each batch of 500 keys,
+    ``target`` is None on the source's server. ``between`` is called before each batch of some keys,
     which has a snapshot of its own; its error ends the comparison.
     """
     join = JoinChecksum(
@@ -83,11 +84,18 @@ def _each_once(found: Iterable[RowDifference]) -> list[RowDifference]:
     return list({(one.key, one.kind): one for one in found}.values())
 
 
-def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
+def key_batches(keys: Iterable[str], most: int = _BATCH) -> Iterator[Keys]:
     """Cut keys, each once, into selections for statements of bounded length."""
-    rest = iter(dict.fromkeys(keys))
-    while batch := tuple(islice(rest, _BATCH)):
-        yield Keys(batch)
+    batch: list[str] = []
+    size = 0
+    for key in dict.fromkeys(keys):
+        if batch and (len(batch) == most or size + len(key) > _CHARACTERS):
+            yield Keys(tuple(batch))
+            batch, size = [], 0
+        batch.append(key)
+        size += len(key)
+    if batch:
+        yield Keys(tuple(batch))
 
 
 #: Seconds before each reading of the rows that differ in a rolling pass.
@@ -258,17 +266,17 @@ def repair(
     def alone(difference: RowDifference) -> bool:
         return difference.kind == "extra" and not comparable_by_key(mapping)
 
-    extra = list(dict.fromkeys(each.key for each in differences if alone(each)))
-    keys = list(dict.fromkeys(each.key for each in differences if not alone(each)))
+    extra = [each.key for each in differences if alone(each)]
+    keys = [each.key for each in differences if not alone(each)]
     treated = 0
     # One transaction each: long rows are few.
-    batch = min(_BATCH, part_rows(mapping.source))
+    most = min(_BATCH, part_rows(mapping.source))
     for rows, work in ((extra, delete), (keys, partial(applier.recopy, mapping))):
-        for begin in range(0, len(rows), batch):
+        for batch in key_batches(rows, most):
             paused = contextlib.nullcontext() if feed is None else feed.applies_paused()
             with paused:
                 try:
-                    treated += work(rows[begin : begin + batch])
+                    treated += work(batch.keys)
                 finally:
                     if mapping.merging and feed is not None:
                         feed.write_over(mapping)

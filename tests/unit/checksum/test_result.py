@@ -70,6 +70,16 @@ def test_a_batch_of_a_repair_has_as_few_rows_as_their_length_asks_for():
     assert rig.copies == [(True, 2), (True, 1)]
 
 
+def test_keys_of_thousands_of_characters_are_few_in_a_statement():
+    """500 of 6 KB are more than the smallest packets; one is never left out."""
+    rig: Any = Paused()
+    texts = [f"(_utf8mb4 X'{number:06000}')" for number in range(500)]
+    found = [RowDifference(key=key, kind="missing") for key in [*texts, f"({'1' * (1 << 20)})"]]
+    assert repair(rig, rig, mapping((ID, ID)), found, none_alone) == 501
+    assert rig.keys == [each.key for each in found]
+    assert [number for _, number in rig.copies] == [87, 87, 87, 87, 87, 65, 1]
+
+
 def test_a_repair_without_a_feed_pauses_nothing():
     """Two tables that nothing keeps equal are repaired as they are."""
     rig: Any = Paused()
