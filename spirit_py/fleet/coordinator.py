@@ -40,7 +40,7 @@ from spirit_py.threads import Background, StopSwitch, every, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spirit_py.command_config import FleetConfig, FleetOrders, FleetServer
     from spirit_py.contracts import Reporter
@@ -60,6 +60,10 @@ _AT_A_TIME: Final = 8
 _PAUSED: Final = (
     "an operator has paused this change: no server and no table begins before"
     " spirit-py ctl --fleet LIST resume"
+)
+_FROM_THE_FUTURE: Final = (
+    "the record on {} has an order that the clock of this machine puts more than a day ahead: it is"
+    " not obeyed; if the clock is behind, set it"
 )
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 60.0
@@ -93,6 +97,7 @@ class Fleet:
         self._turn = 0
         #: Why records are left although all servers are done.
         self.left_over: tuple[str, ...] = ()
+        self._warned = False
         self._looking = threading.Lock()
         self._looked = 0.0
         #: Whose orders an earlier look has read.
@@ -311,10 +316,19 @@ class Fleet:
                 self.state[name].written or self.state[name].state is ServerState.RUNNING
                 for name in self._heard_of
             )
+            self._warn_of_clocks(found)
             latest = agreed(known, self._orders, new, begun=begun)
             self._heard_of |= found.keys()
             if latest is not self._orders:
                 self._obey(latest, next(name for name in found if found[name] == latest))
+
+    def _warn_of_clocks(self, found: Mapping[str, FleetOrders]) -> None:
+        """Tell once that orders are not obeyed: whoever gave them was told that they are."""
+        now = time.time()
+        name = next((name for name in found if found[name].ahead_of(now)), "")
+        if name and not self._warned:
+            self._warned = True
+            self._tell(Warned(said=_FROM_THE_FUTURE.format(name)))
 
     def _look_at(self, run: ServerRun, found: dict[str, FleetOrders]) -> None:
         try:

@@ -175,6 +175,18 @@ def test_the_order_of_one_server_counts_not_because_the_other_one_is_away(monkey
     assert run._orders.at_once == 10_000
 
 
+def test_that_an_order_from_the_future_is_not_obeyed_is_told_once(monkeypatch):
+    """The clock of this machine may be days behind; the operator was told that it is paused."""
+    ahead = replace(PAUSED, number=(time.time_ns() + 2 * 86_400 * 10**9) // 1_000_000)
+    monkeypatch.setattr(coordinator, "orders_of", lambda _: ahead)
+    run = fleet(dry_run=False, begun=True)
+    run._look()
+    run._look()
+    assert not run._orders.paused
+    (warned,) = run.reporter.events  # type: ignore[attr-defined]
+    assert "the clock of this machine" in warned.text
+
+
 def test_a_server_without_a_record_has_not_begun(monkeypatch):
     """So the only other one's orders count: its process left nothing, and dropped the record."""
     ordered = replace(PAUSED, number=time.time_ns() // 1_000_000)
