@@ -65,6 +65,9 @@ _LOOK_SECONDS: Final = 2
 #: All rows of a chunk are listed where some differ, with some 300 bytes each in a task's memory:
 #: rows of a chunk while chunks differ, and while none does.
 _LISTED_ROWS: Final = (20_000, 100_000)
+#: The bytes of a key up to which so many are listed. A longer one is listed twice for each table,
+#: in hexadecimal digits: a thousand bytes a row, and more.
+_LISTED_KEY: Final = 125
 #: What the rows of a chunk may have by the table's average, where their values are converted.
 _STAGED_BYTES: Final = 16 << 20
 _UNKNOWN_ROW_BYTES: Final = 2_000
@@ -92,6 +95,13 @@ def most_staged(plan: ComparisonPlan) -> float:
     if not plan.staged:
         return math.inf
     return max(FLOOR_ROWS, _STAGED_BYTES // (plan.mapping.source.row_bytes or _UNKNOWN_ROW_BYTES))
+
+
+def most_listed(mapping: TableMapping, rows: int) -> int:
+    """Return how many of these rows a chunk may have, by the length that keys may have."""
+    longest = sum((one.length or 0) * (4 if one.charset else 1) for one in mapping.key_columns)
+    average = min(longest, mapping.source.row_bytes or longest)
+    return int(rows * _LISTED_KEY / max(_LISTED_KEY, average))
 
 
 @dataclass(eq=False)
@@ -261,8 +271,8 @@ class TablePass:
             return [difference for part in gang.finish() for difference in part]
 
     def _most_rows(self) -> float:
-        listed = _LISTED_ROWS[not self._written] if self._rolling else math.inf
-        return min(listed, most_staged(self._plan))
+        most = _LISTED_ROWS[not (self._rolling and self._written)]
+        return min(most_listed(self.what.mapping, most), most_staged(self._plan))
 
     def _answered(self, chunk: Chunk, told: Sequence[str], counts: Counts) -> bool:
         if not self._rolling:

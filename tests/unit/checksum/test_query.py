@@ -9,7 +9,7 @@ import pytest
 from spirit_py.checksum import query, staging_sql
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.render import alike, field, unless_lost, whole
-from spirit_py.checksum.table_pass import most_staged
+from spirit_py.checksum.table_pass import most_listed, most_staged
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.table.keys import KeyBound
 from tests.kits.definitions import ID, column, mapping
@@ -140,6 +140,24 @@ def test_a_chunk_whose_values_are_converted_is_bounded_in_bytes(row_bytes, rows)
     compared = replace(compared, mapping=replace(compared.mapping, source=source))
     assert most_staged(compared) == rows
     assert most_staged(plan((NAME, NAME))) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("key", "row_bytes", "rows"),
+    [
+        (column("id", "bigint"), 4000, 100_000),
+        (column("id", "varchar(30)"), 4000, 100_000),
+        (column("id", "varchar(768)"), 100, 100_000),
+        (column("id", "varchar(768)"), 500, 25_000),
+        (column("id", "varchar(768)"), 4000, 4069),
+        (column("id", "varchar(768)"), 0, 4069),
+    ],
+)
+def test_of_rows_with_long_keys_fewer_are_listed(key, row_bytes, rows):
+    """A task has the key of each row four times, in hexadecimal digits."""
+    made = mapping((key, key))
+    source = replace(made.source, estimated_rows=1000, data_bytes=1000 * row_bytes)
+    assert most_listed(replace(made, source=source), 100_000) == rows
 
 
 def test_a_staged_row_that_is_too_long_for_a_statement_goes_in_pieces():
