@@ -94,7 +94,7 @@ class CheckpointWriter:
         self._wanted = threading.Event()
         self._thread = Background("checkpoint", self._keep_writing)
         self._written_at: float | None = None
-        self._locked = LockedBy(self.connection, [self.table.name])
+        self._locked = LockedBy((self.connection, [self.table.name]))
 
     @property
     def age(self) -> float | None:
@@ -154,7 +154,8 @@ class CheckpointWriter:
 
     def _waits(self, error: Exception) -> bool:
         """Return whether it is others' lock of the table that is waited for, as a dump takes it."""
-        return isinstance(error, ServerFault) and error.code == LOCK_WAIT_TIMEOUT and self._locked()
+        late = isinstance(error, ServerFault) and error.code == LOCK_WAIT_TIMEOUT
+        return late and bool(self._locked())
 
     def close(self) -> None:
         """End the thread; nothing more is written. Safe to call again."""

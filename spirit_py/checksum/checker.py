@@ -16,6 +16,7 @@ from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.events.copy import DifferencesRepaired, RowsDiffer
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.retry import patiently
@@ -169,6 +170,7 @@ class Checker:
             self.what.stop,
             tell=self._wait_for,
             hiccups=(errors.FeedFailure,),
+            locked=LockedBy.of(self.what.source, self._mapping, self.what.target),
         )
 
     def _confirmed(

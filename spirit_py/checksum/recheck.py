@@ -130,7 +130,7 @@ class Suspects:
                 what.feed.apply_executed(what.stop, self.wait_for)
             self.wait_for(f"{counted(len(left), 'row')} under change, to be compared again")
             read = partial(rows_that_differ, what.source, what.mapping, left, target=what.target)
-            again = retrying(what.stop, locked=LockedBy.of(what.source, what.mapping))
+            again = retrying(what.stop, locked=LockedBy.of(what.source, what.mapping, what.target))
             found = again(partial(read, between=what.stop.check))
             left = [difference.key for difference in found]
             if not left:

@@ -162,7 +162,7 @@ class TablePass:
         coverage, what = self._coverage, self.what
         found: list[RowDifference] = []
         lost = 0
-        locked = LockedBy.of(what.source, what.mapping)
+        locked = LockedBy.of(what.source, what.mapping, what.target)
         while not coverage.complete or self._suspects.rows:
             try:
                 for part in self._segments():

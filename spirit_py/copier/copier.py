@@ -221,7 +221,7 @@ class BoundaryReader:
     tables: Sequence[Name] = ()
 
     def __post_init__(self) -> None:
-        self._locked = LockedBy(self.connection, self.tables)
+        self._locked = LockedBy((self.connection, self.tables))
         self._session = RenewedSession(partial(connect, self.connection, role="boundary"))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:

@@ -257,30 +257,39 @@ class LockedBy:
     log names the first that is found.
     """
 
-    def __init__(self, connection: ConnectionOptions, tables: Iterable[Name]) -> None:
-        self._asked = connection, tuple(tables)
+    def __init__(self, *asked: tuple[ConnectionOptions, Sequence[Name]]) -> None:
+        self._asked = asked
         self._told = False
 
     @classmethod
-    def of(cls, connection: ConnectionOptions, mapping: TableMapping) -> Self:
-        """Return the look at a table's locks and at those of its new table."""
-        both = mapping.source, mapping.target
-        return cls(connection, [(one.schema, one.name) for one in both])
+    def of(
+        cls,
+        connection: ConnectionOptions,
+        mapping: TableMapping,
+        target: ConnectionOptions | None = None,
+    ) -> Self:
+        """Return the look at a table's locks and at those of its new table, on its own server."""
+        old, new = ((one.schema, one.name) for one in (mapping.source, mapping.target))
+        if target is None:
+            return cls((connection, [old, new]))
+        return cls((connection, [old]), (target, [new]))
 
-    def __call__(self) -> bool:
-        """Return whether a lock is seen; not where that cannot be looked up."""
-        connection, tables = self._asked
-        try:
-            with connect(connection, role="lock-look", read_timeout=_ANSWER_SECONDS) as session:
-                found = _of_tables(session, _KEEPS_OUT, tables)
-        except ServerFault:
-            return False
-        others = [one for one in found if not one.own]
-        if others and not self._told:
-            self._told = True
-            names = " and ".join(".".join(table) for table in tables)
-            _log.warning("waiting for the end of a lock on %s: %s", names, others[0])
-        return bool(others)
+    def __call__(self) -> str:
+        """Return whose lock ends the wait; empty where none is seen or it cannot be looked up."""
+        for connection, tables in self._asked:
+            try:
+                with connect(connection, role="lock-look", read_timeout=_ANSWER_SECONDS) as session:
+                    found = _of_tables(session, _KEEPS_OUT, tables)
+            except ServerFault:
+                continue
+            if others := [one for one in found if not one.own]:
+                names = " and ".join(".".join(table) for table in tables)
+                text = f"the end of a lock on {names}: {others[0]}"
+                if not self._told:
+                    self._told = True
+                    _log.warning("waiting for %s", text)
+                return text
+        return ""
 
 
 def _locks_on(table: Name, request: LockRequest) -> str:

@@ -156,7 +156,8 @@ class Doubts:
         for _ in range(_READINGS):
             # Everything that has put these rows in doubt is applied before they are read.
             self.feed.catch_up(self.job.show)
-            locked = LockedBy.of(self.job.config.connection, self.mapping)
+            config = self.job.config
+            locked = LockedBy.of(config.connection, self.mapping, config.target)
             found = retrying(self.stop, locked=locked)(self._read, left)
             left = [difference.key for difference in found]
             if not left:

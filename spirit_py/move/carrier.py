@@ -35,6 +35,7 @@ from spirit_py.errors import (
     UnreadableChange,
     ValueLost,
 )
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
@@ -242,6 +243,7 @@ class RowCarrier(ChunkWriter):
     def __init__(self, spec: JoinAcross, session: Session, reader: Session) -> None:
         super().__init__(spec, session)
         self._reader = reader
+        self._locked = LockedBy.of(spec.reads, spec.mapping, spec.connection)
         self.sessions = [*self.sessions, (_READS, reader.id)]
         self._packet = int(session.value("SELECT @@SESSION.max_allowed_packet"))
         #: What is read here is kept: it is not judged again.

@@ -97,7 +97,7 @@ def retrying(
     hiccups: tuple[type[SpiritError], ...] = (),
     passing: Callable[[BaseException], bool] = lambda _: False,
     progress: Callable[[], object] | None = None,
-    locked: Callable[[], bool] = lambda: False,
+    locked: Callable[[], object] = lambda: False,
     clock: Clock = time.monotonic,
 ) -> Retrier:
     """Build a retrier for one call, as the module says. The last fault is raised, or a stop's.
@@ -105,8 +105,8 @@ def retrying(
     ``on_retry`` gets the number of the failed attempt, from 1, and its fault. ``hiccups`` mean, if
     they are resumable, that the server is away; ``passing``: whether a fault passes that is fatal
     elsewhere. ``progress`` returns another value after any: then ``patience`` starts again.
-    ``locked``: whether the lock that did not come in time is one of a table that another session is
-    seen to have; that is waited for without an end.
+    ``locked``: whether, or by whom, the lock that did not come in time is one of a table that
+    another session is seen to have; that is waited for without an end.
     """
     failed = 0
     away = Patience(patience, clock=clock)
@@ -168,18 +168,28 @@ def patiently(
     *,
     tell: Callable[[str], None] | None = None,
     hiccups: tuple[type[SpiritError], ...] = (),
-    locked: Callable[[], bool] = lambda: False,
+    locked: Callable[[], str] = lambda: "",
 ) -> T:
-    """Return what ``work``, which may run again, returns; ``tell`` gets what is waited for."""
+    """Return what ``work``, which may run again, returns; ``tell`` gets what is waited for.
+
+    ``locked`` as in :func:`retrying`; what it returns is shown.
+    """
     told = False
+    holder = ""
+
+    def held() -> str:
+        nonlocal holder
+        holder = locked()
+        return holder
 
     def away(_: int, fault: BaseException) -> None:
-        nonlocal told
+        nonlocal told, holder
         if tell is not None:
             told = True
-            tell(waiting_for(options, fault))
+            tell(holder or waiting_for(options, fault))
+        holder = ""
 
-    result: T = retrying(stop, on_retry=away, hiccups=hiccups, locked=locked)(work)
+    result: T = retrying(stop, on_retry=away, hiccups=hiccups, locked=held)(work)
     if tell is not None and told:
         tell("")
     return result

@@ -64,7 +64,7 @@ def test_changes_wait_for_as_long_as_a_dump_holds_its_lock(
     monkeypatch.setattr("spirit_py.applier.applier._ATTEMPTS", 1)
     looks, looked = threading.Semaphore(0), LockedBy.__call__
 
-    def look(self: LockedBy) -> bool:
+    def look(self: LockedBy) -> str:
         found = looked(self)
         looks.release()
         return found

@@ -23,11 +23,18 @@ from spirit_py.checksum.result import ChecksumProgress, Counts
 from spirit_py.checksum.worker import Comparison, SnapshotReader
 from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
-from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
+from spirit_py.errors import (
+    ChecksumFailure,
+    DuplicateForUnique,
+    Interrupted,
+    ServerFault,
+    WorkersLost,
+)
 from spirit_py.locks.look import LockedBy
 from spirit_py.locks.table import LockWatch, open_lock_session
 from spirit_py.migration.figures import Figures, Journal
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.spark.gang import Gang
 from spirit_py.status.report import MigrationReport
 from spirit_py.table.keys import KeyBound
@@ -307,7 +314,7 @@ def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch
     monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 1)
     looks, looked = threading.Semaphore(0), LockedBy.__call__
 
-    def look(self) -> bool:
+    def look(self) -> str:
         seen = looked(self)
         looks.release()
         return seen
@@ -322,6 +329,24 @@ def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch
     assert looks.acquire(timeout=DEADLINE)
     other.close()
     assert comparing.result().rows == 1000
+
+
+def test_rows_that_differ_are_checked_once_more_after_others_lock_the_table(db, monkeypatch):
+    """Behind such a lock no try counts."""
+    fill(db, 10)
+    pair = Pair(db).copy()
+    monkeypatch.setattr(pair.stop, "pause", lambda _: None)
+    tries = iter(range(1000))
+
+    def look() -> None:
+        if next(tries) < 9:
+            raise ServerFault(LOCK_WAIT_TIMEOUT, "Lock wait timeout", where="test")
+
+    shown: list[ChecksumProgress] = []
+    with contextlib.closing(db.connect()) as other:
+        other.query("LOCK TABLES t WRITE")
+        pair.checker(on_progress=shown.append)._patiently(look)
+    assert shown[0].waiting_for.startswith(f"the end of a lock on {db.name}.t and ")
 
 
 def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):

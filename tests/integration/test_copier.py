@@ -427,7 +427,7 @@ def test_a_chunk_waits_for_as_long_as_a_dump_holds_its_lock(db, engine, monkeypa
     retried = threading.Semaphore(0)
     looked = LockedBy.__call__
 
-    def look(self) -> bool:
+    def look(self) -> str:
         found = looked(self)
         retried.release()
         return found

@@ -102,7 +102,7 @@ def test_a_lasting_fault_stops_the_migration(writing):
 
 def test_a_dump_that_locks_the_table_is_waited_for_without_an_end(writing, monkeypatch):
     """``mysqldump`` without --single-transaction keeps every table of a schema locked for hours."""
-    monkeypatch.setattr(module, "LockedBy", lambda *_: lambda: True)
+    monkeypatch.setattr(module, "LockedBy", lambda *_: lambda: "a lock")
     store = Store(*[LOCKED] * 50)
     writer, stop = writing(store)
     writer.start()
@@ -112,7 +112,7 @@ def test_a_dump_that_locks_the_table_is_waited_for_without_an_end(writing, monke
 
 def test_a_lock_of_which_nothing_is_seen_is_waited_for_as_any_other_fault(writing, monkeypatch):
     """Where performance_schema is OFF it may be anything."""
-    monkeypatch.setattr(module, "LockedBy", lambda *_: lambda: False)
+    monkeypatch.setattr(module, "LockedBy", lambda *_: lambda: "")
     writer, stop = writing(Store(*[LOCKED] * 10_000))
     writer.start()
     assert stop.wait(30.0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spirit_py.errors import FeedFailure, Interrupted, SchemaChanged, ServerFault
 from spirit_py.mysql.faults import takes_no_writes
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import patiently, retrying
 from spirit_py.threads import StopSwitch
 
 
@@ -77,6 +79,18 @@ def test_a_lock_that_somebody_is_seen_to_have_is_waited_for_without_an_end():
     unseen = retrying(StopSwitch(), attempts=2, first_pause=1e-9, locked=lambda: False)
     with pytest.raises(ServerFault, match="1205"):
         unseen(Flaky(*[1205] * 2))
+
+
+def test_who_has_the_lock_is_shown_while_it_is_waited_for():
+    """Not that the server does not answer; another fault is shown as it is."""
+    shown: list[str] = []
+    stop: Any = SimpleNamespace(pause=lambda _: None, requested=False)
+    server: Any = SimpleNamespace(address="db")
+    seen = iter(["a lock of session 5"] * 6)
+    tell, work = shown.append, Flaky(*[1205] * 6, 1213)
+    assert patiently(work, server, stop, tell=tell, locked=lambda: next(seen)) == "done"
+    assert shown[:6] == ["a lock of session 5"] * 6
+    assert shown[6:] == ["the server at db to answer (text)", ""]
 
 
 def test_a_stop_request_ends_a_pause():
