@@ -322,7 +322,8 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
 def _transactions(session: SqlSession, ids: list[int]) -> dict[int, tuple[int, str, int]] | None:
     """Return by session the rows changed, the transaction's begin and age; None where unreadable.
 
-    performance_schema has its age too, but not where it notes no transactions of that session.
+    The age is for where performance_schema notes no transactions of that session: by local time, it
+    is an hour too long after a change to summer time.
     """
     if not ids:
         return {}
@@ -350,7 +351,7 @@ def _blocker(
         database=database or "",
         idle=command == "Sleep",
         seconds=int(seconds or 0),
-        open_seconds=max(float(age or 0.0), float(old)),
+        open_seconds=float(old if age is None else age),
         statement=(statement or "")[:_LONGEST_STATEMENT],
         rows_modified=modified,
         began=began,

@@ -14,7 +14,7 @@ import pytest
 from spirit_py.attached.implied_locks import implied_locks
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
 from spirit_py.events.event import untold
-from spirit_py.locks import turns
+from spirit_py.locks import look, turns
 from spirit_py.locks.blockers import KillPolicy
 from spirit_py.locks.look import (
     LockRequest,
@@ -389,6 +389,21 @@ def test_the_age_is_that_of_the_transaction(db, noted):
     found = until(look, "a transaction older than its statement")
     assert found.age == found.open_seconds
     assert "transaction open for" in str(found)
+    holder.end()
+
+
+def test_an_age_by_local_time_is_not_asked_for_where_there_is_a_better_one(db, monkeypatch):
+    """After the change to summer time InnoDB's transactions look an hour older."""
+    make_tables(db)
+    real = look._transactions
+
+    def an_hour_older(session: Any, ids: list[int]) -> Any:
+        return {one: (rows, at, age + 3600) for one, (rows, at, age) in real(session, ids).items()}
+
+    monkeypatch.setattr(look, "_transactions", an_hour_older)
+    holder = Holder(db, "SELECT * FROM t")
+    (found,) = in_front(db)
+    assert 0 < found.open_seconds < 3600
     holder.end()
 
 
