@@ -362,10 +362,12 @@ class Archive:
             return session.query(statement)
 
         found: list[tuple[Any, ...]] = []
-        self._await_turn()
-        for one in self.step(partial(self._cut, rows=self._rows, within=piece)):
+        left: KeyRange | None = piece
+        while left is not None:
             self._await_turn()
+            (one,) = self.step(partial(self._cut, rows=self._rows, within=left, most=1))
             found += self.step(partial(rows, statement=self.what.hashes_of(one, part)))
+            left = None if one.upper == piece.upper else replace(left, lower=one.upper)
         return tallies_of(found)
 
     def _require_same_columns(self, session: Session) -> None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
 from spirit_py.archiving.notes import Tally, folder_of, piece_of
 from spirit_py.archiving.ranges import _column_of
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
+from spirit_py.chunk.chunk import KeyRange
+from spirit_py.table.keys import KeyBound
 from spirit_py.table.names import archive_folder
+from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_batches_end_by_rows_or_by_bytes():
@@ -84,3 +94,34 @@ def test_the_folder_of_a_file_stands_for_a_value():
     assert folder_of("year=2024/rows-000012-00003.parquet") == "2024"
     assert folder_of("v=a%3Ab%25%2F%3D/rows-000012-00003.parquet") == "a:b%/="
     assert folder_of("v=x=y/rows-000012-00003.parquet") == "x=y"
+
+
+def test_one_range_of_a_piece_is_cut_and_hashed_at_a_turn() -> None:
+    """A global lock that comes meanwhile waits for one statement, and no range is cut for later."""
+    done: list[str] = []
+    bounds = [None, *(KeyBound(literals=(str(at),)) for at in (10, 20, 30))]
+
+    class Table:
+        def cut(self, query: Any, rows: int, within: KeyRange) -> Iterator[KeyRange]:
+            assert rows == 0
+            query("cut")
+            for lower, upper in pairwise(bounds[bounds.index(within.lower) :]):
+                yield KeyRange(lower=lower, upper=upper)
+
+        def hashes_of(self, within: KeyRange, part: str) -> str:
+            return f"hash {within}{part}"
+
+    def asked(statement: str) -> list[Any]:
+        done.append(statement)
+        return []
+
+    given: Any = {
+        "what": Table(),
+        "step": lambda work: work(SimpleNamespace(query=asked)),
+        "turn": lambda: done.append("turn"),
+    }
+    rest: Any = dict.fromkeys(("path", "born", "context", "connection", "engine", "progress"))
+    archive = Archive(**given, **rest, slots=1, stop=StopSwitch())
+    archive._hashed(KeyRange(upper=bounds[-1]))
+    ranges = ("(-inf; 10]", "(10; 20]", "(20; 30]")
+    assert done == [one for each in ranges for one in ("turn", "cut", f"hash {each}")]
