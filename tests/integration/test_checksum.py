@@ -351,7 +351,7 @@ def test_rows_that_differ_are_checked_once_more_after_others_lock_the_table(db, 
 
 def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
     """As after SIGSTOP, or a power failure: nothing asks the server, and nobody closes anything."""
-    monkeypatch.setattr(worker, "QUIET_SECONDS", 1)
+    monkeypatch.setattr(worker, "QUIET_SECONDS", 3)
     fill(db, 100)
     pair = Pair(db).copy()
     reader = pair.checker().what.join(0)
