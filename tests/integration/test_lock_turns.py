@@ -398,7 +398,8 @@ def test_an_age_by_local_time_is_not_asked_for_where_there_is_a_better_one(db, m
     real = look._transactions
 
     def an_hour_older(session: Any, ids: list[int]) -> Any:
-        return {one: (rows, at, age + 3600) for one, (rows, at, age) in real(session, ids).items()}
+        seen = real(session, ids) or {}
+        return {one: (rows, at, age + 3600) for one, (rows, at, age) in seen.items()}
 
     monkeypatch.setattr(look, "_transactions", an_hour_older)
     holder = Holder(db, "SELECT * FROM t")
