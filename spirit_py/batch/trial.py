@@ -10,9 +10,11 @@ import contextlib
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.record import AttachmentsNote
 from spirit_py.batch.store import TableState, form_of
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.examination import find_record, old_table_of
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
@@ -285,7 +287,10 @@ def _is_its_own(session: SqlSession, record: TableRecord) -> bool:
     try:
         found = find_record(session, record.name).record
     except UnreadableCheckpoint:
-        return bool(CheckpointTable(*record.name).unreadable(session))
+        table = CheckpointTable(*record.name)
+        # An unfinished change, whose statement cannot be told.
+        rows = table.has(session, CheckpointRecord) or table.has(session, AttachmentsNote)
+        return rows or bool(table.unreadable(session))
     return found is not None and found.statement == record.statement
 
 

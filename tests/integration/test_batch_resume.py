@@ -420,6 +420,8 @@ def test_a_later_change_of_a_table_does_not_make_the_batch_s_again(db):
         assert step_beside(mine) is Step.MIGRATE
         checkpoint.drop(session)
         assert step_beside(mine.replace("`a`", "`b`")) is Step.PASS
+        session.execute(f"UPDATE {checkpoint.quoted} SET record = 'x' WHERE id = 1")
+        assert step_for(session, noted) is Step.MIGRATE
         checkpoint.forget(session, CheckpointRecord)
         assert step_for(session, noted) is Step.PASS
 
