@@ -259,6 +259,9 @@ class Shortcut:
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error
+        if fate is Disposition.UNKNOWN and not connection_lost(error):
+            # After error 1598 the server may end, and its recovery make the ALTER.
+            self.native.close()
         if self._changed(error, fence):
             return ""
         raise error
@@ -296,8 +299,9 @@ class Shortcut:
         """Return whether an ALTER, which is atomic, has taken effect without an answer."""
         try:
             # Its session holds ``fence`` until the statement has ended, and after that if it lives.
-            for _ in range(60 if connection_lost(error) else 1):
-                if not connection_lost(error) or named_lock_holder(self.session, fence) is None:
+            unknown = disposition(error, committing=True) is Disposition.UNKNOWN
+            for _ in range(60 if unknown else 1):
+                if not unknown or named_lock_holder(self.session, fence) is None:
                     return self._has_changed(error)
                 self.turns.stop.wait(1.0)
         except ServerFault as second:

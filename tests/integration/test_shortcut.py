@@ -502,6 +502,31 @@ def test_a_table_that_was_changed_while_the_alter_waited_is_left_alone(db, desk,
     assert left is None or not left.has_column("d")
 
 
+class CannotLog:
+    """A session whose ALTER is answered with error 1598, and made when the session has ended."""
+
+    def __init__(self, desk, db):
+        self.query = desk.native.query
+        self._session, self._db = desk.native, db
+
+    def execute(self, sql: str) -> int:
+        """Run the statement; answer an ALTER that it cannot be written to the log."""
+        if sql.startswith("ALTER"):
+            raise ServerFault(1598, "Binary logging not possible", where="test")
+        return self._session.execute(sql)
+
+    def close(self) -> None:
+        """Make the ALTER, as the recovery of the server does, and end the session."""
+        self._db.execute("ALTER TABLE t ADD c INT")
+        self._session.close()
+
+
+def test_an_alter_that_could_not_be_logged_is_looked_at_when_its_session_has_ended(db, desk):
+    """R25: with binlog_error_action=ABORT_SERVER the server ends, and may make it afterwards."""
+    native: Any = CannotLog(desk, db)
+    assert attempt(desk, native, "ADD c INT").algorithm == "instant"
+
+
 class IsRefusedOnce:
     """A session whose first ALTER is not granted its lock."""
 
