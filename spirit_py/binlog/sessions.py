@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spirit_py.binlog.codec.tablemap import Collation
 from spirit_py.binlog.parser import binlog_reset
@@ -177,6 +177,9 @@ def _out_of_order() -> HistoryLost:
 class FollowedServer:
     """What a stream asks its server. One class because every answer is compared with one past."""
 
+    #: Whether rows are read beside the stream, so that changes must become visible in its order.
+    needs_order: ClassVar[bool] = True
+
     def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
         self._connection, self._options = connection, options
         self._reader: BinlogReader | None = None
@@ -240,7 +243,7 @@ class FollowedServer:
             raise another_server(address, found=found, wanted=self._server_uuid)
         # Counted before a checkpoint can have the new start.
         with self._counting:
-            out_of_order = not (self.has_gtids or seen.ordered)
+            out_of_order = self.needs_order and not (self.has_gtids or seen.ordered)
             self.lapses += out_of_order or seen.started != self._life.started
             self._life.go_on(seen)
         if out_of_order:

@@ -12,6 +12,7 @@ from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import HistoryLost, SpiritError, is_overtaken
 from spirit_py.events.copy import BinlogExpires, CheckpointWritten
 from spirit_py.events.run import PhaseEntered
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 #: At the end of a run the operator waits for the last record.
 _LAST_CONNECT_SECONDS: Final = 3
+_OUT_OF_ORDER: Final = ErrorCode.SERVER_SETTINGS
 _ANSWER_WITHIN: Final = 5
 
 
@@ -125,7 +127,9 @@ class Checkpoints:
         if self._writer.age is not None:
             self._run.note(PlainFact.RECORD_STAYS)
         reason = self._run.stop.reason
-        if isinstance(reason, HistoryLost) or is_overtaken(reason):
+        # Without the log's order nothing is lost, and what was compared is noted no more.
+        lost = isinstance(reason, HistoryLost) and reason.error_code is not _OUT_OF_ORDER
+        if lost or is_overtaken(reason):
             # What this run knows may be ahead of what the server has; the record there is not.
             return
         connection = self._run.config.connection

@@ -40,6 +40,8 @@ WHERE DELETE_RULE IN ('CASCADE', 'SET NULL') OR UPDATE_RULE IN ('CASCADE', 'SET 
 class ScopeSource(BinlogSource):
     """A binlog stream of all tables in a scope; it changes nothing on the server."""
 
+    needs_order = False
+
     def __init__(
         self,
         connection: ConnectionOptions,

@@ -12,10 +12,12 @@ import MySQLdb
 import pytest
 
 from mysql_server import ServerOptions, running
+from spirit_py import points
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.binlog import sessions
 from spirit_py.binlog.position import GtidSet
 from spirit_py.binlog.source import BinlogSource
+from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
@@ -386,6 +388,42 @@ def test_the_order_of_the_log_proves_nothing_once_commits_leave_it(
                 assert lost.value.error_code is ErrorCode.SERVER_SETTINGS
                 assert source.lapses == 1
             source.close()
+            # Nothing is read beside these.
+            command = Watching(db, "--table", "t", "--until", "now")
+            try:
+                assert command.ended() == 0, command.errors
+            finally:
+                command.close()
+
+
+@pytest.mark.slow
+def test_what_was_compared_before_the_log_lost_its_order_is_compared_again(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: the next run compares every row, as the hint says."""
+    with a_server(request, gtid=False) as (_, db):
+        passed: list[str] = []
+
+        def compared() -> tuple[str, ...]:
+            ((record,),) = db.query("SELECT record FROM _t_chkpnt WHERE id = 1")
+            return tuple(json.loads(str(record))["tables"][0]["checked_up_to"])
+
+        def at(name: str) -> None:
+            passed.append(name)
+            if name == "checksum.begin" and passed.count(name) == 2:
+                until(compared, "a record of what is compared")
+                db.execute("SET GLOBAL binlog_order_commits = OFF")
+
+        options, writer = cast("Any", ChecksumOptions.__init__), cast("Any", CheckpointWriter)
+        monkeypatch.setitem(options.__kwdefaults__, "first_rows", 100)
+        monkeypatch.setitem(writer.__init__.__kwdefaults__, "period", 0.05)
+        monkeypatch.setattr(points, "_listener", "here")
+        monkeypatch.setattr(points, "_announce", at)
+        run = begin(db, checksum_yield_timeout=1e-6, threads=1)
+        assert fails(run) is ErrorCode.SERVER_SETTINGS
+        assert compared() == ()
+        db.execute("SET GLOBAL binlog_order_commits = ON")
+        carry_on(db)
 
 
 @pytest.mark.slow

@@ -47,6 +47,8 @@ _LOOK_SECONDS: Final = 0.5
 class _OldTables(BinlogSource):
     """The binlog of some tables of one server."""
 
+    needs_order = False
+
     def __init__(
         self, connection: ConnectionOptions, options: FeedOptions, tables: Sequence[TableSchema]
     ) -> None:
