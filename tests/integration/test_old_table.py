@@ -20,7 +20,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import note_of_old
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RevertConfig
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.migration import auxiliary, cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
@@ -332,6 +332,18 @@ def test_an_old_table_that_is_dropped_by_hand_ends_the_grace(db, change):
     db.execute("DROP TABLE _t_old")
     change(drop_old_after=HOUR).end()
     assert tables(db) == ["t"]
+
+
+def test_a_swap_that_was_undone_by_hand_is_no_change_that_is_done(db, change, monkeypatch):
+    """Whoever waits in the grace says so, and forgets nothing; a later run makes the change anew."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    db.execute("RENAME TABLE t TO t_bad, _t_old TO t")
+    with pytest.raises(SpiritError, match="was undone") as ended:
+        running.end()
+    assert ended.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert tables(db) == ["_t_chkpnt", "t", "t_bad"]
 
 
 def put_another_in_its_place(db) -> None:

@@ -30,7 +30,7 @@ from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.facts import READ_ONLY, read_facts, read_only_by, server_now
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.replication import replica_status
-from spirit_py.mysql.tables.identity import identities
+from spirit_py.mysql.tables.identity import identities, is_one_of
 from spirit_py.pace import Work
 from spirit_py.phases import Phase
 from spirit_py.units import human_seconds
@@ -332,6 +332,7 @@ def _seconds_left(
     MigrationFailure where one is not proven any more; once the others are due, they go first.
     """
     ours, now = with_old_table(session, tables), server_now(session)
+    _require_swapped(session, [one for one in tables if one not in ours], direction)
     replaced = names_unproven(session, tables, ours, direction)
     left, until = _time_left(session, ours, now, grace) if ours else (0.0, 0.0)
     if replaced and (left > 0 or not ours):
@@ -344,6 +345,20 @@ def _seconds_left(
             error_code=ErrorCode.OLD_TABLE_LEFT,
         )
     return left, until
+
+
+def _require_swapped(session: SqlSession, tables: Sequence[Name], direction: Direction) -> None:
+    """MigrationFailure where what the swap has put out of a table's place is in it again."""
+    for table in tables:
+        if is_one_of(session, *table, noted_proof(session, table, direction.outgoing)):
+            name = ".".join(table)
+            raise MigrationFailure(
+                f"the swap of {name} was undone, and not by spirit-py: the table from before it is"
+                " in its place again",
+                hint="see who did it (RENAME TABLE, or a restore from before the swap), and under"
+                " which name the other table is; spirit-py cleanup drops what is left",
+                error_code=ErrorCode.OLD_TABLE_LEFT,
+            )
 
 
 def _time_left(
