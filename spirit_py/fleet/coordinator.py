@@ -323,7 +323,7 @@ class Fleet:
                 self._obey(latest, next(name for name in found if found[name] == latest))
 
     def _warn_of_clocks(self, found: Mapping[str, FleetOrders]) -> None:
-        """Tell once that orders are not obeyed: whoever gave them was told that they are."""
+        """Report once that orders are not obeyed: whoever gave them was told that they are."""
         now = time.time()
         name = next((name for name in found if found[name].ahead_of(now)), "")
         if name and not self._warned:
