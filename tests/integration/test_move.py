@@ -910,6 +910,11 @@ def test_rows_are_written_as_they_come(db, monkeypatch):
     assert max(sizes) < 2000
     every = "SELECT id, a, b, j FROM {} ORDER BY id"
     assert db.query(every.format("_t_new")) == db.query(every.format("t"))
+    # So it is over rows that are there already, in one transaction.
+    db.execute("UPDATE _t_new SET b = 'other'")
+    with contextlib.closing(join(0)) as member:
+        member._carry_over_own(order.chunk)
+    assert db.query(every.format("_t_new")) == db.query(every.format("t"))
 
 
 @pytest.mark.slow
