@@ -21,7 +21,13 @@ from spirit_py.checkpoint.record import LATEST, OldTableRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import end_reverse, note_of_old
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, MigrationFailure, ServerFault, SpiritError
+from spirit_py.errors import (
+    AnotherServer,
+    Interrupted,
+    MigrationFailure,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.events.swap import OldTableDropped, OldTableKept, OldTableWaits
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels_and_trials
 from spirit_py.migration.facts import OldTablesLeft
@@ -164,6 +170,13 @@ def after_change(when: str) -> Iterator[None]:
         stopped.hint = f"the change is done; the same command drops the old table{when}"
         raise
     except ArchiveFailure:
+        raise
+    except AnotherServer as error:
+        # A replica that was promoted may lack the swap.
+        error.hint = (
+            "the change was made on the first server: run the same command again on the present"
+            " primary, which shows whether that one has it"
+        )
         raise
     except SpiritError as error:
         if error.error_code is ErrorCode.OLD_TABLE_LEFT:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import auxiliary
 from spirit_py.migration.swap import old_tables
 from spirit_py.threads import StopSwitch
@@ -114,3 +114,12 @@ def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
     runs = [run_on(name) for name in ("first", "second", "third")]
     old_tables.settle_old_tables(runs[0], TABLES, lambda: None, fronts=lambda: runs)
     assert asked == ["third", "second"]
+
+
+def test_another_server_in_the_grace_is_named_as_such():
+    """R14: a replica that was promoted may lack the swap: nothing is promised of its old table."""
+    with pytest.raises(AnotherServer) as raised, old_tables.after_change(" when it is due"):
+        raise AnotherServer("another server answers", hint="of the feed")
+    assert raised.value.error_code is ErrorCode.ANOTHER_SERVER
+    assert raised.value.message == "another server answers"
+    assert "made on the first server" in raised.value.hint
