@@ -112,12 +112,23 @@ def read_facts(session: SqlSession, names: Iterable[str] = ()) -> ServerFacts:
     return ServerFacts(version=version, variables=variables)
 
 
+#: They speak MySQL's protocol; ``VERSION()`` or ``version_comment`` has the name.
+_NOT_MYSQL: Final = ("TiDB", "OceanBase", "Vitess", "PlanetScale")
+
+
 def require_mysql(facts: ServerFacts) -> None:
     """Refuse any other server, before a statement that it might not understand."""
     if facts.mariadb:
         raise Refusal(
             f"the server is MariaDB ({facts.version}), not MySQL",
             hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL differ",
+            error_code=ErrorCode.SERVER_NOT_SUPPORTED,
+        )
+    shown = f"{facts.version} {facts.text('version_comment')}".lower()
+    if other := next((name for name in _NOT_MYSQL if name.lower() in shown), ""):
+        raise Refusal(
+            f"the server is {other} ({facts.version}), not MySQL",
+            hint=f"use the online schema changes of {other} itself",
             error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )
     if not Capability.OFFSETS.of(facts.version):

@@ -233,12 +233,16 @@ def test_all_failures_are_reported_together(db, desk):
         ("11.4.2-MariaDB-log", "", "MariaDB"),
         ("5.5.5-10.6.1-MariaDB", "", "MariaDB"),
         ("10.11.6", "mariadb.org binary distribution", "MariaDB"),
+        ("8.0.11-TiDB-v8.1.0", "TiDB Server (Apache License 2.0)", "is TiDB .*not MySQL"),
+        ("5.7.25", "OceanBase 4.2.1.0", "is OceanBase .*not MySQL"),
+        ("8.0.30-Vitess", "", "is Vitess .*not MySQL"),
+        ("8.0.34", "PlanetScale", "is PlanetScale .*not MySQL"),
         ("5.7.44-log", "MySQL Community Server", "8.0.19 or later"),
         ("8.0.18", "MySQL Community Server", "8.0.19 or later"),
     ],
 )
 def test_mariadb_and_old_servers_are_refused(desk, version, comment, cause):
-    """MariaDB is refused by name, and so is a MySQL that is too old."""
+    """Other servers are refused by name, and so is a MySQL that is too old."""
     with pytest.raises(Refusal, match=cause) as refused:
         require_mysql(facts_with(desk, version=version, version_comment=comment))
     assert refused.value.hint
