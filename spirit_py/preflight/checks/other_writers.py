@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Channel: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
 _VARIABLES: Final = ("group_replication_single_primary_mode", "wsrep_on")
+#: The channels of a replication group bring what its primary writes.
+_OF_GROUP: Final = frozenset({"group_replication_applier", "group_replication_recovery"})
 _CHANNELS: Final = """
 SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
 FROM performance_schema.replication_connection_status c
@@ -146,5 +148,6 @@ def _status_channels(session: SqlSession) -> tuple[Channel, ...]:
     return tuple(
         ("of SHOW REPLICA STATUS", ())
         for row in replica_status(session)
-        if str(row[RECEIVES]).upper() != "NO" or str(row[APPLIES]).upper() != "NO"
+        if not _OF_GROUP.intersection(row)
+        and (str(row[RECEIVES]).upper() != "NO" or str(row[APPLIES]).upper() != "NO")
     )

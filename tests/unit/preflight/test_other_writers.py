@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from spirit_py.mysql.replication import APPLIES, RECEIVES
+from spirit_py.preflight.checks import other_writers as module
 from spirit_py.preflight.checks.other_writers import Surroundings, causes, may_write
 
 MULTI = {"group_replication_single_primary_mode": "OFF"}
@@ -59,3 +64,15 @@ def test_one_writer_is_no_trouble(seen):
 def test_a_channels_filters_are_applied_in_the_servers_order(filters, passes):
     """In the server's order; what is not sure lets the table pass."""
     assert may_write(filters, "shop", "t") is passes
+
+
+@pytest.mark.parametrize(
+    ("channel", "counts"),
+    [("group_replication_applier", 0), ("group_replication_recovery", 0), ("east", 1), ("", 1)],
+)
+def test_a_group_s_own_channels_are_no_writers_without_performance_schema(channel, counts):
+    """R15: they bring what the group's primary writes, which this server is."""
+    row = ["x"] * 56
+    row[RECEIVES], row[APPLIES], row[55] = "Yes", "Yes", channel
+    session: Any = SimpleNamespace(query=lambda _: [tuple(row)])
+    assert len(module._status_channels(session)) == counts
