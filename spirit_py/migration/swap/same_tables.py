@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_to
 from spirit_py.attached.triggers.catalogue import read_state
+from spirit_py.binlog.position import GtidSet
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.classes import dataclass, field
@@ -217,14 +218,17 @@ class SameTables:
         if self.has_lost(seen):
             with self._mutex:
                 self.taken_over += 1
-                self.must_compare = "the target's server was restarted, and may have lost commits"
+                self.must_compare = "the target's server may have lost commits (a restart, GTIDs)"
         self._life = seen
 
     def has_lost(self, seen: Seen) -> bool:
         """Return whether a server that looks so may have lost commits since the last look."""
-        before = self._life
-        restarted = before is not None and seen.started != before.started
-        return restarted and bool({**(before.relaxed if before else {}), **seen.relaxed})
+        if (before := self._life) is None:
+            return False
+        # Set back to a snapshot it has its settings, and after a while its GTIDs again.
+        restarted = seen.started != before.started
+        executed = GtidSet.parse(seen.executed)
+        return restarted or not executed.contains(GtidSet.parse(before.executed))
 
     def take_over(self) -> bool:
         """Note anew the tables that the feed saw being rebuilt; return whether there were any.
