@@ -17,6 +17,7 @@ from spirit_py.errors import Refusal
 from spirit_py.estimates import likely_sizes
 from spirit_py.move.shards import facing, of_each_kind
 from spirit_py.mysql.capabilities import version_numbers
+from spirit_py.mysql.endpoint import how_to_set, service_of
 from spirit_py.mysql.facts import named, relaxed
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 #: What is the same for both servers, or names and values mean something else.
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
+_MAKES_KEYS: Final = "sql_generate_invisible_primary_key"
+_PACKET: Final = "max_allowed_packet"
 
 
 def check_servers(
@@ -230,9 +233,9 @@ def _about_target(
         yield refuse(
             "binlog_format is STATEMENT on the target, which then takes no rows in READ COMMITTED,"
             " the isolation level of this program",
-            "SET GLOBAL binlog_format = ROW on the target",
+            _set_there(there, facts, "binlog_format", "'ROW'"),
         )
-    yield from _about_packets(contexts[0], facts)
+    yield from _about_packets(contexts[0], there, facts)
     # Its load is watched, too.
     unwatchable = load_limits(replace(contexts[0], session=there))
     yield from _of_the_target(unwatchable, code=ErrorCode.LIMIT_NOT_WATCHABLE)
@@ -261,11 +264,11 @@ def _about_target(
     for context in contexts:
         if context.found is not None:
             yield from _about_table(context, there)
-            yield from _about_definition(context.session, context.found, facts)
+            yield from _about_definition(context.session, context.found, there, facts)
 
 
 def _about_definition(
-    session: SqlSession, table: TableSchema, facts: ServerFacts
+    session: SqlSession, table: TableSchema, there: SqlSession, facts: ServerFacts
 ) -> Iterator[Finding]:
     """Yield what would make another table on the target of the text of the source's definition."""
     if found := member_in_doubt(session, table):
@@ -283,33 +286,40 @@ def _about_definition(
         yield refuse(
             f"{table.full_name}.{implicit[0]} is TIMESTAMP NOT NULL without a default, and the"
             " target would give it one (explicit_defaults_for_timestamp=OFF)",
-            "SET GLOBAL explicit_defaults_for_timestamp = ON on the target",
+            _set_there(there, facts, "explicit_defaults_for_timestamp", "ON"),
         )
-    if table.primary_key is None and facts.is_on("sql_generate_invisible_primary_key"):
+    if table.primary_key is None and facts.is_on(_MAKES_KEYS):
         yield refuse(
             f"{table.full_name} has no primary key, and the target would add one"
             " (sql_generate_invisible_primary_key=ON)",
-            "SET GLOBAL sql_generate_invisible_primary_key = OFF on the target, for the time until"
-            " the new table is made; or give the table a primary key before",
+            _set_there(there, facts, _MAKES_KEYS, "OFF")
+            + ", for the time until the new table is made; or give the table a primary key before",
         )
 
 
-def _about_packets(context: PreflightContext, facts: ServerFacts) -> Iterator[Finding]:
+def _about_packets(
+    context: PreflightContext, target: SqlSession, facts: ServerFacts
+) -> Iterator[Finding]:
     """Yield whether a row that one server has may be too large for the other."""
-    there, here = (int(one.text("max_allowed_packet") or 0) for one in (facts, context.facts))
+    there, here = (int(one.text(_PACKET) or 0) for one in (facts, context.facts))
     if there < here:
         yield refuse(
             "max_allowed_packet is smaller on the target: a row that the source has may not be"
             " written there",
-            f"SET PERSIST max_allowed_packet = {here} on the target",
+            _set_there(target, facts, _PACKET, str(here)),
             code=ErrorCode.PACKET_TOO_SMALL,
         )
     if there > here and context.config.keep_old_current:
+        service = service_of(context.session, context.facts)
         yield warn(
             "max_allowed_packet is smaller on the source: a row that is written on the target may"
             " not fit there, and would end the reverse replication",
-            f"SET PERSIST max_allowed_packet = {there} on the source",
+            f"{how_to_set(service, _PACKET, str(there))} on the source",
         )
+
+
+def _set_there(there: SqlSession, facts: ServerFacts, name: str, value: str) -> str:
+    return f"{how_to_set(service_of(there, facts), name, value)} on the target"
 
 
 def _of_the_target(found: Iterable[Finding], **changes: ErrorCode) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.move.decision import MoveFound
 from spirit_py.move.shards import owned, require_told_apart, zone_of_row
+from spirit_py.mysql.endpoint import how_to_set, service_of
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name, Swap
     from spirit_py.table.schema import TableSchema
 
+_EXPLICIT: Final = "explicit_defaults_for_timestamp"
 _NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
 _NOONS: Final = [
     f"{year}-{month:02d}-15 12:00:00" for year in range(1971, 2038) for month in range(1, 13)
@@ -125,13 +127,14 @@ def set_apart(
 ) -> TableMapping:
     """Return a mapping between two servers; Refusal where they or several sources forbid it."""
     require_same_zone(context.session, there, mapping)
-    for pair in mapping.pairs if read_facts(there).null_is_now else ():
+    facts = read_facts(there)
+    for pair in mapping.pairs if facts.null_is_now else ():
         if null_becomes_now(pair.old, pair.new):
             raise errors.Refusal(
                 f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
                 " explicit_defaults_for_timestamp is OFF on the target, which would replace NULL by"
                 " the current time",
-                hint="SET GLOBAL explicit_defaults_for_timestamp = ON on the target",
+                hint=f"{how_to_set(service_of(there, facts), _EXPLICIT, 'ON')} on the target",
                 error_code=ErrorCode.SERVER_SETTINGS,
             )
     if run.config.sources:

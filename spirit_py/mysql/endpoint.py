@@ -159,6 +159,21 @@ def how_to_set(service: Service, name: str, value: str) -> str:
     return f"SET PERSIST {name} = {value}"
 
 
+#: By their documentation; of Azure it does not tell, as the log is always on there.
+_BINLOG_ON: Final = {
+    Service.NONE: "start the server with --log-bin",
+    Service.RDS: "switch automated backups on (a backup retention period of at least a day)",
+    Service.AURORA: how_to_set(Service.AURORA, "binlog_format", "'ROW'"),
+    Service.CLOUD_SQL: "switch point-in-time recovery on, by which the instance has a binary log",
+    Service.AZURE: "see in the service's documentation how the server gets a binary log",
+}
+
+
+def how_to_log(service: Service) -> str:
+    """Return how an operator switches the binary log on, as a remedy."""
+    return _BINLOG_ON[service]
+
+
 def kept_seconds(session: SqlSession) -> float:
     """Return for how long the server, or its service, keeps its binlog; 0 for ever or unknown."""
     facts = read_facts(session, (*_OF_SERVICE, *_OF_RETENTION))

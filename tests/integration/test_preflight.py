@@ -206,6 +206,19 @@ def test_a_server_without_a_binary_log_is_refused(desk):
     assert "log_bin=OFF" in with_facts(desk, log_bin="OFF")[0]
 
 
+def test_what_a_service_starts_its_servers_with_is_set_as_the_service_does_it(desk):
+    """Nobody can give such a server an option: the parameter group is named."""
+    (context,) = prepare(desk.session, desk.config("ADD c INT"))
+    unlogged = facts_with(desk, log_bin="OFF", aurora_version="3.07.1")
+    with pytest.raises(Refusal, match="log_bin=OFF") as refused:
+        check_before_create([replace(context, facts=unlogged)])
+    assert "binlog_format to 'ROW' in the DB cluster parameter group" in refused.value.hint
+    off = facts_with(desk, performance_schema="OFF", aurora_version="3.07.1")
+    found = check_before_create([replace(context, facts=off)])
+    (remedy,) = [one.remedy for one in found if "performance_schema is OFF" in one.cause]
+    assert remedy.startswith("set performance_schema to ON in the DB cluster parameter group")
+
+
 def test_a_server_without_performance_schema_is_a_warning(desk):
     """What is lost is named."""
     (context,) = prepare(desk.session, desk.config("ADD c INT"))

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.endpoint import Service, how_to_set, service_of
+from spirit_py.mysql.endpoint import Service, how_to_log, how_to_set, service_of
 from spirit_py.mysql.facts import KEEPS_ALL, named, read_only_by, relaxed
 from spirit_py.mysql.replication import binlog_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
@@ -39,7 +39,7 @@ def server_settings(context: PreflightContext) -> Findings:
     if not facts.is_on("log_bin"):
         yield refuse(
             "the binary log is off (log_bin=OFF): changes during the copy could not be followed",
-            "start the server with --log-bin",
+            how_to_log(service),
         )
     elif binlog_status(context.session) is None:
         yield refuse(
@@ -77,7 +77,9 @@ def server_settings(context: PreflightContext) -> Findings:
     if not facts.is_on("performance_schema"):
         yield warn(
             f"performance_schema is OFF: {WITHOUT_PERFORMANCE_SCHEMA}",
-            "start the server with --performance-schema=ON",
+            "start the server with --performance-schema=ON"
+            if service is Service.NONE
+            else how_to_set(service, "performance_schema", "ON"),
         )
     yield from account_limits(context.session, context.config)
 
