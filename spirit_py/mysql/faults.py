@@ -74,6 +74,8 @@ LOST: Final = frozenset({
     4031,  # disconnected for inactivity
     5014,  # TLS read failed in the client library
 })  # fmt: skip
+#: The plugin of the replication group rolled the transaction back during commit.
+_TAKEN_BACK: Final = 3101
 _OFFLINE: Final = 3032  # offline_mode=ON, which has ended the sessions that there were
 _CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005, _OFFLINE})
 _AWAY: Final = LOST | _CANNOT_CONNECT | {TOO_MANY_CONNECTIONS, 1203}
@@ -90,13 +92,13 @@ _TRANSIENT: Final = frozenset({
     1615,  # prepared statement needs to be prepared again
     STATEMENT_TIMED_OUT,
     3058,  # deadlock on a named lock
-    3101,  # the plugin rolled the transaction back during commit
+    _TAKEN_BACK,
     WOULD_WAIT,
 })  # fmt: skip
 #: What limits one transaction, whose row of many megabytes may be the only one.
 _TOO_LARGE: Final = {
     1197: "max_binlog_cache_size",
-    **dict.fromkeys((3100, 3101), "group_replication_transaction_size_limit"),
+    3100: "group_replication_transaction_size_limit",
 }
 #: The account may not do it (manual B.3.1).
 _NOT_ALLOWED: Final = frozenset({
@@ -228,6 +230,12 @@ def _hint(code: int, text: str) -> str:
         return "see the server's error log for the cause, then run the same command again"
     if code in _TOO_LARGE:
         return f"where transactions are larger than {_TOO_LARGE[code]}, raise it on the server"
+    if code == _TAKEN_BACK:
+        return (
+            "see in performance_schema.replication_group_members whether the server is in its group"
+            " still, then run the same command again: another member's transaction may have come"
+            f" first; where transactions are larger than {_TOO_LARGE[3100]}, raise it"
+        )
     if code == _ACCOUNT_LIMIT:
         return _RAISE_LIMIT
     if code in LOST or code in _CANNOT_CONNECT or code in _TRANSIENT:

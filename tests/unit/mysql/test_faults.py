@@ -78,6 +78,8 @@ def test_number_text_and_next_step_of_an_error_are_kept():
     assert "again" in server_fault(Exception(2013, "lost"), where="w").hint
     assert "max_binlog_cache_size" in server_fault(Exception(1197, "full"), where="w").hint
     assert "size_limit" in server_fault(Exception(3100, "before_commit"), where="w").hint
+    taken_back = server_fault(Exception(3101, "Plugin instructed the server"), where="w").hint
+    assert all(one in taken_back for one in ("group_members", "same command again", "size_limit"))
     assert "MAX_QUERIES_PER_HOUR" in server_fault(Exception(1226, "exceeded"), where="w").hint
     assert server_fault(Exception(1064, "syntax"), where="w").hint == ""
 
