@@ -29,7 +29,7 @@ from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ServerFault, WorkersLost
 from spirit_py.locks.look import LockedBy, find_locked_out, waits_for_all
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import excused
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, excused
 from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.errors import SpiritError
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _GANG_ATTEMPTS: Final = 3
+#: The pause before a segment that a table lock of others has ended begins again.
+_LOCKED_SECONDS: Final = 5.0
 _ASSEMBLE_SECONDS: Final = 120.0
 _LARGE_BYTES: Final = 1 << 30
 _SEATS: Final = 4
@@ -84,6 +87,12 @@ def _waits(session: SqlSession, tables: Sequence[Name], *, rolling: bool) -> str
     # A piece of a rolling pass is over in a moment.
     found = [] if rolling else find_locked_out(session, tables)
     return f"the table lock of {found[0]}" if found else ""
+
+
+def _late(error: SpiritError) -> bool:
+    """Return whether a lock did not come in time, for the driver or for a task."""
+    cause = error.__cause__ if isinstance(error, WorkersLost) else error
+    return isinstance(cause, ServerFault) and cause.code == LOCK_WAIT_TIMEOUT
 
 
 class _OneSnapshot(Exception):
@@ -172,8 +181,12 @@ class TablePass:
             except _OneSnapshot:
                 self._give_up()
             except (WorkersLost, ServerFault) as error:
-                # Behind a table lock of others no try is in vain.
-                lost += not locked()
+                if is_transient(error) and _late(error) and (who := locked()):
+                    # Behind a table lock of others no try is in vain.
+                    self._wait_for(who)
+                    what.stop.pause(_LOCKED_SECONDS)
+                    continue
+                lost += 1
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
                 _log.warning("%s; its part of the checksum starts over", error.message)

@@ -311,7 +311,8 @@ def test_a_snapshot_ends_for_a_table_lock_that_waits_for_it(db, monkeypatch, cap
 def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch):
     """A lock of minutes costs tries of the segment, and none of them counts."""
     monkeypatch.setattr(worker, "connect", partial(connect, lock_wait_timeout=1))
-    monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 1)
+    monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 2)
+    monkeypatch.setattr(table_pass, "_LOCKED_SECONDS", 0.1)
     looks, looked = threading.Semaphore(0), LockedBy.__call__
 
     def look(self) -> str:
@@ -325,10 +326,30 @@ def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch
     other = db.connect()
     other.query("LOCK TABLES t WRITE")
     comparing = BackgroundCall(partial(pair.check, lock=False, tasks=1))
-    assert looks.acquire(timeout=DEADLINE)
-    assert looks.acquire(timeout=DEADLINE)
+    for _ in range(3):
+        assert looks.acquire(timeout=DEADLINE)
     other.close()
     assert comparing.result().rows == 1000
+
+
+def test_a_lock_of_others_excuses_no_other_fault(db, monkeypatch):
+    """A dump's lock of hours hinders no reader: tasks are lost three times in turn, and no more."""
+    fill(db, 10)
+    pair = Pair(db).copy()
+    tries = iter(range(1000))
+
+    def lost(_: SnapshotReader, order: str) -> str:
+        if json.loads(order)["do"] == "compare" and next(tries) < 9:
+            raise ServerFault(1213, "Deadlock found", where="test")
+        return handled(_, order)
+
+    handled = SnapshotReader.handle
+    monkeypatch.setattr(SnapshotReader, "handle", lost)
+    with contextlib.closing(db.connect()) as other:
+        other.query("LOCK TABLES t READ")
+        with pytest.raises(WorkersLost, match="Deadlock found"):
+            pair.check(lock=False, tasks=1)
+    assert next(tries) == 3
 
 
 def test_rows_that_differ_are_checked_once_more_after_others_lock_the_table(db, monkeypatch):
