@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.errors import SpiritError
+    from spirit_py.mysql.session import Session
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
@@ -56,6 +57,8 @@ _log = logging.getLogger(__name__)
 _GANG_ATTEMPTS: Final = 3
 #: The pause before a segment that a table lock of others has ended begins again.
 _LOCKED_SECONDS: Final = 5.0
+#: The pause between two looks for a global lock that waits, before a segment.
+_LOCK_PAUSE: Final = 1.0
 _ASSEMBLE_SECONDS: Final = 120.0
 _LARGE_BYTES: Final = 1 << 30
 _SEATS: Final = 4
@@ -87,6 +90,15 @@ def _waits(session: SqlSession, tables: Sequence[Name], *, rolling: bool) -> str
     # A piece of a rolling pass is over in a moment.
     found = [] if rolling else find_locked_out(session, tables)
     return f"the table lock of {found[0]}" if found else ""
+
+
+def _global_lock(server: ConnectionOptions) -> str:
+    with connect(server, role="lock-look", read_timeout=_LOOK_SECONDS) as session:
+        return _waits(session, (), rolling=True)
+
+
+def _any(_: ServerFault) -> bool:
+    return True
 
 
 def _late(error: SpiritError) -> bool:
@@ -137,6 +149,8 @@ class TablePass:
         self.clean_up_to = self._coverage.lower
         #: Whether the last chunk of a rolling pass had rows under change.
         self._written = False
+        #: Sessions for the ends of the segment's chunks that wait for no lock for long.
+        self._brief: list[RenewedSession] = []
         #: Segments in turn that had to be given up.
         self._given_up = 0
         self._rolling = self._options.rolling and self.what.feed is not None and self._plan.aligned
@@ -198,18 +212,15 @@ class TablePass:
     def _segments(self) -> Iterator[list[RowDifference]]:
         coverage, what, target = self._coverage, self.what, self._plan.beyond
         # Opened at first use in a segment: the target's would idle until the source's end.
-        cutting = partial(connect, role="checksum-cut", read_timeout=_CUT_SECONDS)
-        if not self._rolling:
-            # A lock in front of it may wait for the segment's own snapshot.
-            cutting = partial(cutting, lock_wait_timeout=_LOOK_SECONDS)
-        here = there = RenewedSession(partial(cutting, what.source))
+        here = there = RenewedSession(partial(self._cutting, what.source))
         if what.target is not None:
-            there = RenewedSession(partial(cutting, what.target))
+            there = RenewedSession(partial(self._cutting, what.target))
         further: Further | None = None
         # A feed keeps the new table as large as the source; another table may be far larger.
         if what.feed is None and target is not None:
             further = partial(self._further, there, target)
-        chunker = make_chunker(what.mapping, lambda sql: here.session().query(sql), further=further)
+        cut = partial(self._cut, here)
+        chunker = make_chunker(what.mapping, cut, further=further)
         chunker.restart(coverage.lower)
         while True:
             if self._suspects.rows:
@@ -220,19 +231,41 @@ class TablePass:
             if coverage.complete:
                 return
             self._await_turn()
+            self._brief.clear()
             with contextlib.closing(here), contextlib.closing(there):
                 yield self._segment(chunker)
+
+    def _cutting(self, server: ConnectionOptions) -> Session:
+        opened = partial(connect, server, role="checksum-cut", read_timeout=_CUT_SECONDS)
+        return opened(lock_wait_timeout=_LOOK_SECONDS) if self._hinders else opened()
+
+    @property
+    def _hinders(self) -> bool:
+        """Whether a lock in front of a chunk's end may wait for the segment's own snapshot."""
+        return not self._rolling and self._coverage.segment.dispatched > 0
+
+    def _cut(self, cutting: RenewedSession, sql: str) -> list[tuple[Any, ...]]:
+        if self._hinders and cutting not in self._brief:
+            # It was opened to wait for longer.
+            cutting.close()
+            self._brief.append(cutting)
+        return cutting.session().query(sql)
 
     def _further(
         self, there: RenewedSession, target: TableMapping, above: KeyRange, rows: int
     ) -> KeyBound | None:
         """Return the key so many rows on in the target, where the source has fewer left."""
-        found = there.session().query(boundary_sql(target, above, rows))
+        found = self._cut(there, boundary_sql(target, above, rows))
         return bound_from_row(target.key_columns, found[0]) if found else None
 
     def _await_turn(self) -> None:
         what = self.what
         await_turn(what.pace, Work.CHECKSUM, pause=what.stop.pause, show=self._wait_for)
+        for server in filter(None, (what.source, what.target)):
+            while who := excused(partial(_global_lock, server), "", _any):
+                self._wait_for(who)
+                what.stop.pause(_LOCK_PAUSE)
+                self._wait_for("")
 
     def _wait_for(self, what: str) -> None:
         self.show(waiting_for=what)
@@ -345,7 +378,7 @@ class TablePass:
         if found := _waits(here, names[:1], rolling=self._rolling):
             return found
         look = partial(_waits, tables=names[1:], rolling=self._rolling)
-        return excused(partial(there.ask, look), "", lambda _: True)
+        return excused(partial(there.ask, look), "", _any)
 
     def _read(
         self,

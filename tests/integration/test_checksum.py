@@ -308,6 +308,21 @@ def test_a_snapshot_ends_for_a_table_lock_that_waits_for_it(db, monkeypatch, cap
     other.close()
 
 
+def test_only_behind_its_own_snapshot_a_chunk_is_cut_with_little_patience(db, monkeypatch):
+    """Before the first chunk is read nobody waits for the snapshot, and others' locks may last."""
+    waits: list[Any] = []
+
+    def opened(options: Any, **more: Any) -> Any:
+        if more["role"] == "checksum-cut":
+            waits.append(more.get("lock_wait_timeout"))
+        return connect(options, **more)
+
+    monkeypatch.setattr(table_pass, "connect", opened)
+    fill(db, 2000, "id VARCHAR(20) PRIMARY KEY")
+    assert Pair(db).copy().check(first_rows=100, tasks=1).rows == 2000
+    assert waits == [None, 2]
+
+
 def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch):
     """A lock of minutes costs tries of the segment, and none of them counts."""
     monkeypatch.setattr(worker, "connect", partial(connect, lock_wait_timeout=1))
@@ -386,6 +401,17 @@ def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
 def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
     """No throttler is needed for it: ``spirit-py checksum`` and a revert have none."""
     monkeypatch.setattr(reading, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "_LOCK_SECONDS", 0.0)
+    looks, looked = threading.Semaphore(0), table_pass.waits_for_all
+
+    def look(session: Any) -> tuple[str, int]:
+        found = looked(session)
+        if found[0]:
+            looks.release()
+        return found
+
+    monkeypatch.setattr(table_pass, "waits_for_all", look)
+    monkeypatch.setattr(table_pass, "_LOCK_PAUSE", 0.01, raising=False)
     fill(db, 2000)
     db.execute("CREATE TABLE other (id INT); INSERT INTO other VALUES (1)")
     pair, slow, backup = Pair(db).copy(), db.connect(), db.connect()
@@ -407,13 +433,17 @@ def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
         who = f"the global lock of session {waits} of "
         try:
             until(lambda: any(one.waiting_for.startswith(who) for one in shown), "the wait")
+            for _ in range(30):
+                assert looks.acquire(timeout=DEADLINE)
         finally:
             db.execute(f"KILL {reads}")
             for call in calls:
                 with contextlib.suppress(MySQLdb.Error):
                     call.result()
             backup.close()
-        assert comparing.result().differences == 0
+        result = comparing.result()
+    # The second one began when the lock was gone.
+    assert (result.differences, result.snapshots) == (0, 2)
     slow.close()
 
 
