@@ -30,7 +30,7 @@ from spirit_py.errors import (
     ServerFault,
     WorkersLost,
 )
-from spirit_py.locks.look import LockedBy
+from spirit_py.locks.look import LockedBy, waits_for_all
 from spirit_py.locks.table import LockWatch, open_lock_session
 from spirit_py.migration.figures import Figures, Journal
 from spirit_py.mysql.connect import connect
@@ -402,7 +402,7 @@ def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
     """No throttler is needed for it: ``spirit-py checksum`` and a revert have none."""
     monkeypatch.setattr(reading, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(reading, "_LOCK_SECONDS", 0.0)
-    looks, looked = threading.Semaphore(0), table_pass.waits_for_all
+    looks, looked = threading.Semaphore(0), waits_for_all
 
     def look(session: Any) -> tuple[str, int]:
         found = looked(session)
