@@ -108,6 +108,12 @@ AND PROCESSLIST_STATE IN
 AND (PROCESSLIST_INFO LIKE '%FLUSH%' OR PROCESSLIST_INFO LIKE '%read_only%')
 ORDER BY PROCESSLIST_TIME DESC"""
 
+_WAITED_FOR: Final = """
+SELECT p.OBJECT_SCHEMA, p.OBJECT_NAME FROM performance_schema.threads w
+JOIN performance_schema.metadata_locks p
+  ON p.OWNER_THREAD_ID = w.THREAD_ID AND p.LOCK_STATUS = 'PENDING' AND p.OBJECT_TYPE = 'TABLE'
+WHERE w.PROCESSLIST_ID = %s"""
+
 _HELD: Final = """
 SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM performance_schema.metadata_locks
 WHERE LOCK_STATUS = 'GRANTED' AND OWNER_THREAD_ID IN ({})"""
@@ -194,6 +200,11 @@ def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
     :data:`~spirit_py.mysql.processlist.FRESH_SECONDS`. ServerFault 1142 without performance_schema.
     """
     return _described(session, session.query(_IN_FRONT_OF_WAITER, (waiter,)))
+
+
+def waited_for(session: SqlSession, waiter: int) -> set[Name]:
+    """Return the tables whose metadata locks the session ``waiter`` waits for."""
+    return {(str(schema), str(name)) for schema, name in session.query(_WAITED_FOR, (waiter,))}
 
 
 def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:

@@ -13,13 +13,19 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.classes import KW_ONLY, dataclass, field
+from spirit_py.classes import KW_ONLY, dataclass, field, replace
 from spirit_py.errors import ServerFault
 from spirit_py.events.event import untold
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import LockBlocked, LockUnseen
 from spirit_py.locks.blockers import OLD_SECONDS, KillPolicy, kill_blocker, reason_to_spare, remedy
-from spirit_py.locks.look import find_blockers, find_in_front, find_possible, why_locks_are_unseen
+from spirit_py.locks.look import (
+    find_blockers,
+    find_in_front,
+    find_possible,
+    waited_for,
+    why_locks_are_unseen,
+)
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied
 from spirit_py.pace import uncounted
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from spirit_py.locks.blockers import Blocker, LockPolicy
     from spirit_py.locks.look import LockRequest
     from spirit_py.pace import HeldUp
+    from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
 
 
@@ -59,6 +66,7 @@ class Front:
     _asked: bool = False
     _first_seen: dict[tuple[int, int], tuple[float, str]] = field(default_factory=dict)
     _killed_keys: set[tuple[int, int]] = field(default_factory=set)
+    _waited_for: set[Name] = field(default_factory=set)
 
     def look(self, session: SqlSession, waiter: int | None = None) -> list[Blocker]:
         """Note who is in front now; ``waiter`` is the session whose request waits, if any."""
@@ -94,8 +102,13 @@ class Front:
                 found = find_possible(session, self.request)
                 return [each for each in found if each.session != waiter]
             if waiter is None:
-                return find_in_front(session, self.request)
-            return find_blockers(session, waiter)
+                guessed = [one for one in self.request.guessed if one not in self._waited_for]
+                return find_in_front(session, replace(self.request, guessed=guessed))
+            blockers = find_blockers(session, waiter)
+            if blockers and self.request.guessed:
+                # What a request waits for is no guess, at later looks neither.
+                self._waited_for |= waited_for(session, waiter)
+            return blockers
         except ServerFault as fault:
             if self.unseen or not access_denied(fault):
                 raise

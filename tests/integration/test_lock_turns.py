@@ -349,6 +349,32 @@ def test_nobody_is_killed_for_a_name_in_a_trigger_but_by_the_request_that_waits(
     column.end()
 
 
+def test_a_table_that_a_request_has_waited_for_is_no_guess_any_more(db):
+    """Between the requests whoever uses it is waited for, and killed in its time."""
+    make_tables(db)
+    db.execute("CREATE TABLE customer (id INT PRIMARY KEY); CREATE TABLE l (id INT PRIMARY KEY)")
+    db.execute("CREATE TRIGGER tr AFTER INSERT ON t FOR EACH ROW INSERT INTO l VALUES (NEW.id)")
+    now, names = [0.0], [(db.name, "customer"), (db.name, "l")]
+    request = LockRequest(tables=[(db.name, "t"), *names], guessed=names)
+    front = Front(request, KillPolicy(mode="all", after=30.0), clock=lambda: now[0])
+    used = Holder(db, "SELECT * FROM customer", "SELECT * FROM l")
+    asking = db.connect()
+    number = asking.thread_id()
+    with connect(connection_options(db), role="test") as session:
+        assert [one.certain for one in front.look(session)] == [False]
+        call = BackgroundCall(lambda: asking.cursor().execute("LOCK TABLES t WRITE"))
+        until(lambda: front.look(session, number), "the blocker")
+        db.execute(f"KILL QUERY {number}")
+        with pytest.raises(MySQLdb.Error):
+            call.result()
+        now[0] = 30.0
+        assert [one.certain for one in front.look(session)] == [True]
+        front.kill(session)
+        (killed,) = front.killed
+    assert f"session {used.id} of" in killed
+    asking.close()
+
+
 def test_another_request_for_the_lock_is_waited_for(db):
     """Who waits for the table's lock itself is in front, however young; it is never killed."""
     make_tables(db)
