@@ -56,9 +56,11 @@ _SIZE: Final = (
     " FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
 
+#: A session's sql_select_limit holds where a statement has no limit.
+NO_LIMIT: Final = f"LIMIT {2**64 - 1}"
 _CONSTRAINTS: Final = (
     "SELECT CONSTRAINT_NAME, CONSTRAINT_TYPE FROM information_schema.TABLE_CONSTRAINTS"
-    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    f" WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s {NO_LIMIT}"
 )
 _MOST_NAMINGS: Final = 64
 #: These may name a constraint of any type.
@@ -67,7 +69,7 @@ _NAMING_CHECKS: Final = (ClauseKind.DROP_CHECK, ClauseKind.ALTER_CHECK, *_NAMING
 
 _TIMESTAMPS: Final = (
     "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
-    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND DATA_TYPE = 'timestamp'"
+    f" WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND DATA_TYPE = 'timestamp' {NO_LIMIT}"
 )
 _DEFINING: Final = (
     *(ClauseKind.ADD_COLUMN, ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN),
@@ -83,9 +85,11 @@ _COLLATED: Final = (
     *(ClauseKind.ADD_COLUMN, ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN),
     ClauseKind.CONVERT,
 )
-#: In the normal form. A collation that is named comes behind, and not in a string.
+#: In the normal form; the name may be a string.
+_CHARSET: Final = r"\bchar(?:acter)? ?set "
+_QUOTED: Final = re.compile(rf"({_CHARSET})'(utf8mb4)'|'[^']*'|`[^`]*`", re.IGNORECASE)
 _UTF8MB4: Final = re.compile(
-    r"\bchar(?:acter)? ?set '?utf8mb4\b'?(?!(?:[^']|'[^']*')*\bcollate\b)", re.IGNORECASE
+    rf"\A(?!.*\bcollate\b).*{_CHARSET}utf8mb4\b", re.IGNORECASE | re.DOTALL
 )
 
 PLAIN_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
@@ -292,8 +296,9 @@ def _require_alike(session: FrameworkSession, around: SessionFacts, alter: Alter
     apart = "" if around.logged else "sql_log_bin"
     if _COLLATION in around.unlike:
         texts = [one.normalized for one in alter.of_kind(*_COLLATED)]
-        options = " ".join(one.normalized for one in alter.of_kind(ClauseKind.OPTION))
-        if any(map(_UTF8MB4.search, (*texts, options))):
+        texts.append(" ".join(one.normalized for one in alter.of_kind(ClauseKind.OPTION)))
+        bare = (_QUOTED.sub(lambda it: (it[1] or "") + (it[2] or "''"), one) for one in texts)
+        if any(map(_UTF8MB4.search, bare)):
             apart = _COLLATION
     of_times = [one for one in around.unlike if one != _COLLATION]
     if of_times and alter.of_kind(*_DEFINING):

@@ -23,6 +23,7 @@ from spirit_py.checkpoint.writer import normal_form
 from spirit_py.classes import InitVar, astuple, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.frameworks.online import NO_LIMIT
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement import parse_statement
@@ -221,11 +222,9 @@ WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s
 UNION ALL SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS
 WHERE %s IN (UNIQUE_CONSTRAINT_SCHEMA, CONSTRAINT_SCHEMA)
 AND %s IN (REFERENCED_TABLE_NAME, TABLE_NAME)"""
-#: A session's sql_select_limit holds where a statement has no limit.
-_ALL: Final = 2**64 - 1
 _COLUMNS: Final = f"""
 SELECT COLUMN_NAME FROM information_schema.COLUMNS
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION LIMIT {_ALL}"""
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION {NO_LIMIT}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +241,7 @@ def version_rows(session: SqlSession, table: Name) -> tuple[str, ...]:
     shown = ", ".join(
         f"COALESCE(HEX(CAST({quote_identifier(name)} AS BINARY)), '-')" for name in columns
     )
-    rows = session.query(f"SELECT CONCAT_WS('|', {shown}) FROM {quote_table(*table)} LIMIT {_ALL}")
+    rows = session.query(f"SELECT CONCAT_WS('|', {shown}) FROM {quote_table(*table)} {NO_LIMIT}")
     return tuple(sorted(as_text(row) for (row,) in rows))
 
 

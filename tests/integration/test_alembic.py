@@ -198,6 +198,7 @@ def test_a_constraint_that_may_be_one_of_two_is_refused(db, orders, clauses):
     db.execute("ALTER TABLE orders ADD UNIQUE same (id), ADD CONSTRAINT _same CHECK (a > 0)")
     before = db.query("SHOW CREATE TABLE orders")
     with connected(db) as connection:
+        connection.exec_driver_sql("SET SESSION sql_select_limit = 1")
         two = "(?i)'_same' or 'same'"
         with pytest.raises(Refusal, match=two) as refused, migration(connection) as op:
             spirit_alter(op, "orders", clauses)
@@ -274,9 +275,12 @@ def test_what_would_be_something_else_in_a_session_of_its_own_is_refused(
     db, orders, setting, differs
 ):
     """Whoever has set it, such as an event on connecting, which no argument of the driver shows."""
-    db.execute("ALTER TABLE orders ADD t TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00'")
+    db.execute(
+        "ALTER TABLE orders ADD s TIMESTAMP NULL,"
+        " ADD t TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00'"
+    )
     with connected(db) as connection:
-        connection.exec_driver_sql(f"SET SESSION {setting}")
+        connection.exec_driver_sql(f"SET SESSION {setting}, sql_select_limit = 1")
         for clauses in ("MODIFY t DATETIME", "ADD COLUMN n TIMESTAMP", "MODIFY t VARCHAR(30)"):
             with pytest.raises(Refusal, match=differs), migration(connection) as op:
                 spirit_alter(op, "orders", clauses)
@@ -293,6 +297,7 @@ UTF8MB4 = "CHARACTER SET utf8mb4"
         "ADD COLUMN c TEXT CHARSET 'utf8mb4' COMMENT 'COLLATE x'",
         f"MODIFY v VARCHAR(20) {UTF8MB4}",
         f"DEFAULT {UTF8MB4}, ADD COLUMN c INT",
+        f"ADD COLUMN `collate` TEXT {UTF8MB4}",
     ],
 )
 def test_another_default_collation_of_the_session_is_refused(db, orders, clauses):
@@ -316,9 +321,13 @@ def test_a_collation_that_is_named_or_not_asked_for_refuses_nothing(db, orders):
             spirit_alter(op, "orders", f"DEFAULT {UTF8MB4} COLLATE = utf8mb4_0900_ai_ci")
             spirit_alter(op, "orders", f"ADD w TEXT {UTF8MB4} COLLATE utf8mb4_bin, ADD n TEXT")
             spirit_alter(op, "orders", "MODIFY v VARCHAR(9) COLLATE utf8mb4_bin, ADD t TIMESTAMP")
+            spirit_alter(op, "orders", "ADD y TEXT CHARSET 'utf8mb4' COLLATE utf8mb4_bin")
+            spirit_alter(op, "orders", "ADD z INT COMMENT 'charset utf8mb4'")
+            spirit_alter(op, "orders", "CHARACTER SET = 'utf8mb4', COLLATE = utf8mb4_0900_ai_ci")
+            spirit_alter(op, "orders", f"COLLATE utf8mb4_0900_ai_ci, {UTF8MB4}")
     shown = db.query("SHOW CREATE TABLE orders")[0][1]
     assert "general_ci" not in shown
-    assert shown.count("utf8mb4_bin") == 2
+    assert shown.count("utf8mb4_bin") == 3
 
 
 def test_a_zone_that_says_the_same_or_is_not_asked_for_refuses_nothing(db, orders):
