@@ -335,7 +335,7 @@ def test_an_old_table_that_is_dropped_by_hand_ends_the_grace(db, change):
 
 
 def test_a_swap_that_was_undone_by_hand_is_no_change_that_is_done(db, change, monkeypatch):
-    """Whoever waits in the grace says so, and forgets nothing; a later run makes the change anew."""
+    """Whoever waits in the grace says so, and forgets nothing; a later run makes it anew."""
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
     running = change(drop_old_after=HOUR)
     running.wait_until(lambda: in_grace(running), "grace")
