@@ -74,6 +74,7 @@ def build_mapping(
     server_time_zone: str,
     *,
     nullable_key: bool = False,
+    begun: bool = False,
 ) -> TableMapping:
     """Map the source's columns to the new table's.
 
@@ -88,7 +89,9 @@ def build_mapping(
     computed = unique_keys.computed_pairs(source, target, pairs, changes.dropped)
     steady = unique_keys.steady_pairs(source, target, pairs, computed)
     usable = (*pairs, *steady)
-    key, new_columns = unique_keys.choose_key(source, target, usable, nullable=nullable_key)
+    key, new_columns = unique_keys.choose_key(
+        source, target, usable, nullable=nullable_key, begun=begun
+    )
     pairs, time_zone = _zoned(source, target, pairs, key, server_time_zone)
     return TableMapping(
         source=source,
@@ -292,11 +295,21 @@ def not_nulls(mapping: TableMapping) -> str:
 
 
 def reverse_mapping(
-    now: TableSchema, old: TableSchema, changes: ReverseChanges, server_time_zone: str
+    now: TableSchema,
+    old: TableSchema,
+    changes: ReverseChanges,
+    server_time_zone: str,
+    *,
+    begun: bool = False,
 ) -> TableMapping:
-    """Map the table as it is now to the old one; raises Refusal where that could not follow."""
+    """Map the table as it is now to the old one; raises Refusal where that could not follow.
+
+    ``begun`` is for a run behind its swap (:func:`~spirit_py.table.unique_keys.choose_key`).
+    """
     try:
-        mapping = unique_keys.without_computed(build_mapping(now, old, changes, server_time_zone))
+        mapping = unique_keys.without_computed(
+            build_mapping(now, old, changes, server_time_zone, begun=begun)
+        )
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
     fresh = fresh_names(mapping.target, mapping.pairs)

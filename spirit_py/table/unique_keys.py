@@ -203,21 +203,28 @@ _KEEP_HINT: Final = (
 
 
 def choose_key(
-    source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair], *, nullable: bool = False
+    source: TableSchema,
+    target: TableSchema,
+    pairs: Sequence[ColumnPair],
+    *,
+    nullable: bool = False,
+    begun: bool = False,
 ) -> tuple[Index, tuple[str, ...]]:
     """Choose the index that identifies a row in both tables, and its new column names.
 
     Preferred: keys that are unique in the new table too, keys with a finder of their own, kept
     order, PRIMARY, comparable keys, short keys; ``nullable`` ones last. Raises Refusal without any.
+    What has ``begun`` goes on with members that their text may not lead to, if there is no other.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
     keys = [source.not_null_unique_indexes()]
     if nullable:
         keys.append(source.nullable_unique_indexes())
     refused: dict[str, str] = {}
-    for indexes in keys:
+    tries = [(indexes, False) for indexes in keys] + [(indexes, True) for indexes in keys] * begun
+    for indexes, any_member in tries:
         usable = [index for index in indexes if index.visible]
-        refused |= {index.name: _why_not(target, index, by_old) for index in usable}
+        refused |= {i.name: _why_not(target, i, by_old, any_member=any_member) for i in usable}
         if candidates := [index for index in usable if not refused[index.name]]:
             break
     else:
@@ -268,7 +275,9 @@ def _of_two_codes() -> frozenset[str]:
     return frozenset(letters for letters, count in seen.items() if count > 1 and len(letters) == 1)
 
 
-def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]) -> str:
+def _why_not(
+    target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair], *, any_member: bool
+) -> str:
     for name in index.columns:
         pair = by_old.get(name.lower())
         if pair is None:
@@ -279,7 +288,7 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
             return f"{name} is a SET with an empty member, whose text the empty set has, too"
         if pair.old.data_type == "set" and len(pair.old.members) > _EXACT_MEMBERS:
             return f"{name} is a SET of more than {_EXACT_MEMBERS} members, compared as a DOUBLE"
-        if ambiguous(pair.old):
+        if not any_member and ambiguous(pair.old):
             return f"{name} may have a member in {pair.old.charset} that Unicode does not lead to"
     names = _new_names(index, by_old)
     if shared(target, names):

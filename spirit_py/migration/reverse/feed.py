@@ -151,7 +151,7 @@ def _mapping(
             hint="the swap back needs both",
             error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
         )
-    mapping = reverse_mapping(now, old, table.changes, facts.time_zone)
+    mapping = reverse_mapping(now, old, table.changes, facts.time_zone, begun=True)
     if facts.null_is_now and (why := not_nulls(mapping)):
         # The record stays: nothing is lost yet.
         raise MigrationFailure(

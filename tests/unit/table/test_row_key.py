@@ -245,3 +245,7 @@ def test_a_member_that_its_text_may_not_lead_to_is_in_no_key(charset, member, us
     with pytest.raises(Refusal, match="no key") as refused:
         build_mapping(schema, schema, statement, "+00:00")
     assert f"a member in {charset} that Unicode does not lead to" in refused.value.details[0]
+    # What is behind its swap already goes on, by another key where there is one.
+    assert build_mapping(schema, schema, statement, "+00:00", begun=True).key.name == "PRIMARY"
+    other = table(kind, column("n"), index("PRIMARY", "e", "n"), index("u", "n"))
+    assert build_mapping(other, other, statement, "+00:00", begun=True).key.name == "u"
