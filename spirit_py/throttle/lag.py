@@ -159,6 +159,14 @@ class LagThrottler:
                 self._tell(
                     where, f"the lag of replica {where} is not watched: {UNPROVED}: {NAME_OR_PROVE}"
                 )
+        for watch in replicas.watched():
+            if watch.was:
+                self._tell(
+                    f"{watch.address} {watch.uuid}",
+                    f"replica {watch.address} is another server than before ({watch.uuid}, not"
+                    f" {watch.was}): one server is watched there at a time; name each one with"
+                    " --replica HOST:PORT",
+                )
         if replicas.beyond:
             self._tell(
                 "beyond",

@@ -172,6 +172,8 @@ class ReplicaWatch:
         #: Set after a look since the last mark, or a failure.
         self.looked = threading.Event()
         self.uuid = ""
+        #: The server that answered before, where another one does.
+        self.was = ""
         self.way: Way | None = None
         self._over = False
         self._lock = threading.Lock()
@@ -250,7 +252,10 @@ class ReplicaWatch:
         )
         self._session, self.way = session, None
         self._health_at = float("-inf")
-        self.uuid = str(session.value("SELECT @@server_uuid"))
+        found = str(session.value("SELECT @@server_uuid"))
+        if self.uuid not in {"", found}:
+            self.was = self.uuid
+        self.uuid = found
         if self.state.behind is None:
             with contextlib.suppress(ServerFault):
                 self.behind_before = applier_lag(session, recent=0.0)

@@ -10,9 +10,9 @@ import pytest
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.replication import KnownReplica
-from spirit_py.throttle import lag
+from spirit_py.throttle import lag, replica
 from spirit_py.throttle.lag import LagThrottler, Replicas, address_of, unnamed
-from spirit_py.throttle.replica import ReplicaState, pause_after
+from spirit_py.throttle.replica import ReplicaState, ReplicaWatch, pause_after
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.unapplied import Behind
 
@@ -136,17 +136,42 @@ def test_a_refused_login_is_repeated_ever_more_rarely() -> None:
     assert [pause_after(away, count) for count in (1, 2, 100)] == [0.5, 1.0, 5.0]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_replica_that_dies_behind_slows_nothing_down_but_where_it_is_relied_on(strict) -> None:
-    """What was seen of it last stays, and is no lag of now."""
-    state = ReplicaState(behind=Behind(lag=9.5, unapplied=1 << 20, speed=1e5), looked_at=100.0)
-    watch = SimpleNamespace(address="one:3306", uuid="uuid-1", state=state)
-    replicas: Any = SimpleNamespace(
+def with_one(watch: Any) -> Any:
+    """Return replicas of which one is watched."""
+    return SimpleNamespace(
         look=lambda: None,
         watched=lambda: [watch],
         **dict.fromkeys(("unlisted", "beyond"), ""),
         **dict.fromkeys(("silent", "unproved"), ()),
     )
+
+
+def test_another_server_behind_a_replica_s_name_is_a_warning(monkeypatch) -> None:
+    """A name of several servers leads to one of them after each loss of the session."""
+    answers = iter(["uuid-1", "uuid-1", "uuid-2", "uuid-2"])
+    session = SimpleNamespace(value=lambda _: next(answers))
+    monkeypatch.setattr(replica, "connect", lambda *_, **__: session)
+    monkeypatch.setattr(replica, "applier_lag", lambda *_, **__: 0.0)
+    source: Any = None
+    watch = ReplicaWatch(ConnectionOptions(), address="db:3306", source=source, named=True)
+    said: list[str] = []
+    settings = LiveSettings(PaceSettings(threads=2, max_lag=10.0))
+    throttler = LagThrottler(with_one(watch), settings, strict=True, warn=said.append)
+    told = []
+    for _ in range(4):
+        watch._open()
+        throttler.look()
+        told.append(len(said))
+    assert told == [0, 0, 1, 1]
+    assert "replica db:3306 is another server than before (uuid-2, not uuid-1)" in said[0]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_replica_that_dies_behind_slows_nothing_down_but_where_it_is_relied_on(strict) -> None:
+    """What was seen of it last stays, and is no lag of now."""
+    state = ReplicaState(behind=Behind(lag=9.5, unapplied=1 << 20, speed=1e5), looked_at=100.0)
+    watch = SimpleNamespace(address="one:3306", uuid="uuid-1", was="", state=state)
+    replicas = with_one(watch)
     now = [100.0]
     settings = LiveSettings(PaceSettings(threads=2, max_lag=10.0))
     throttler = LagThrottler(
