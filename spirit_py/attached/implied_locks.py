@@ -15,9 +15,10 @@ from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.classes import dataclass
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.definition import existing_tables
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.statement.lexer import Token
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 _VIEWS: Final = """
 SELECT VIEW_SCHEMA, VIEW_NAME FROM information_schema.VIEW_TABLE_USAGE
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+WHERE (TABLE_SCHEMA, TABLE_NAME) IN ({})"""
 _READ_BY: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE
-WHERE VIEW_SCHEMA = %s AND VIEW_NAME = %s"""
+WHERE (VIEW_SCHEMA, VIEW_NAME) IN ({})"""
 #: Beyond so many tables the search ends: it would take longer than the request.
 _MOST_TABLES: Final = 200
 
@@ -145,16 +146,21 @@ def views_over(session: SqlSession, tables: Iterable[Name]) -> set[Name]:
 
     Measured on 9.7: each RENAME of a table locks all of them, and opens what they read.
     """
-    found, left = set[tuple[str, str]](), list(tables)
-    while left:
-        new = {(str(s), str(v)) for s, v in session.query(_VIEWS, left.pop())} - found
-        found |= new
-        left += sorted(new)
+    found, left = set[tuple[str, str]](), set(tables)
+    while left and len(found) < _MOST_TABLES:
+        left = _used(session, _VIEWS, left) - found
+        found |= left
     return found
+
+
+def _used(session: SqlSession, sql: str, names: Collection[Name]) -> set[Name]:
+    if not names:
+        return set()
+    some = ", ".join(f"({', '.join(map(string_literal, name))})" for name in sorted(names))
+    return {(str(schema), str(name)) for schema, name in session.query(sql.format(some))}
 
 
 def opened_by_rename(session: SqlSession, tables: Iterable[Name]) -> tuple[Name, ...]:
     """Return what views over some tables read: they themselves, and others."""
     views = sorted(views_over(session, tables))[:_MOST_TABLES]
-    found = {(str(s), str(t)) for view in views for s, t in session.query(_READ_BY, view)}
-    return tuple(sorted(found))
+    return tuple(sorted(_used(session, _READ_BY, views)))
