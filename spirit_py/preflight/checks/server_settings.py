@@ -100,7 +100,8 @@ def account_limits(session: SqlSession, config: MigrationConfig) -> Findings:
             yield warn(
                 f"max_user_connections is {most}: a table's run may have {sessions} sessions at a"
                 " time, and ends where the account has no more",
-                "SET GLOBAL max_user_connections = 0, at least for the time of the run",
+                "SET GLOBAL max_user_connections = 0, or ALTER USER ... WITH"
+                f" MAX_USER_CONNECTIONS {sessions}, at least for the time of the run",
             )
     if int(limits.get(_AT_ONCE, sessions)) >= sessions:
         limits.pop(_AT_ONCE, None)
