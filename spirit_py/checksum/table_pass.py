@@ -302,6 +302,8 @@ class TablePass:
             figures = LockFigures()
             points.reach("checksum.begin")
             if lock is not None:
+                # Before others wait for the lock.
+                gang.everyone(json.dumps({"do": "quiet"}), _ASSEMBLE_SECONDS)
                 order = json.dumps({"do": "snapshot", "short": False})
                 figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
             # Tasks on other machines end with it.

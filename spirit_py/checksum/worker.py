@@ -3,6 +3,7 @@
 Orders and answers are JSON, for the mailbox of :mod:`spirit_py.spark.gang`:
 
 ============================================  ===================================================
+``{"do": "quiet"}``                           ``{}``
 ``{"do": "snapshot", "short": b}``            ``{}``
 ``{"do": "release"}``                         ``{}``
 ``{"do": "compare", "chunk": c}``             ``{"source", "target", "counts", "seconds"}``
@@ -10,9 +11,10 @@ Orders and answers are JSON, for the mailbox of :mod:`spirit_py.spark.gang`:
 ``{"do": "extra"}``                           ``{"counts"}``
 ============================================  ===================================================
 
-``rest`` in an order: seconds to rest for each second of its statements; not while a ``short``
-snapshot is open. Differing rows are the task's result; in a short snapshot their keys are in the
-answer, ``differing``, as far as these are ``rows.MOST_TOLD`` bytes at most.
+``quiet`` prepares for a snapshot that opens under a lock. ``rest`` in an order: seconds to rest for
+each second of its statements; not while a ``short`` snapshot is open. Differing rows are the task's
+result; in a short snapshot their keys are in the answer, ``differing``, as far as these are
+``rows.MOST_TOLD`` bytes at most.
 """
 
 from __future__ import annotations
@@ -109,11 +111,11 @@ class SnapshotReader:
             if said["short"]:
                 self._rest.take()
             self._short = said["short"]
-            if not self._ends_when_quiet:
-                # Not the target's, which is not used while there are no orders.
-                self.session.execute(f"SET SESSION wait_timeout = {QUIET_SECONDS}")
-                self._ends_when_quiet = True
+            self._end_when_quiet()
             self.take_snapshot()
+            return "{}"
+        if said["do"] == "quiet":
+            self._end_when_quiet()
             return "{}"
         if said["do"] == "release":
             for session in dict.fromkeys((self.session, self._target)):
@@ -125,6 +127,12 @@ class SnapshotReader:
         answer = self._answer(said)
         self._rest.owe(time.monotonic() - began, said.get("rest", 0.0))
         return answer
+
+    def _end_when_quiet(self) -> None:
+        if not self._ends_when_quiet:
+            # Not the target's, which is not used while there are no orders.
+            self.session.execute(f"SET SESSION wait_timeout = {QUIET_SECONDS}")
+            self._ends_when_quiet = True
 
     def _answer(self, said: dict[str, Any]) -> str:
         if said["do"] == "extra":

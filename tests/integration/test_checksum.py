@@ -385,6 +385,27 @@ def test_rows_that_differ_are_checked_once_more_after_others_lock_the_table(db, 
     assert shown[0].waiting_for.startswith(f"the end of a lock on {db.name}.t and ")
 
 
+def test_under_the_table_lock_tasks_open_their_snapshots_and_no_more(db, monkeypatch):
+    """Others wait for each further statement."""
+    fill(db, 10)
+    seen: list[list[Any]] = []
+    real = SnapshotReader.handle
+
+    def handle(self: SnapshotReader, order: str) -> str:
+        if json.loads(order)["do"] != "snapshot":
+            return real(self, order)
+        with monkeypatch.context() as patch:
+            patch.setattr(self.session, "execute", lambda *sql: seen[-1].append(sql[0]))
+            seen.append([])
+            return real(self, order)
+
+    monkeypatch.setattr(SnapshotReader, "handle", handle)
+    assert Pair(db).copy().check(tasks=1).rows == 10
+    assert [one for each in seen for one in each] == [
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+    ]
+
+
 def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
     """As after SIGSTOP, or a power failure: nothing asks the server, and nobody closes anything."""
     monkeypatch.setattr(worker, "QUIET_SECONDS", 3)
