@@ -98,6 +98,11 @@ class Cursor:
         """Return the rows."""
         return self._rows
 
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        """Return the next rows, so many."""
+        found, self._rows = self._rows[:size], self._rows[size:]
+        return found
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -114,8 +119,8 @@ class Connection:
         """Return the session's number."""
         return self.session.number
 
-    def cursor(self) -> Cursor:
-        """Return the cursor."""
+    def cursor(self, _kind: type[Any] | None = None) -> Cursor:
+        """Return the cursor; that of a stream gives its rows piece by piece, too."""
         return self._cursor
 
     def fileno(self) -> int:

@@ -120,6 +120,10 @@ class Stage(ABC):
     def cut(self, who: str) -> None:
         """Break the connection of a session, as a network does."""
 
+    @abstractmethod
+    def await_end(self, who: str) -> None:
+        """Wait until the server has ended a session that was closed."""
+
     def ask(self, sql: str) -> tuple[Any, ...]:
         """Return the first row of an answer to the observer."""
         cursor = self._observer.cursor()
@@ -186,6 +190,7 @@ class Stage(ABC):
             return self.sessions[names[0]].info()
         if word == "close":
             self.session(names[0]).close()
+            self.await_end(names[0])
         elif word == "cut":
             self.cut(names[0])
         elif word == "order":
@@ -446,6 +451,11 @@ class RealStage(Stage):
         with socket.socket(fileno=os.dup(self._files[self.sessions[who]])) as handle:
             handle.shutdown(socket.SHUT_RDWR)
 
+    def await_end(self, who: str) -> None:
+        """Wait until the server does not know its number any more, which is after the answer."""
+        asked = "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+        until(lambda: not self._db.query(asked, (self._numbers[who],)), "the session's end")
+
     def close(self) -> None:
         """Let go what stalls, and end the script's sessions."""
         for number in self._numbers.values():
@@ -564,6 +574,9 @@ class ModelStage(Stage):
             self.server.revoked -= {what.removeprefix("grant ")}
         else:
             raise AssertionError(f"no such control: {what}")
+
+    def await_end(self, who: str) -> None:
+        """Do nothing: it has ended at once."""
 
     def cut(self, who: str) -> None:
         """Cut it as the world does."""
