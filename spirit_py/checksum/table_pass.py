@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.errors import SpiritError
-    from spirit_py.mysql.session import Session
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
@@ -212,9 +211,10 @@ class TablePass:
     def _segments(self) -> Iterator[list[RowDifference]]:
         coverage, what, target = self._coverage, self.what, self._plan.beyond
         # Opened at first use in a segment: the target's would idle until the source's end.
-        here = there = RenewedSession(partial(self._cutting, what.source))
+        cutting = partial(connect, role="checksum-cut", read_timeout=_CUT_SECONDS)
+        here = there = RenewedSession(partial(cutting, what.source))
         if what.target is not None:
-            there = RenewedSession(partial(self._cutting, what.target))
+            there = RenewedSession(partial(cutting, what.target))
         further: Further | None = None
         # A feed keeps the new table as large as the source; another table may be far larger.
         if what.feed is None and target is not None:
@@ -235,19 +235,11 @@ class TablePass:
             with contextlib.closing(here), contextlib.closing(there):
                 yield self._segment(chunker)
 
-    def _cutting(self, server: ConnectionOptions) -> Session:
-        opened = partial(connect, server, role="checksum-cut", read_timeout=_CUT_SECONDS)
-        return opened(lock_wait_timeout=_LOOK_SECONDS) if self._hinders else opened()
-
-    @property
-    def _hinders(self) -> bool:
-        """Whether a lock in front of a chunk's end may wait for the segment's own snapshot."""
-        return not self._rolling and self._coverage.segment.dispatched > 0
-
     def _cut(self, cutting: RenewedSession, sql: str) -> list[tuple[Any, ...]]:
-        if self._hinders and cutting not in self._brief:
-            # It was opened to wait for longer.
-            cutting.close()
+        # A lock in front of it may wait for what the segment's own snapshot has read.
+        hinders = not self._rolling and self._coverage.segment.dispatched
+        if hinders and cutting not in self._brief:
+            cutting.session().execute(f"SET SESSION lock_wait_timeout = {_LOOK_SECONDS}")
             self._brief.append(cutting)
         return cutting.session().query(sql)
 

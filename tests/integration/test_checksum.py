@@ -310,17 +310,28 @@ def test_a_snapshot_ends_for_a_table_lock_that_waits_for_it(db, monkeypatch, cap
 
 def test_only_behind_its_own_snapshot_a_chunk_is_cut_with_little_patience(db, monkeypatch):
     """Before the first chunk is read nobody waits for the snapshot, and others' locks may last."""
-    waits: list[Any] = []
+    told: list[str] = []
+
+    def noted(work: Any) -> Any:
+        def note(sql: str) -> Any:
+            told.append(sql.split(maxsplit=1)[0])
+            return work(sql)
+
+        return note
 
     def opened(options: Any, **more: Any) -> Any:
+        session = connect(options, **more)
         if more["role"] == "checksum-cut":
-            waits.append(more.get("lock_wait_timeout"))
-        return connect(options, **more)
+            assert "lock_wait_timeout" not in more
+            for name in ("query", "execute"):
+                monkeypatch.setattr(session, name, noted(getattr(session, name)))
+        return session
 
     monkeypatch.setattr(table_pass, "connect", opened)
     fill(db, 2000, "id VARCHAR(20) PRIMARY KEY")
     assert Pair(db).copy().check(first_rows=100, tasks=1).rows == 2000
-    assert waits == [None, 2]
+    assert told[:3] == ["SELECT", "SET", "SELECT"]
+    assert "SET" not in told[3:]
 
 
 def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch):
