@@ -312,7 +312,7 @@ class Renames:
             for target, there in sides.theirs:
                 self._leave(target, there)
                 left.append((target, there))
-        except (CutoverFailure, ServerFault, _Unanswered) as lost:
+        except (SpiritError, _Unanswered) as lost:
             for target, there in left:
                 with contextlib.suppress(ServerFault):
                     there.session.execute(target.arrive)

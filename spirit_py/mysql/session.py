@@ -149,6 +149,7 @@ class Session:
         import MySQLdb
         from MySQLdb.cursors import SSCursor
 
+        OWN_QUERIES.note()
         cursor = self._connection.cursor(SSCursor)
         try:
             cursor.execute(sql.encode())

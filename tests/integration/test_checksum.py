@@ -336,7 +336,8 @@ def test_only_behind_its_own_snapshot_a_chunk_is_cut_with_little_patience(db, mo
 
 def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch):
     """A lock of minutes costs tries of the segment, and none of them counts."""
-    monkeypatch.setattr(worker, "connect", partial(connect, lock_wait_timeout=1))
+    for module in (worker, table_pass):
+        monkeypatch.setattr(module, "connect", partial(connect, lock_wait_timeout=1))
     monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 2)
     monkeypatch.setattr(table_pass, "_LOCKED_SECONDS", 0.1)
     looks, looked = threading.Semaphore(0), LockedBy.__call__
@@ -444,7 +445,8 @@ def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
 
     monkeypatch.setattr(table_pass, "waits_for_all", look)
     monkeypatch.setattr(table_pass, "_LOCK_PAUSE", 0.01, raising=False)
-    fill(db, 2000)
+    # So many that no task has the last one while the other one locks.
+    fill(db, 10_000)
     db.execute("CREATE TABLE other (id INT); INSERT INTO other VALUES (1)")
     pair, slow, backup = Pair(db).copy(), db.connect(), db.connect()
     reads, waits = slow.thread_id(), backup.thread_id()

@@ -30,6 +30,7 @@ from tests.kits.cleanup import clean
 from tests.kits.connection import account, connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
+from tests.kits.locking import await_lock_freed
 from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import once_at, start
@@ -445,6 +446,7 @@ def test_a_revert_names_the_session_that_only_reads_the_table(reads, kept):
         pytest.raises(Refusal, match=r"works on .*\.t \(server session \d+, .*takes no requests"),
     ):
         kept.revert()
+    await_lock_freed(kept.db)
     kept.revert()
     assert kept.rows() == FIRST
 
@@ -462,6 +464,7 @@ def test_a_revert_leaves_a_child_alone_that_another_run_works_on(kept):
     ):
         kept.revert()
     assert kept.db.query("SHOW CREATE TABLE c") == before
+    await_lock_freed(kept.db, "c")
     kept.revert()
     assert kept.columns() == ["id", "v", "u"]
 

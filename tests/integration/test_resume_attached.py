@@ -24,6 +24,7 @@ from tests.kits import kills
 from tests.kits.attached import Swapping, run_killed_after
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
+from tests.kits.locking import await_lock_freed
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.relatives import (
@@ -158,6 +159,7 @@ def test_a_swap_that_stopped_half_way_is_not_settled_under_a_run_of_a_child(db: 
         ):
             settle_earlier(swapping.process, session, orders)
         assert catalogue(db) == half_way
+        await_lock_freed(db, "items")
         settle_earlier(swapping.process, session, orders)
     assert_as_before(db, before)
     assert_holds(db)

@@ -218,7 +218,8 @@ class Keeper:
     def _keep(self) -> bool:
         kept, job = self._record, self._job
         names, noted = kept.record.names, kept.record.is_noted
-        until = time.monotonic() + kept.seconds_left()
+        left = kept.seconds_left()  # It waits for a server that is away.
+        until = time.monotonic() + left
         if not noted:
             left = max(0.0, until - time.monotonic())
             job.tell(ReverseBegun(tables=names, seconds=round(left, 1)))
