@@ -83,9 +83,9 @@ JOIN performance_schema.metadata_locks g
 #: Who waits for a table until nobody reads it any more, with every later statement behind.
 _LOCKED_OUT: Final = _OWNER.format(
     locks="performance_schema.metadata_locks g",
-    where="""g.OBJECT_TYPE = 'TABLE' AND g.LOCK_STATUS = 'PENDING'
-AND g.LOCK_TYPE IN ('EXCLUSIVE', 'SHARED_NO_READ_WRITE')
-AND (g.OBJECT_SCHEMA, g.OBJECT_NAME) IN ({})""",
+    where=f"""g.OBJECT_TYPE = 'TABLE' AND g.LOCK_STATUS = 'PENDING'
+AND g.LOCK_TYPE IN {_KEEPS_READERS_OUT}
+AND (g.OBJECT_SCHEMA, g.OBJECT_NAME) IN ({{}})""",
 )
 
 #: Whose lock, held or waited for, keeps statements of others waiting, at least those that write.

@@ -28,11 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.events.event import Event
+    from tests.kits.replica import ReplicatedPair
 
 
 def never(_: str) -> NoReturn:
     """Fail: nothing is to be asked or reported."""
     raise AssertionError("asked")
+
+
+def make_table_of_both(both: ReplicatedPair) -> None:
+    """Make a table of one row on the source, and wait until the replica has it."""
+    both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
+    both.at.execute("CREATE DATABASE r")
+    both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
+    both.at.execute("INSERT INTO r.t VALUES (1, 1)")
+    both.at.execute("SELECT @@GLOBAL.gtid_executed")
+    both.of.execute("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", both.at.fetchall()[0])
 
 
 @pytest.mark.slow
@@ -61,11 +72,7 @@ def test_a_proxy_that_speaks_the_protocol_itself_is_refused(db, proxy, engine):
 def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, engine):
     """R14: before anything is written, with both servers named; one server behind it is none."""
     with replicated_pair() as both:
-        both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
-        both.at.execute("CREATE DATABASE r")
-        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
-        both.at.execute("SELECT @@GLOBAL.gtid_executed")
-        both.of.execute("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", both.at.fetchall()[0])
+        make_table_of_both(both)
         proxy = proxy_to((both.source.host, both.source.port))
         through = replace(both.options, host=proxy.host, port=proxy.port)
         with connect_first(through, role="test") as session:
@@ -103,12 +110,7 @@ def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, engine
 def test_an_address_that_leads_elsewhere_in_the_middle_ends_the_command(proxy_to):
     """R14: a comparison would compare the replica with itself, a cleanup forget what is left."""
     with replicated_pair() as both:
-        both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
-        both.at.execute("CREATE DATABASE r")
-        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
-        both.at.execute("INSERT INTO r.t VALUES (1, 1)")
-        both.at.execute("SELECT @@GLOBAL.gtid_executed")
-        both.of.execute("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", both.at.fetchall()[0])
+        make_table_of_both(both)
         proxy = proxy_to((both.source.host, both.source.port))
         source = replace(both.options, host=proxy.host, port=proxy.port)
         replica = replace(both.options, host=both.replica.host, port=both.replica.port)
