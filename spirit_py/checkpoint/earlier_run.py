@@ -51,10 +51,11 @@ class TableFound(OfTable):
     def was_swapped(self, progress: TableProgress) -> bool | None:
         """Return whether the RENAME was carried out; None when the tables do not tell."""
         if self.changed_here:
-            # The old table may have been dropped since; another one in its place is not ours.
-            ours = self.old_is_ours or not self.old_shape
-            ours = ours and self.source_shape == progress.target_shape
-            return True if ours and not self.new_shape else None
+            # The old table may have been dropped since; another one in its place is not ours. Where
+            # both are proven, others may have changed the definition, or the guard's column its
+            # CHECKs: with ADD COLUMN the server writes their constants anew (9.7.4).
+            as_made = not self.old_shape and self.source_shape == progress.target_shape
+            return True if (self.old_is_ours or as_made) and not self.new_shape else None
         if self.old_shape or not progress.target_shape:
             return None if self.old_shape and progress.target_shape else False
         changed = progress.source_shape != progress.target_shape == self.source_shape

@@ -120,7 +120,8 @@ def _look_at_table(
     is_ours = CheckpointTable(*name).is_ours(session)
     emptied = (0, 0)
     if trusting:
-        swapped = shapes[2] and not shapes[1]
+        as_made = progress is None or shapes[0] == progress.target_shape
+        swapped = as_made and shapes[2] and not shapes[1]
         ours = frozenset({names.new, names.old, table if swapped else names.new})
         begun = False
     else:

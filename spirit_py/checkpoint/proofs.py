@@ -244,11 +244,8 @@ def where_is(
 
 
 def _where(session: SqlSession, table: ReverseTable, proof: Identity) -> Where:
-    now, old = (shape_here(session, table.schema, name) for name in (table.table, table.old))
-    if old:
+    if shape_here(session, table.schema, table.old):
         return Where.FORWARD
-    if now != table.old_shape:
-        return Where.UNCLEAR
     # By hand the definition may have been changed back, and the old table dropped (R24).
     return Where.BACK if is_one_of(session, *table.name, proof) else Where.UNCLEAR
 

@@ -33,6 +33,9 @@ MOVE: Final = "MOVE TO"
 _NAME: Final = r"`(?:[^`]|``)+`"
 # A line of its own; the name of another column or table cannot begin one.
 _FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*?(?=,?\n)")
+_CHECK: Final = re.compile(
+    rf"(?<=\n)  CONSTRAINT {_NAME} CHECK (?:`[^`]*`|'(?:[^'\\]|\\.)*'|[^`'\n])*?(?=,?\n)"
+)
 _BUILDING: Final = re.compile(r"_.{1,55}_[0-9a-f]{6}", re.DOTALL)
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
@@ -248,12 +251,18 @@ def joined(statements: Iterable[tuple[tuple[str, str], str]]) -> str:
 def digest_of(shape: str, name: str) -> str:
     """Return a digest of a definition without foreign keys, which move with the swap.
 
-    It survives RENAME TABLE: ``name`` and the constraint names that the server derives from it
-    (``t_chk_1``) are left out. ``shape`` is ``SHOW CREATE TABLE`` without the counter.
+    It survives RENAME TABLE: ``name`` is left out, also where it begins the name of a CHECK, as the
+    server renames ``t_chk_1`` and ``t_chk_total`` alike; then it lists the CHECKs in another order.
+    ``shape`` is ``SHOW CREATE TABLE`` without the counter.
     """
     text = _FOREIGN_KEY.sub("", _HEAD.sub("CREATE TABLE", shape, count=1))
-    given = re.escape(name.replace("`", "``"))
-    text = re.sub(rf"CONSTRAINT `{given}_chk_(\d+)`", r"CONSTRAINT `_chk_\1`", text)
+    begins = f"  CONSTRAINT `{name.replace('`', '``')}_chk_"
+    checks = (
+        re.sub(rf"^{re.escape(begins)}(?!`)", "  CONSTRAINT `_chk_", one)
+        for one in _CHECK.findall(text)
+    )
+    ordered = iter(sorted(checks))
+    text = _CHECK.sub(lambda _: next(ordered), text)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

@@ -442,7 +442,14 @@ def start_followed(two, listener=None):
 
 @pytest.mark.slow
 def test_a_revert_brings_the_table_back(two):
-    """What was written on the target is on the source again; nothing is lost on the way."""
+    """What was written on the target is on the source again; nothing is lost on the way.
+
+    A table that is renamed away has other names of CHECKs, and lists them in another order.
+    """
+    two.here.execute(
+        "ALTER TABLE t ADD CHECK (a > -9), ADD CONSTRAINT t_chk_a CHECK (a > -8),"
+        " ADD CONSTRAINT positive CHECK (a > -7)"
+    )
     with Application(two) as clients:
         process = start_followed(two)
         clients.wait_for(60)

@@ -429,8 +429,12 @@ def test_what_the_feed_could_not_see_is_repaired(db, engine):
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
 
-def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch):
-    """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
+@pytest.mark.parametrize("altered", [False, True])
+def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch, altered):
+    """A process that ended between its RENAME and its DROP: the next revert only cleans up.
+
+    Also where somebody has changed the old table since: its number proves it.
+    """
     finish, back, shown = Keeper.finish, list[bool](), list[MigrationShown]()
     monkeypatch.setattr(listener, "_LOOK_SECONDS", 0.05)
 
@@ -445,11 +449,15 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch
         finish(self, skip_drop=skip_drop)
 
     monkeypatch.setattr(Keeper, "finish", seen)
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    # The swap back renames some of them, and lists all in another order.
+    checks = "CHECK (v > 0), CONSTRAINT t_chk_v CHECK (v > 1), CONSTRAINT positive CHECK (v > 2)"
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL, {checks})")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    if altered:
+        db.execute("ALTER TABLE t ADD COLUMN later INT, ALGORITHM=INSTANT")
     said = changed.revert()
     assert said.said("has its old definition again")
     assert back == [True]
@@ -457,7 +465,7 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch
     assert "  swap       undone by a revert; only the cleanup is left\n" in said_of_it
     assert "  run again  after a stop spirit-py revert drops what is left" in said_of_it
     assert changed.tables() == {"t"}
-    assert changed.columns() == ["id", "v"]
+    assert changed.columns() == ["id", "v", *(["later"] if altered else [])]
 
 
 def test_a_revert_makes_a_swap_back_that_was_only_announced(db, engine):

@@ -194,6 +194,25 @@ def test_a_digest_survives_the_swap():
     assert before != digest_of(text.format("a``b").replace("`id`", "`di`"), "a`b")
 
 
+def test_a_digest_survives_what_the_swap_does_to_the_names_of_checks():
+    """RENAME TABLE renames whatever begins with the table's name, and lists all by name (9.7)."""
+    named = "  CONSTRAINT `{}` CHECK ((`a``,\nb` {})),\n"
+    checks = [
+        named.format("{0}_chk_1", "<> _utf8mb4'\\',\\n  CONSTRAINT `c` CHECK (1)'"),
+        named.format("{0}_chk_tot``al\n", "> 0"),
+        named.format("o_chk", "> 1"),
+        named.format("o_chk_", "> 2"),
+        named.format("positive", "> 3"),
+    ]
+
+    def digest(name: str, order: str) -> str:
+        listed = "".join(checks[int(one)] for one in order).format(name)
+        return digest_of(f"CREATE TABLE `{name}` (\n  `a``,\nb` int,\n{listed[:-2]}\n)", name)
+
+    assert digest("o", "23014") == digest("_o_new", "01234") == digest("_o_old", "01234")
+    assert digest("o", "2301") != digest("o", "23014")
+
+
 def test_a_digest_leaves_out_the_keys_that_come_and_go_with_the_swap():
     """Foreign keys alone, wherever they stand; not a CHECK between them."""
     plain = (
