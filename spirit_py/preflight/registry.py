@@ -124,6 +124,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (attached.triggers, _SOURCE, ErrorCode.TRIGGER_NOT_KEPT),
         (attached.triggers_kept, _NEW, ErrorCode.TRIGGER_NOT_KEPT),
         (source_table.usable_key, _SOURCE, ErrorCode.NO_USABLE_KEY),
+        (swap.way_back, _NEW, ErrorCode.REVERSE_NOT_POSSIBLE),
         (as_native.zero_dates, _NEW, ErrorCode.ZERO_DATES),
     )
 )

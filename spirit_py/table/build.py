@@ -188,7 +188,7 @@ def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
         yield Fill(column=column, sql=sql)
 
 
-_REMEDY = (
+REMEDY: Final = (
     "run without --keep-old-current; with --drop-old-after never the old table stays as it was"
     " at the swap"
 )
@@ -354,7 +354,7 @@ def no_way_back(refusal: Refusal) -> str:
 def _impossible(reason: str, remedy: str = "") -> Refusal:
     return Refusal(
         f"{_NOT_POSSIBLE}{reason}",
-        hint=remedy + _REMEDY,
+        hint=remedy + REMEDY,
         error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
     )
 

@@ -11,6 +11,7 @@ import pytest
 from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Interrupted, Refusal, UsageFault
 from spirit_py.estimates import likely_sizes
@@ -463,6 +464,54 @@ def test_the_name_that_a_revert_needs_is_looked_at_beforehand(db, desk, way):
     with pytest.raises(Refusal, match="_t_undone exists: a revert needs the name"):
         desk.before("ADD c INT", **{way: 3600.0})
     assert desk.before("ADD c INT") == ()
+
+
+LISTED = "PARTITION BY LIST (id) (PARTITION p VALUES IN (1))"
+RANGES = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN ({}), PARTITION q VALUES LESS THAN"
+
+
+@pytest.mark.parametrize(
+    ("table", "alter", "refused", "warned"),
+    [
+        ("b INT NOT NULL DEFAULT 0, CHECK (b <> 0)", "DROP b", "'t_chk_1' is violated", ""),
+        ("b INT NOT NULL DEFAULT 0, CHECK (b >= 0)", "DROP b", "", ""),
+        ("b INT DEFAULT 0, CHECK (b <> 0) NOT ENFORCED", "DROP b", "", ""),
+        ("b INT, CHECK (b IS NOT NULL)", "DROP b", "'t_chk_1' is violated", ""),
+        ("b INT, c INT AS (b) STORED NOT NULL", "DROP b, DROP c", "'c' cannot be null", ""),
+        ("b INT DEFAULT 3, c INT DEFAULT (b), CONSTRAINT x CHECK (b <> c)",
+         "DROP b, DROP c, DROP CHECK x", "'x' is violated", ""),
+        ("b INT DEFAULT (a), CONSTRAINT x CHECK (b < 9)", "DROP b", "", ""),
+        ("b INT, CONSTRAINT x CHECK (a < b)", "DROP b, DROP CONSTRAINT x", "", "CHECK x ((`a` <"),
+        ("CONSTRAINT x CHECK (a < 9)", "ALTER CHECK x NOT ENFORCED", "", "CHECK x ((`a` < 9))"),
+        (f") {LISTED}", "REMOVE PARTITIONING", "", "into none of them"),
+        (f") {RANGES.format(3)} (9))", "PARTITION BY KEY ()", "", "into none of them"),
+        (f") {RANGES.format(3)} MAXVALUE)", "REMOVE PARTITIONING", "", ""),
+    ],
+)  # fmt: skip
+def test_what_an_old_table_will_not_take_is_said_beforehand(
+    db, desk, table, alter, refused, warned
+):
+    """Its CHECKs and partitions stay, and dropped columns have their defaults in new rows."""
+    end = "" if table.startswith(")") else ")"
+    comma = "" if table.startswith(")") else ", "
+    db.execute(f"DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, a INT{comma}{table}{end}")
+    (context,) = prepare(desk.session, desk.config(alter, keep_old_current=60.0))
+    target = desk.create(alter)
+    if refused:
+        with pytest.raises(Refusal, match=f"the old table refuses it: .*{refused}") as found:
+            check_after_create(context, target)
+        assert found.value.error_code is ErrorCode.REVERSE_NOT_POSSIBLE
+    else:
+        causes = [one.cause for one in check_after_create(context, target)[1]]
+        assert len(causes) == bool(warned)
+        assert warned in "".join(causes)
+    later = replace(context, config=desk.config(alter, drop_old_after=60.0))
+    causes = [one.cause for one in check_after_create(later, target)[1]]
+    assert ["spirit-py revert will not be possible: " in one for one in causes] == [True] * bool(
+        refused
+    )
+    unasked = replace(context, config=desk.config(alter))
+    assert check_after_create(unasked, target)[1] == ()
 
 
 def test_little_room_for_sorting_indexes_is_said(db, desk, monkeypatch):
