@@ -19,8 +19,8 @@ LONGEST: Final = 1 << 26
 FORMAT: Final = 4
 """The format that this version writes and reads."""
 _ADDED: Final = frozenset({
-    "apply_sessions", "archive_by", "archive_to", "asked", "away", "choices", "evaluated", "files",
-    "fleet", "judged", "keep", "kept", "looked_at", "making", "origins", "shard", "shards",
+    "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside", "choices", "evaluated",
+    "files", "fleet", "judged", "keep", "kept", "looked_at", "making", "origins", "shard", "shards",
     "sources",
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""

@@ -217,7 +217,11 @@ def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> boo
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFound:
-    """The record of a table's migration, or None, and its home; ``orphaned``: why there is none."""
+    """The record of a table's migration, or None; ``orphaned``: why there is none.
+
+    ``home`` is the table that has the record. No pointer is believed whose home does not name the
+    table: then it is the table itself (R26).
+    """
 
     home: Name
     record: CheckpointRecord | None = None
@@ -233,7 +237,7 @@ def find_record(session: SqlSession, table: Name) -> RecordFound:
     together = f"it was migrated together with {'.'.join(home)}"
 
     def orphaned(why: str) -> RecordFound:
-        return RecordFound(home=home, orphaned=f"{together}, {why}")
+        return RecordFound(home=table, orphaned=f"{together}, {why}")
 
     try:
         there = CheckpointTable(*home).read_record(session)
@@ -295,8 +299,11 @@ def runs_seen(session: SqlSession, tables: Iterable[Name]) -> set[str]:
 
 def _figures(session: SqlSession, table: Name) -> LiveFigures | None:
     try:
-        home = CheckpointTable(*find_record(session, table).home)
-        return home.read(session, LiveFigures) if home.is_ours(session) else None
+        found = find_record(session, table)
+        # Whose figures are beside another table's record, or a copy of it, is not known (R26).
+        if found.record is None:
+            return None
+        return CheckpointTable(*found.home).read(session, LiveFigures)
     except UnreadableCheckpoint:
         return None
     except ServerFault as fault:

@@ -220,7 +220,8 @@ class MoveNote:
     of several sources all are out of the way, and the command may run. ``sources`` are the
     addresses from which they come; requests and figures are ``asked`` at one of these, empty for
     this server. They are shown, and nothing connects there (R26). ``origins`` are the uuids of the
-    same servers: what is beside the target's note is of a move from one of them.
+    same servers: what is beside the target's note is of a move from one of them. ``beside`` is the
+    target's table: a note that was copied to another schema is of none there.
     """
 
     target: str
@@ -230,8 +231,10 @@ class MoveNote:
     sources: tuple[str, ...] = ()
     asked: str = ""
     origins: tuple[str, ...] = ()
+    beside: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
+        require_names(*self.beside or ())
         if not all(_SERVER.fullmatch(one) for one in self.origins):
             raise ValueError("a note of a move has the uuids of servers")
         if not all(_ADDRESS.fullmatch(one) for one in (*self.sources, *filter(None, [self.asked]))):

@@ -40,6 +40,7 @@ from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
+    from spirit_py.table.names import Name
 
 _MARK: Final = "spirit-py checkpoint"
 
@@ -124,6 +125,10 @@ class CheckpointTable(RecordTable):
         self.write(session, record)
         points.reach("checkpoint.created")
 
+    def is_beside(self, table: Name) -> bool:
+        """Return whether this is the checkpoint table of that table: a copy elsewhere is not."""
+        return (table[0], AuxiliaryNames.of(table[1]).checkpoint) == self.name
+
     def exists(self, session: SqlSession) -> bool:
         """Return whether the table exists, made by this program or not."""
         return kind_and_comment(session, self.name) is not None
@@ -164,12 +169,17 @@ class CheckpointTable(RecordTable):
         return f"SELECT written_at FROM {table} WHERE id = {HEARTBEAT_ID}"
 
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
-        """Return the row of that kind, or None; raise UnreadableCheckpoint if it is unreadable."""
+        """Return the row of that kind, or None; raise UnreadableCheckpoint if it is unreadable.
+
+        The note of a move that was copied here, from beside another table, is none.
+        """
         found = self._value(session, _RECORD, kind)
         if found is None:
             return None
         read = codec.message_from_text if kind in _SHOWN else codec.from_text
-        return read(str(found), kind)
+        row = read(str(found), kind)
+        copied = isinstance(row, MoveNote) and row.beside and not self.is_beside(row.beside)
+        return None if copied else row
 
     def unreadable(self, session: SqlSession) -> str:
         """Return why a row cannot be read that says what may be dropped; empty if all can."""
@@ -200,7 +210,8 @@ class CheckpointTable(RecordTable):
     def read_record(self, session: SqlSession) -> CheckpointRecord | Pointer | None:
         """Return the first row; None when the table is absent.
 
-        Raises UnreadableCheckpoint, or a ServerFault, which proves nothing about the table.
+        Raises UnreadableCheckpoint, as for the record of another table, which was copied here or
+        forged (R26); or a ServerFault, which proves nothing about the table.
         """
         there = kind_and_comment(session, self.name)
         if there is None:
@@ -209,7 +220,13 @@ class CheckpointTable(RecordTable):
             raise UnreadableCheckpoint(f"{self.name[1]} is not a checkpoint table of spirit-py")
         found = self._value(session, _RECORD, CheckpointRecord)
         if found is not None:
-            return codec.from_text(str(found), CheckpointRecord, Pointer)
+            row = codec.from_text(str(found), CheckpointRecord, Pointer)
+            if isinstance(row, CheckpointRecord) and not self.is_beside(row.home):
+                raise UnreadableCheckpoint(
+                    f"it is of {'.'.join(row.home)}, and not of the table beside {self}: see who"
+                    " has created or copied it"
+                )
+            return row
         if self.exists(session):
             raise UnreadableCheckpoint(f"{self.name[1]} has no row")
         return None

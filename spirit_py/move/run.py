@@ -103,7 +103,8 @@ def note_of_move(config: MoveConfig, target: str) -> MoveNote:
 
 def _note_there(run: MoveRun, there: Session, name: Name) -> None:
     """Note on the target where its table comes from, for those who ask there."""
-    CheckpointTable(*name).write(there, note_of_move(run.config, run.config.there.server_uuid))
+    note = replace(note_of_move(run.config, run.config.there.server_uuid), beside=name)
+    CheckpointTable(*name).write(there, note)
 
 
 def create_there(run: MoveRun, there: Session, context: PreflightContext) -> TableMapping:

@@ -71,7 +71,8 @@ def rights(victim: Any) -> str:
 
 def test_a_marked_table_in_a_sandbox_is_nobody_elses_trouble(victim, tmp_path):
     """Status names it and shows the rest; a migration in another schema does not notice it."""
-    sandbox = f"{victim.db.name}_sandbox"
+    # Of the tables that a record names, the first has it: a schema that comes before the other.
+    sandbox = f"0{victim.db.name}"
     victim.db.execute(f"CREATE DATABASE `{sandbox}`")
     victim.db.execute("GRANT SELECT ON *.* TO migrator")
     try:
@@ -80,7 +81,11 @@ def test_a_marked_table_in_a_sandbox_is_nobody_elses_trouble(victim, tmp_path):
         for number, text in enumerate(HOSTILE):
             leave(developer, f"`{sandbox}`.`_t{number}_chkpnt`", forged(sandbox, uuid, text))
         run(developer, f"CREATE TABLE `{sandbox}`._x_chkpnt (a INT) COMMENT 'spirit-py checkpoint'")
-        leave(developer, f"`{sandbox}`._c_chkpnt", forged(victim.db.name, uuid, "shop")[:1])
+        foreign = forged(victim.db.name, uuid, "shop")[:1]
+        leave(developer, f"`{sandbox}`._f_chkpnt", foreign)
+        claiming = json.loads(forged(sandbox, uuid, "shop")[0])
+        claiming["tables"] += json.loads(foreign[0])["tables"]
+        leave(developer, f"`{sandbox}`._t_chkpnt", [json.dumps(claiming)])
         for name, mark in (("_e_chkpnt", "spirit-py checkpoint"), ("e_batch", "spirit-py batch")):
             place = f"`{sandbox}`.{name}"
             run(developer, f"CREATE TABLE {place} (id INT PRIMARY KEY) COMMENT = '{mark}'")
@@ -97,6 +102,7 @@ def test_a_marked_table_in_a_sandbox_is_nobody_elses_trouble(victim, tmp_path):
         assert f"{victim.db.name}.t" in shown
         assert "_x_chkpnt" in shown
         assert f"it names {victim.db.name}.t, whose checkpoint does not name it" in shown
+        assert f"it is of {victim.db.name}.t, and not of the table beside {sandbox}._f" in shown
         assert "\x1b" not in shown
         assert_migrated(victim.db)
         assert "ON *.*" not in rights(victim).replace("USAGE ON *.*", "")

@@ -280,7 +280,8 @@ def _forget_unsent(session: SqlSession, table: Name) -> None:
     noted = _noted_beside(session, table)
     if noted is None:
         return
-    if outstanding(session, noted):
+    # A note that was copied from beside another table tells of swaps that are not of this one.
+    if any(swap.name == table for swap in noted.swaps) and outstanding(session, noted):
         raise Refusal(
             f"a swap of {'.'.join(table)} was stopped half-way, and the checkpoint tables of those"
             " that are swapped together do not agree",
