@@ -13,7 +13,14 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import Found, TableFound
 from spirit_py.checkpoint.live import LiveFigures
-from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left, shape_digest, shape_here
+from spirit_py.checkpoint.proofs import (
+    proofs_here,
+    proven,
+    read_proofs,
+    reverse_left,
+    shape_digest,
+    shape_here,
+)
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
     MoveNote,
@@ -248,6 +255,16 @@ def find_record(session: SqlSession, table: Name) -> RecordFound:
     if there.find(table) is None:
         return orphaned("whose migration is another one by now")
     return RecordFound(home=home, record=there)
+
+
+def begun_on(session: SqlSession, table: Name) -> str:
+    """Return on which server what is noted of a table's migration was; empty where nothing is."""
+    try:
+        if (record := find_record(session, table).record) is not None:
+            return record.server_uuid
+    except UnreadableCheckpoint:
+        pass
+    return read_proofs(session, *table).source.server
 
 
 def members(session: SqlSession, record: CheckpointRecord) -> tuple[Name, ...]:

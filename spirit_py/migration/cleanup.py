@@ -35,6 +35,7 @@ from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.definition import existing_tables, require_name, stored_name
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
 from spirit_py.mysql.tables.new_table import drop_sentinel, is_own_sentinel
+from spirit_py.preflight.checks.other_writers import require_own_server
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name
 from spirit_py.threads import StopSwitch
@@ -131,6 +132,7 @@ def clean_up(
             grants.require(_NEEDED, schema, same, astuple(AuxiliaryNames.of(name)))
         unproven = "without it nothing proves which tables are this program's"
         grants.require(IDENTITY_PRIVILEGES, "", unproven)
+        require_own_server(session, tables)
         _take_all(session, tables)
         again, record = _migration(session, (database, table))
         if again != tables:

@@ -30,6 +30,7 @@ from spirit_py.plan import brief_plan, brief_text, keys_lost, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.checks.kept_rows import share_written
+from spirit_py.preflight.checks.other_writers import require_own_server
 from spirit_py.preflight.clauses import as_begun
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.spark import choice
@@ -69,6 +70,7 @@ def open_migration(
         raise explained(refusal, session, contexts) from refusal
     # Before anything is read: the server may still execute a killed run's RENAME.
     end_earlier_run(run, session, tables)
+    _require_own_server(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.
     settle_earlier(run, session, tables)
     try:
@@ -130,6 +132,16 @@ def end_earlier_run(
 
     if ended := excused(end, 0, access_denied):
         run.tell(SessionsEnded(sessions=ended))
+
+
+def _require_own_server(run: Run, session: Session, tables: list[tuple[str, str]]) -> None:
+    """Refuse a replica before anything is written there; the checks report missing privileges."""
+    config = run.config
+    if config.connection.unlogged:
+        return
+    here = config.writes_only_here
+    required = partial(require_own_server, session, tables, writes_only_here=here)
+    excused(required, None, access_denied)
 
 
 def _show_plan(run: Run, contexts: tuple[PreflightContext, ...], decision: Resume | Afresh) -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from spirit_py.codes import ErrorCode
-from spirit_py.config import MigrationConfig
-from spirit_py.errors import MigrationFailure
+from spirit_py.config import MigrationConfig, RevertConfig
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal
+from spirit_py.migration.reverse.revert import revert
 from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks import other_writers
 from spirit_py.preflight.preflight import prepare
+from tests.fixtures.mysql import Database
+from tests.kits.cleanup import clean
 from tests.kits.connection import options_of
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.replica import replicated_pair
+from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import ALTER, Interruption, make_table, start
 from tests.kits.waiting import until
 
 
@@ -47,6 +55,62 @@ def test_a_running_channel_is_refused_without_writes_only_here():
             session.execute("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = (rehearsed.w)")
             session.execute("START REPLICA")
         assert found(servers.replica) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_nothing_of_a_migration_is_written_or_dropped_on_a_replica(engine, monkeypatch):
+    """Its record, its tables and its old table have come there by replication."""
+    with replicated_pair() as servers:
+        db, there = Database(servers.source, "r"), options_of(servers.replica)
+        make_table(db, 3000)
+        config: dict[str, Any] = {
+            "target_chunk_time": 0.05,
+            "drop_old_after": 3600.0,
+            "table": "t",
+            "alter": ALTER,
+        }
+        Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, **config)
+
+        def migrated():
+            asked = replace(config_for(db, **config), connection=there, no_shortcut=True)
+            Migrating(engine, asked).end()
+
+        def cleaned():
+            clean(db, account=there, old=True)
+
+        def reverted():
+            asked = RevertConfig(connection=there, database="r", table="t", threads=2)
+            revert(asked, reporter=RecordingReporter(), engine_factory=lambda _: engine)
+
+        def refused(what, cause):
+            executed = db.query("SELECT @@GLOBAL.gtid_executed")
+            servers.of.execute("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", executed[0])
+            assert servers.of.fetchall()[0][0] == 0
+            with pytest.raises(Refusal, match=cause) as error:
+                what()
+            servers.of.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", executed[0])
+            assert servers.of.fetchall()[0][0] == ""
+            return error.value.error_code
+
+        for what in (migrated, cleaned):
+            assert refused(what, "this is a replica") is ErrorCode.OTHER_WRITERS
+        servers.of.execute("SET GLOBAL super_read_only = ON")
+        for what in (migrated, cleaned):
+            assert refused(what, "super_read_only=ON") is ErrorCode.SERVER_SETTINGS
+        servers.of.execute("SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF")
+        while servers.of.nextset():
+            pass
+        run = start(engine, db, **config)
+        run.wait_until(
+            lambda: run.told.snapshots and run.told.snapshots[-1].phase is Phase.GRACE, "grace"
+        )
+        run.stop.request(Interrupted(signal.SIGTERM))
+        with pytest.raises(Interrupted):
+            run.end()
+        for what in (migrated, cleaned, reverted):
+            assert refused(what, "this is a replica") is ErrorCode.OTHER_WRITERS
+        db.close()
 
 
 @contextlib.contextmanager

@@ -63,6 +63,7 @@ from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import stored_name
 from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
+from spirit_py.preflight.checks.other_writers import require_own_server
 from spirit_py.preflight.passable import require_passable
 from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_and_tell
@@ -350,6 +351,7 @@ class Revert(Job):
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
             self.label(session, under_modes(session, read_facts(session), found.modes), names)
             self.lock_tables_from_other_runs(names)
+            require_own_server(session, names)
             require_passable(session, self.config.feed.passable, names)
             tokens = runs_seen(session, names)
             label = self.config.connection.label

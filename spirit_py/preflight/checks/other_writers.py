@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from spirit_py.checkpoint.examination import begun_on
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure
-from spirit_py.mysql.facts import read_facts, read_only_by
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.mysql.facts import read_facts, read_only_by, server_uuid
+from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
@@ -77,6 +80,48 @@ def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[
             )
 
 
+def require_own_server(
+    session: SqlSession, tables: Iterable[Name], *, writes_only_here: bool = False
+) -> None:
+    """Require it before anything of an earlier run is written or dropped; Refusal on a replica.
+
+    What is beside the tables there has come by replication, as from the primary on which the
+    process runs. No channel writes the tables of a server that was promoted.
+    """
+    found = [name for name in tables if CheckpointTable(*name).is_ours(session)]
+    if not found:
+        return
+    facts = read_facts(session)
+    if name := read_only_by(facts):
+        raise Refusal(
+            f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
+            hint="give the address of the primary",
+            error_code=ErrorCode.SERVER_SETTINGS,
+        )
+    if writes_only_here:
+        return
+    here = server_uuid(session)
+    moved = [name for name in found if begun_on(session, name) not in {"", here}]
+    channels = excused(lambda: _channels(session), None, access_denied) if moved else ()
+    if channels is None:
+        raise Refusal(
+            "the migration was begun on another server, and the account may not see whether this"
+            " one is its replica",
+            hint="grant the account REPLICATION CLIENT",
+            error_code=ErrorCode.MISSING_PRIVILEGES,
+        )
+    seen = Surroundings(variables={}, channels=channels)
+    for schema, table in moved:
+        for cause in causes(seen, schema, table):
+            raise Refusal(
+                f"the migration of {schema}.{table} was begun on another server, and {cause}: this"
+                " is a replica",
+                hint="give the address of the primary; where this is to take its place, stop the"
+                " replication to here first",
+                error_code=ErrorCode.OTHER_WRITERS,
+            )
+
+
 def require_writable(session: SqlSession, which: str = "the server") -> ServerFacts:
     """Require that a server takes writes still, also where the account may write; return facts."""
     facts = read_facts(session)
@@ -125,12 +170,16 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
 
 
 def _look(session: SqlSession, facts: ServerFacts) -> Surroundings:
-    seen = performance_schema_shows_sessions(session)
     return Surroundings(
         variables={name: facts.text(name) for name in _VARIABLES},
         in_group=in_replication_group(session),
-        channels=_shown_channels(session) if seen else _status_channels(session),
+        channels=_channels(session),
     )
+
+
+def _channels(session: SqlSession) -> tuple[Channel, ...]:
+    seen = performance_schema_shows_sessions(session)
+    return _shown_channels(session) if seen else _status_channels(session)
 
 
 def _shown_channels(session: SqlSession) -> tuple[Channel, ...]:
