@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +11,9 @@ from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
 from spirit_py.errors import CopyFailure, ServerFault
-from spirit_py.locks.named import named_lock_holder
+from spirit_py.locks.named import named_lock_holder, release_named_lock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.kill import kill_until_gone
 from spirit_py.mysql.own_sessions import slot_holders
 from spirit_py.spark.gang import end_members
 from spirit_py.units import counted
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _END_SECONDS: Final = 30.0
-_POLL_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +72,7 @@ class Team:
         """Let none of its tasks begin a further chunk."""
         self.gang.dismiss()
         with contextlib.suppress(ServerFault):
-            self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
+            release_named_lock(self.control, self.licence)
 
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
@@ -115,18 +113,11 @@ def _end_chunks(connection: ConnectionOptions, locks: Sequence[str], *, of: str)
 
 
 def _end(session: SqlSession, holders: Callable[[], set[int]], *, of: str) -> set[int]:
-    deadline = time.monotonic() + _END_SECONDS
-    pause = threading.Event()
-    ended: set[int] = set()
-    while left := holders():
-        ended |= left
-        for holder in left:
-            kill_session(session, holder)
-        if time.monotonic() > deadline:
-            raise CopyFailure(
-                f"{len(left)} chunk sessions of {of} do not end on the server",
-                hint="look for sessions with @spirit_py_role = 'chunk' and KILL them",
-                error_code=ErrorCode.EARLIER_SESSIONS,
-            )
-        pause.wait(_POLL_SECONDS)
+    ended, left, _ = kill_until_gone(session, holders, _END_SECONDS)
+    if left:
+        raise CopyFailure(
+            f"{len(left)} chunk sessions of {of} do not end on the server",
+            hint="look for sessions with @spirit_py_role = 'chunk' and KILL them",
+            error_code=ErrorCode.EARLIER_SESSIONS,
+        )
     return ended

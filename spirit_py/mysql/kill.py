@@ -100,16 +100,31 @@ def end_lost(session: SqlSession, options: ConnectionOptions, victims: Collectio
     For some seconds at most: what one of them does after that is found by the next run. Where the
     server was restarted since then, other sessions may have their numbers, and none is killed.
     """
-    deadline, pause = time.monotonic() + _LOST_SECONDS, threading.Event()
-    if any(number >= session.id for number in victims):
-        return
-    token = token_of(options.label)
-    while left := of_run(session, token, set(victims) - {session.id}):
-        for victim in left:
-            kill_session(session, victim)
-        if time.monotonic() >= deadline:
-            return
+    if all(number < session.id for number in victims):
+        token = token_of(options.label)
+        kill_until_gone(session, lambda: of_run(session, token, victims), _LOST_SECONDS)
+
+
+def kill_until_gone(
+    session: SqlSession,
+    holders: Callable[[], Collection[int]],
+    seconds: float,
+    *,
+    may_refuse: bool = True,
+) -> tuple[set[int], list[int], list[str]]:
+    """Kill again and again until none is left; return all, those left at last, and why.
+
+    Some are left after so long, or once a KILL was refused that may not be.
+    """
+    deadline, pause = time.monotonic() + seconds, threading.Event()
+    found: set[int] = set()
+    while left := sorted(holders()):
+        found.update(left)
+        refused = [why for number in left if (why := kill_session(session, number))]
+        if (refused and not may_refuse) or time.monotonic() >= deadline:
+            return found, left, refused
         pause.wait(_POLL_SECONDS)
+    return found, [], []
 
 
 _log = logging.getLogger(__name__)
@@ -156,30 +171,21 @@ def end_earlier_sessions(
                 f"{whose(session, number)}, holds a named lock of an earlier run, and"
                 f" was not killed: {why}; if it is a session of spirit-py, KILL it"
             )
-    deadline = time.monotonic() + _PATIENCE
-    pause = threading.Event()
-    ended: set[int] = set()
-    while left := _left(session, label, earlier, claimed):
-        refused = {number: why for number in left if (why := kill_session(session, number))}
-        if refused or time.monotonic() >= deadline:
-            numbers = ", ".join(str(number) for number in left)
-            raise MigrationFailure(
-                f"sessions of an earlier run do not end on the server: {numbers}"
-                + "".join(f"; {why}" for why in dict.fromkeys(refused.values())),
-                hint="KILL them, then run the same command again",
-                error_code=ErrorCode.EARLIER_SESSIONS,
-            )
-        ended.update(left)
-        pause.wait(_POLL_SECONDS)
+
+    def holders() -> set[int]:
+        found = {number for token in earlier for number in sessions_of_run(session, token)}
+        # A number that holds the name no more has ended, or was given anew.
+        return found | claimed.intersection(earlier_sessions(session, label))
+
+    ended, left, refused = kill_until_gone(session, holders, _PATIENCE, may_refuse=False)
+    if left:
+        raise MigrationFailure(
+            f"sessions of an earlier run do not end on the server: {', '.join(map(str, left))}"
+            + "".join(f"; {why}" for why in dict.fromkeys(refused)),
+            hint="KILL them, then run the same command again",
+            error_code=ErrorCode.EARLIER_SESSIONS,
+        )
     ended |= claimed
     if ended:
         _log.info("ended %s of an earlier run", counted(len(ended), "session"))
     return len(ended)
-
-
-def _left(
-    session: SqlSession, label: str, tokens: Collection[str], claimed: Collection[int]
-) -> list[int]:
-    found = {number for token in tokens for number in sessions_of_run(session, token)}
-    # A number that holds the name no more has ended, or was given anew.
-    return sorted(found | set(claimed).intersection(earlier_sessions(session, label)))
