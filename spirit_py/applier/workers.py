@@ -10,17 +10,18 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, PacketTooSmall, ServerFault, ValueLost
+from spirit_py.locks.named import release_named_lock, take_from_lost_session
 from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, read_complaint, telling
 from spirit_py.mysql.session import CuttableSession
-from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 T = TypeVar("T")
-_FENCE_SECONDS: Final = 30
+_take: Final = partial(
+    take_from_lost_session, said="a lost session of the applier still runs", where="apply session"
+)
 _READ_TIMEOUT: Final = 300
 """Seconds after which a statement's connection counts as lost; locks are waited for far less."""
 
@@ -62,7 +65,7 @@ class Worker:
             return self._held.session
         session = connect(self.options, role="apply", read_timeout=_READ_TIMEOUT)
         try:
-            _take(session, self.fence, end_holder=self.lost)
+            _take(session, self.fence, lost=self.lost)
         except BaseException:
             session.close()
             raise
@@ -97,20 +100,6 @@ class Worker:
     def close(self) -> None:
         """Close the session."""
         self._held.close()
-
-
-def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:
-    """Take a lock; end only its holder, because a restarted server numbers sessions anew."""
-    name = string_literal(fence)
-    if end_holder:
-        ((holder,),) = session.query(f"SELECT IS_USED_LOCK({name})")
-        if holder is not None and int(holder) != session.id:
-            with contextlib.suppress(ServerFault):
-                session.execute(f"KILL {int(holder)}")
-    ((got,),) = session.query(f"SELECT GET_LOCK({name}, {_FENCE_SECONDS})")
-    if got != 1:
-        said = "a lost session of the applier still runs"
-        raise ServerFault(faults.LOCK_WAIT_TIMEOUT, said, where="apply session")
 
 
 class _Refused(Exception):
@@ -191,8 +180,8 @@ class Workers:
         with self._left_lock:
             left = sorted(self._left)
         for fence in left:
-            _take(session, fence, end_holder=True)
-            session.query(f"SELECT RELEASE_LOCK({string_literal(fence)})")
+            _take(session, fence)
+            release_named_lock(session, fence)
             with self._left_lock:
                 self._left.discard(fence)
 

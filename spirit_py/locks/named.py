@@ -64,17 +64,24 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
     return None if holder is None else int(holder)
 
 
-def take_from_lost_session(session: SqlSession, name: str) -> None:
-    """Take a named lock, which proves that its lost holder is ours, and end that first (R18).
+def take_from_lost_session(
+    session: SqlSession,
+    name: str,
+    *,
+    lost: bool = True,
+    said: str = _STILL_RUNS,
+    where: str = "named lock",
+) -> None:
+    """Take a named lock, which proves that its ``lost`` holder is ours, and end that first (R18).
 
     Raises a ServerFault, which is transient, when that session still runs.
     """
-    holder = named_lock_holder(session, name)
+    holder = named_lock_holder(session, name) if lost else None
     if holder is not None and holder != session.id:
         with contextlib.suppress(ServerFault):
             session.execute(f"KILL {holder}")
     if not take_named_lock(session, name, timeout=_LOST_SECONDS):
-        raise ServerFault(LOCK_WAIT_TIMEOUT, _STILL_RUNS, where="named lock")
+        raise ServerFault(LOCK_WAIT_TIMEOUT, said, where=where)
 
 
 def working_session(session: SqlSession, table: Name) -> int | None:
