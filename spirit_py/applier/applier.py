@@ -38,8 +38,7 @@ _ATTEMPTS = 12
 class SqlApplier:
     """Implements :class:`spirit_py.contracts.Applier`, at most ``sessions`` calls at the same time.
 
-    ``max_packet`` is in bytes; None asks each session. ``judge_first``: commit nothing whose
-    warnings say that a value was changed.
+    ``judge_first``: commit nothing whose warnings say that a value was changed.
     """
 
     options: InitVar[ConnectionOptions]
@@ -47,7 +46,6 @@ class SqlApplier:
     sessions: InitVar[int]
     batch_rows: int
     stop: StopSwitch
-    max_packet: int | None = None
     judge_first: bool = False
 
     def __post_init__(self, options: ConnectionOptions, sessions: int) -> None:
@@ -173,8 +171,6 @@ class SqlApplier:
         return self._workers
 
     def _bounds(self, session: SqlSession) -> Bounds:
-        if self.max_packet is not None:
-            return Bounds(self.batch_rows, self.max_packet)
         with self._lock:
             packet = self._packets.get(session)
         if packet is None:
