@@ -12,7 +12,7 @@ from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
-from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
+from spirit_py.mysql.facts import ServerFacts, read_facts, read_only_by, require_mysql
 from spirit_py.mysql.faults import (
     ACCESS_NEEDS_PRIVILEGE,
     TOO_MANY_CONNECTIONS,
@@ -22,7 +22,7 @@ from spirit_py.mysql.faults import (
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import NO_REPLICA_NOW, channels
 from spirit_py.mysql.retry import waiting_for
-from spirit_py.mysql.tables.definition import near_name, read_table
+from spirit_py.mysql.tables.definition import near_name, no_base_table, read_table
 from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.throttle.throttler import own_session
 
@@ -68,17 +68,9 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
 
 
 def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal:
-    found = session.query(
-        "SELECT TABLE_TYPE FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (schema, table),
-    )
-    if found:
-        return Refusal(
-            f"the {what} {schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
-            hint="name its base table",
-            error_code=ErrorCode.TABLE_NOT_SUITABLE,
-        )
+    if other := no_base_table(session, schema, table):
+        code = ErrorCode.TABLE_NOT_SUITABLE
+        return Refusal(f"the {what} {other}", hint="name its base table", error_code=code)
     option = "--table and --database" if what == "source" else "the --target-... options"
     return Refusal(
         f"there is no table {schema}.{table} (the {what})",
@@ -201,13 +193,11 @@ def _logs_rows(side: Side, why: str) -> Iterator[Finding]:
 
 def _writable(target: Side) -> Iterator[Finding]:
     yield from _logs_rows(target, "no row can be repaired in READ COMMITTED:")
-    for name in ("super_read_only", "read_only", "innodb_read_only"):
-        if target.facts.is_on(name):
-            yield refuse(
-                f"the target's server takes no writes ({name}=ON)",
-                "leave --repair out, or name a server that takes writes",
-            )
-            return
+    if name := read_only_by(target.facts):
+        yield refuse(
+            f"the target's server takes no writes ({name}=ON)",
+            "leave --repair out, or name a server that takes writes",
+        )
 
 
 def _repair_privileges(target: Side) -> Iterator[Finding]:

@@ -137,6 +137,13 @@ def require_name(session: SqlSession, database: str, table: str = "") -> None:
         )
 
 
+def no_base_table(session: SqlSession, schema: str, table: str) -> str:
+    """Return what a name that is no base table's is one of; empty where nothing has it."""
+    kinds = "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+    found = session.query(f"{kinds} AND TABLE_NAME = %s", (schema, table))
+    return f"{schema}.{table} is a {str(found[0][0]).lower()}, not a base table" if found else ""
+
+
 def near_name(session: SqlSession, schema: str, table: str) -> str:
     """Return the question whether the table is meant whose name is nearest, or nothing."""
     names = {name.lower(): name for name in table_names(session, schema)}

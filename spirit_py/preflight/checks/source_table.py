@@ -12,7 +12,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import NullInKey, ServerFault
 from spirit_py.mysql.duplicates import refuse_null_keys, ruled_out
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.tables.definition import SCHEMA, near_name
+from spirit_py.mysql.tables.definition import SCHEMA, near_name, no_base_table
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
@@ -75,17 +75,8 @@ def secondary_engine(context: PreflightContext) -> Findings:
 
 
 def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
-    found = context.session.query(
-        "SELECT TABLE_TYPE FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (schema, table),
-    )
-    if found:
-        return refuse(
-            f"{schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
-            "name its base table",
-            code=_UNSUITABLE,
-        )
+    if other := no_base_table(context.session, schema, table):
+        return refuse(other, "name its base table", code=_UNSUITABLE)
     if not context.session.query(SCHEMA, (schema,)):
         return refuse(f"there is no schema {schema}", "check --database, and the account's grants")
     if "." in table or "`" in table:
