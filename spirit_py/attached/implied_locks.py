@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _VIEWS: Final = """
 SELECT VIEW_SCHEMA, VIEW_NAME FROM information_schema.VIEW_TABLE_USAGE
 WHERE (TABLE_SCHEMA, TABLE_NAME) IN ({})"""
-_READ_BY: Final = """
+READ_BY: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE
 WHERE (VIEW_SCHEMA, VIEW_NAME) IN ({})"""
 #: Beyond so many tables the search ends: it would take longer than the request.
@@ -148,12 +148,13 @@ def views_over(session: SqlSession, tables: Iterable[Name]) -> set[Name]:
     """
     found, left = set[tuple[str, str]](), set(tables)
     while left and len(found) < _MOST_TABLES:
-        left = _used(session, _VIEWS, left) - found
+        left = listed(session, _VIEWS, left) - found
         found |= left
     return found
 
 
-def _used(session: SqlSession, sql: str, names: Collection[Name]) -> set[Name]:
+def listed(session: SqlSession, sql: str, names: Collection[Name]) -> set[Name]:
+    """Return what a query lists of these, as :data:`READ_BY`."""
     if not names:
         return set()
     some = ", ".join(f"({', '.join(map(string_literal, name))})" for name in sorted(names))
@@ -163,4 +164,4 @@ def _used(session: SqlSession, sql: str, names: Collection[Name]) -> set[Name]:
 def opened_by_rename(session: SqlSession, tables: Iterable[Name]) -> tuple[Name, ...]:
     """Return what views over some tables read: they themselves, and others."""
     views = sorted(views_over(session, tables))[:_MOST_TABLES]
-    return tuple(sorted(_used(session, _READ_BY, views)))
+    return tuple(sorted(listed(session, READ_BY, views)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_to, visible_keys_to
+from spirit_py.attached.implied_locks import READ_BY, listed
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
     Names = Iterable[tuple[str, str]]
-
-_SHOWN_BY_VIEW: Final = (
-    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE"
-    " WHERE VIEW_SCHEMA = %s AND VIEW_NAME = %s"
-)
 
 
 def require_passable(session: SqlSession, passable: Names, tables: Names) -> None:
@@ -61,7 +57,7 @@ def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str
         one, by = left.pop()
         if one not in found:
             found[one] = by
-            left += [((str(s), str(t)), by) for s, t in session.query(_SHOWN_BY_VIEW, one)]
+            left += [(name, by) for name in sorted(listed(session, READ_BY, [one]))]
             seen = visible_keys_to(session, *one)
             keys = excused(partial(keys_to, session, *one), seen, access_denied)
             left += [(key.child, f" ({key} changes its rows)") for key in keys if key.changes_rows]
