@@ -10,7 +10,6 @@ else by :mod:`spirit_py.batch.trial`. ``changed`` is written before the checkpoi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -29,7 +28,7 @@ from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
 from spirit_py.mysql.tables.identity import doubtful, looked_at, marked
 from spirit_py.sql import quote_table
 from spirit_py.statement.rewrite import FOREIGN_KEY
-from spirit_py.table.names import OfTable, require_names
+from spirit_py.table.names import OfTable, digest_of, require_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -106,13 +105,12 @@ class TableRecord(OfTable):
 def form_of(shape: str, foreign_keys: str = "") -> str:
     """Return a digest of a definition without the counter; foreign keys may be those of another."""
     keys = FOREIGN_KEY.findall(foreign_keys or shape)
-    return hashlib.sha256(repr((FOREIGN_KEY.sub("", shape), keys)).encode()).hexdigest()[:32]
+    return digest_of((FOREIGN_KEY.sub("", shape), keys))
 
 
 def batch_name(kind: str, parts: Iterable[str]) -> str:
     """Return the name of the table that keeps a batch: the same for the same request."""
-    digest = hashlib.sha256(repr((kind, sorted(parts))).encode()).hexdigest()[:_DIGITS]
-    return f"{_PREFIX}{digest}"
+    return f"{_PREFIX}{digest_of((kind, sorted(parts)))[:_DIGITS]}"
 
 
 _log = logging.getLogger(__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ from spirit_py.events.event import teller
 from spirit_py.fleet.servers import of_command, of_file
 from spirit_py.statement.lexer import SqlMode
 from spirit_py.statement.parse import read_script
+from spirit_py.table.names import digest_of
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     asked["spark_master"] = ""
     change = " ".join((options["alter"] or "").split())
     tables = options["tables"] or (options["table"],)
-    identity = _digest((change, options["keep"], *tables, " ".join(statements.split())))
+    identity = digest_of((change, options["keep"], *tables, " ".join(statements.split())))
     alone = asked | dict.fromkeys(OF_A_RUN)
     _require_folders(options, servers)
     parts = tuple(_part(one, alone, statements, identity) for one in servers)
@@ -84,11 +84,6 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
         spark=spark,
         records=records_of(options),
     )
-
-
-def _digest(words: tuple[str | None, ...]) -> str:
-    """Return what identifies a change for many servers, by what was asked for."""
-    return hashlib.sha256(repr(words).encode()).hexdigest()[:32]
 
 
 def _require_change(options: dict[str, Any]) -> None:

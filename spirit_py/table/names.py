@@ -98,8 +98,12 @@ def is_trial_name(building: str, name: str) -> bool:
 
 def lock_name(purpose: str, *parts: object) -> str:
     """Build a name for ``GET_LOCK``, at most 64 characters, from any parts, which are hashed."""
-    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
-    return f"spirit-py:{purpose}:{digest}"[:MAX_IDENTIFIER]
+    return f"spirit-py:{purpose}:{digest_of(parts)}"[:MAX_IDENTIFIER]
+
+
+def digest_of(value: object) -> str:
+    """Return a digest of plain values: the same for equal ones."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ The server reads the expression (:mod:`spirit_py.preflight.row_expression`), and
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
@@ -19,6 +18,7 @@ from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.table.conversions import is_timestamp
 from spirit_py.table.expressions import makes_texts
 from spirit_py.table.keys import INTEGERS, TEMPORALS
+from spirit_py.table.names import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ def judged_by(contexts: Sequence[PreflightContext], mappings: Sequence[TableMapp
     found = judged_with(session, kept, facts).split(",") if kept else []
     if computed:
         zone = _meaning(session, facts.time_zone)
-        found.append(_digest((computed, zone, evaluation_settings(facts))))
+        found.append(digest_of((computed, zone, evaluation_settings(facts))))
     return ",".join(sorted(found))
 
 
@@ -108,7 +108,7 @@ def judged_with(session: SqlSession, kept: Sequence[RowExpression], facts: Serve
     The server writes one text otherwise for tables whose columns differ.
     """
     settings = evaluation_settings(facts)
-    found = {_digest(([(one.expression, *_zone(session, one))], settings)) for one in kept}
+    found = {digest_of(([(one.expression, *_zone(session, one))], settings)) for one in kept}
     return ",".join(sorted(found))
 
 
@@ -120,11 +120,7 @@ def evaluated_under(contexts: Sequence[PreflightContext], mappings: Sequence[Tab
     if not any(one.time_zone or one.converted or one.computed for one in mappings):
         return ""
     session, facts = contexts[0].session, contexts[0].facts
-    return _digest((_meaning(session, facts.time_zone), evaluation_settings(facts)))
-
-
-def _digest(what: object) -> str:
-    return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
+    return digest_of((_meaning(session, facts.time_zone), evaluation_settings(facts)))
 
 
 def _zone(session: SqlSession, kept: RowExpression) -> list[str]:
