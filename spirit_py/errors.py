@@ -25,6 +25,8 @@ class SpiritError(Exception):
     causes: tuple[ErrorCode, ...] = ()
     #: How the run ended, as the report shows it.
     outcome: ClassVar[str] = "failed"
+    #: Whether it says that the change is done, which the reason of a stop would hide.
+    says_done: bool = False
     #: Whether the same command can resume from what is kept.
     resumable: ClassVar[bool] = True
 
@@ -88,6 +90,12 @@ class UnfinishedWork(Refusal, code=ErrorCode.UNFINISHED_WORK):
 
 class MigrationFailure(SpiritError, code=ErrorCode.MIGRATION_FAILED):
     """Failed cleanly: the source table is intact, writable and unlocked."""
+
+
+class LeftAfterChange(MigrationFailure, code=ErrorCode.OLD_TABLE_LEFT):
+    """The change is done, and the same command does what is left to do after it."""
+
+    says_done = True
 
 
 class ServerFault(MigrationFailure, code=ErrorCode.SERVER_ERROR):

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakSet
 
-from spirit_py.errors import DifferencesFound, Interrupted, OutcomeUnknown, Refusal
+from spirit_py.errors import (
+    DifferencesFound,
+    Interrupted,
+    OutcomeUnknown,
+    Refusal,
+    SpiritError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from spirit_py.errors import SpiritError
 
 _log = logging.getLogger(__name__)
 
@@ -196,11 +200,12 @@ class StopSwitch:
     def cause_of(self, error: BaseException) -> BaseException:
         """Return the stop's reason where ``error`` may only have followed from it.
 
-        Refusals, unknown outcomes and differences are found, not caused by a stop.
+        Refusals, unknown outcomes and differences are found, not caused by a stop; what says that
+        the change is done names the reason itself.
         """
-        if self.reason is None or isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal)):
-            return error
-        return self.reason
+        found = isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal))
+        says_done = isinstance(error, SpiritError) and error.says_done
+        return error if self.reason is None or found or says_done else self.reason
 
 
 def members_of_session(leader: int) -> list[int]:

@@ -208,7 +208,10 @@ class TableRun:
         """Note what has ended it."""
         explain_access(error)
         self.run.broke(error)
-        self.concerns_all = isinstance(error, _ABOUT_THE_SERVER) or server_away(error)
+        # After the swap the error says that the change is done, whatever has ended the run.
+        ended = (error, self._stop.reason)
+        self.concerns_all = any(isinstance(one, _ABOUT_THE_SERVER) for one in ended)
+        self.concerns_all |= server_away(error)
 
     def snapshot(self) -> MigrationStatus:
         """Take a snapshot for the display."""

@@ -322,8 +322,11 @@ def _left(run: Run, error: SpiritError) -> SpiritError:
     if isinstance(stopped, Interrupted):
         stopped.hint = "the change is done; the same command carries on with the archive"
         return stopped
-    said = f"the change is done, and the old table is kept: {error.message}"
-    return ArchiveFailure(said, hint=error.hint, details=error.details)
+    cause = stopped if isinstance(stopped, SpiritError) else error
+    said = f"the change is done, and the old table is kept: {cause.message}"
+    left = ArchiveFailure(said, hint=cause.hint, details=cause.details)
+    left.says_done = True
+    return left
 
 
 def read_to_archive(

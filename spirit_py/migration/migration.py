@@ -387,7 +387,7 @@ def _swap(
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
     tables, way = [table.name for table in record.tables], OneServer["Run"]()
-    with after_change(" when it is due"):
+    with after_change(run.stop):
         note = partial(note_choices, record=record, choices=run.config.swap_choices)
         run.step("cleanup", note, passing=takes_no_writes)
     note_swap(run, tables)

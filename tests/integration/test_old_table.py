@@ -637,6 +637,25 @@ def test_a_drop_waits_until_nothing_holds_it_back(db, change):
 
 
 @pytest.mark.slow
+def test_a_critical_load_before_the_drop_says_that_the_change_is_done(db, change):
+    """So does a lock that is lost in the grace: whatever has ended the run."""
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    lost = MigrationFailure("another run", error_code=ErrorCode.RUN_LOCK_LOST)
+    running.stop.request(lost)
+    with pytest.raises(MigrationFailure, match=r"the change is done, .* another run") as left:
+        running.end()
+    assert left.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    limits: dict[str, Any] = {"critical_load": (("Threads_connected", 0.0),)}
+    running = change(max_load=(("Threads_connected", 0.0),), **limits)
+    with pytest.raises(MigrationFailure, match=r"is done, .* the load .* is critical") as left:
+        running.end()
+    assert left.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert "the same command" in left.value.hint
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+
+
+@pytest.mark.slow
 def test_the_old_tables_of_several_stay_and_go_together(db, change):
     """Each has its note, each of them finds the migration, and one command drops both."""
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")

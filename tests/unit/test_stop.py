@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 
-from spirit_py.errors import FeedFailure, Interrupted
+from spirit_py.errors import CriticalLoad, FeedFailure, Interrupted, LeftAfterChange
 from spirit_py.threads import StopSwitch
 
 
@@ -55,6 +55,14 @@ def test_a_failure_may_be_explained_by_its_cause():
     assert stop.reason is cause
     assert isinstance(interrupted.reason, Interrupted)
     assert quiet.reason is None
+
+
+def test_what_says_that_the_change_is_done_is_no_consequence_of_a_stop():
+    """Who reads the stop's reason alone would take the table for unchanged."""
+    stop, left = StopSwitch(), LeftAfterChange("the change is done")
+    stop.request(CriticalLoad("the load is critical"))
+    assert stop.cause_of(left) is left
+    assert stop.cause_of(FeedFailure("lost")) is stop.reason
 
 
 def test_a_wait_of_more_seconds_than_a_lock_can_wait_for(monkeypatch):

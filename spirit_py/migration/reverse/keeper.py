@@ -57,6 +57,7 @@ class ReverseReplicationLost(errors.MigrationFailure):
 
     error_code = ErrorCode.REVERSE_REPLICATION_LOST
     resumable = False
+    says_done = True
     outcome = "reverse replication lost"
 
     @classmethod
@@ -270,8 +271,11 @@ class Keeper:
         if not errors.is_overtaken(fault):
             self._record.save(self._position())
         if asked is not None:
+            done = _BACK if self.swapped else _STILL
             if isinstance(asked, errors.Interrupted):
-                asked.hint = _BACK if self._swap is not None and self._swap.swapped else _STILL
+                asked.hint = done
+            elif done not in asked.hint:
+                asked.hint = f"{asked.hint}; {done}"
             raise asked
         raise self._stopped(fault) from fault
 

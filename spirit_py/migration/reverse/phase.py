@@ -95,7 +95,7 @@ def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> R
     place = swapped.after_rename
     write_record = partial(begin, planned=planned, position=place, seconds=seconds)
     # Without the record the way back is lost, and a server is read-only for a moment at times.
-    with contextlib.nullcontext() if seconds else after_change(" when it is due"):
+    with after_change(run.stop):
         return run.step("keep", write_record, passing=takes_no_writes)
 
 

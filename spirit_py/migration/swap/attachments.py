@@ -33,7 +33,14 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import AttachedObjects, TryFailed
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.errors import (
+    Interrupted,
+    LeftAfterChange,
+    MigrationFailure,
+    Refusal,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import AttachmentsLeft, CutoverLocksMore
 from spirit_py.locks.blockers import LockPolicy
@@ -184,7 +191,7 @@ class SwapAttachments(AttachedObjects):
             stopped.hint = _SETTLES
             raise
         except SpiritError as error:
-            raise MigrationFailure(
+            raise LeftAfterChange(
                 f"the swap is done, and its foreign keys and triggers are not settled:"
                 f" {error.message}",
                 hint=_SETTLES,

@@ -20,11 +20,10 @@ from spirit_py.checkpoint.proofs import noted_proof, proofs_here, proven
 from spirit_py.checkpoint.record import LATEST, OldTableRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import end_reverse, note_of_old
-from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     AnotherServer,
     Interrupted,
-    MigrationFailure,
+    LeftAfterChange,
     ServerFault,
     SpiritError,
 )
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
     LastLook = Callable[[Session], object]
 
@@ -129,6 +129,7 @@ T = TypeVar("T")
 _LOOK_SECONDS: Final = 20.0
 #: Between two updates of the display.
 _SHOW_SECONDS: Final = 1.0
+_AS_CLEANUP: Final = "the same command drops the old table, as cleanup does"
 
 
 def note_swap(run: Run, tables: Sequence[Name]) -> None:
@@ -157,19 +158,18 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _step(run: Run, work: Callable[[Session], T]) -> T:
-    with after_change(" when it is due"):
+    with after_change(run.stop):
         return run.step("cleanup", work, passing=takes_no_writes)
 
 
 @contextlib.contextmanager
-def after_change(when: str) -> Iterator[None]:
-    """Have what ends the run say that the change is done, and when its old table is dropped."""
+def after_change(
+    stop: StopSwitch, then: str = "the same command drops the old table when it is due"
+) -> Iterator[None]:
+    """Have what ends the run, a stop as well, say that the change is done, and what is left."""
     try:
         yield
-    except Interrupted as stopped:
-        stopped.hint = f"the change is done; the same command drops the old table{when}"
-        raise
-    except ArchiveFailure:
+    except (ArchiveFailure, LeftAfterChange):
         raise
     except AnotherServer as error:
         # A replica that was promoted may lack the swap.
@@ -177,15 +177,19 @@ def after_change(when: str) -> Iterator[None]:
             "the change was made on the first server: run the same command again on the present"
             " primary, which shows whether that one has it"
         )
+        error.says_done = True
         raise
     except SpiritError as error:
-        if error.error_code is ErrorCode.OLD_TABLE_LEFT:
+        cause = stop.cause_of(error)
+        if not isinstance(cause, Interrupted):
+            raise LeftAfterChange(
+                f"the change is done, and its old table is left: {cause}",
+                hint="run the same command again: it drops the old table when it is due",
+            ) from error
+        cause.hint = f"the change is done; {then}"
+        if cause is error:
             raise
-        raise MigrationFailure(
-            f"the change is done, and its old table is left: {error.message}",
-            hint="run the same command again: it drops the old table when it is due",
-            error_code=ErrorCode.OLD_TABLE_LEFT,
-        ) from error
+        raise cause from error
 
 
 class SwapsBackToo(Protocol):
@@ -275,7 +279,7 @@ def _drop(
     runs: Callable[[], Sequence[Run]],
     dropped: Callable[[Run, Sequence[Name], Direction], list[str]],
 ) -> list[str]:
-    with after_change(", as cleanup does"), throttled(run, Work.DROP):
+    with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP):
         left = []
         for one in runs():
             if kept := dropped(one, tables, direction):
@@ -299,7 +303,7 @@ def _wait(
 
     Of several servers' old tables the last one's grace counts.
     """
-    with after_change(" when it is due"):
+    with after_change(run.stop):
         back = way_back()
     # From now on a revert is answered, or refused.
     run.go_on_to(Phase.GRACE)
@@ -314,7 +318,7 @@ def _wait(
         if left <= 0:
             if until and back is not None:
                 # As long as the old table stays, it can be swapped back.
-                with after_change(", as cleanup does"), throttled(run, Work.DROP):
+                with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP):
                     await_pace(run, f"drop of {names}", lambda: back.asked)
             if back is None or back.closed():
                 return False
@@ -326,12 +330,10 @@ def _wait(
         while (spent := time.monotonic() - looked) < min(left, _LOOK_SECONDS):
             run.show(f"the drop of {names}, which {kept}, {human_seconds(left - spent)} more")
             if run.stop.wait(min(_SHOW_SECONDS, left - spent)):
-                if isinstance(reason := run.stop.reason, Interrupted):
-                    reason.hint = (
-                        f"the change is done; {names} {kept}: the same command drops it then,"
-                        " spirit-py cleanup at any time"
-                    )
-                run.stop.check()
+                then = f"{names} {kept}: the same command drops it then"
+                then += ", spirit-py cleanup at any time"
+                with after_change(run.stop, then):
+                    run.stop.check()
             if back is not None and back.taken():
                 return True
     return True
@@ -342,35 +344,33 @@ def _seconds_left(
 ) -> tuple[float, float]:
     """Return the seconds until the old tables may be dropped, 0 without any, and that time.
 
-    MigrationFailure where one is not proven any more; once the others are due, they go first.
+    LeftAfterChange where one is not proven any more; once the others are due, they go first.
     """
     ours, now = with_old_table(session, tables), server_now(session)
     _require_swapped(session, [one for one in tables if one not in ours], direction)
     replaced = names_unproven(session, tables, ours, direction)
     left, until = _time_left(session, ours, now, grace) if ours else (0.0, 0.0)
     if replaced and (left > 0 or not ours):
-        raise MigrationFailure(
+        raise LeftAfterChange(
             f"the change is done, but nothing proves any more that {', '.join(replaced)} has the"
             " rows from before the swap: it was rebuilt (OPTIMIZE TABLE, ALTER TABLE), or is"
             " another table, and the way back is lost",
             hint="see who did it; spirit-py cleanup --drop-old, or the same command with"
             " --drop-old-after 0s, drops what is proven; when the rest is not needed: DROP TABLE",
-            error_code=ErrorCode.OLD_TABLE_LEFT,
         )
     return left, until
 
 
 def _require_swapped(session: SqlSession, tables: Sequence[Name], direction: Direction) -> None:
-    """MigrationFailure where what the swap has put out of a table's place is in it again."""
+    """LeftAfterChange where what the swap has put out of a table's place is in it again."""
     for table in tables:
         if is_one_of(session, *table, noted_proof(session, table, direction.outgoing)):
             name = ".".join(table)
-            raise MigrationFailure(
+            raise LeftAfterChange(
                 f"the swap of {name} was undone, and not by spirit-py: the table from before it is"
                 " in its place again",
                 hint="see who did it (RENAME TABLE, or a restore from before the swap), and under"
                 " which name the other table is; spirit-py cleanup drops what is left",
-                error_code=ErrorCode.OLD_TABLE_LEFT,
             )
 
 

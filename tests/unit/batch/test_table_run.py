@@ -7,7 +7,7 @@ from typing import Any
 from spirit_py.batch.table_run import NamedReporter, TableRun
 from spirit_py.codes import ErrorCode
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import ServerFault
+from spirit_py.errors import CriticalLoad, LeftAfterChange, ServerFault
 from spirit_py.events.copy import ChecksumDone, CopyDone
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import SwapDone
@@ -15,21 +15,34 @@ from spirit_py.threads import StopSwitch
 from tests.kits.reporter import RecordingReporter
 
 
-def test_an_account_that_may_do_less_is_told_in_the_tables_own_report() -> None:
-    """As by a run of that table alone."""
+def _table(stop: StopSwitch | None = None) -> TableRun:
     nothing: Any = None
-    table = TableRun(
+    return TableRun(
         MigrationConfig(connection=ConnectionOptions(), database="shop", table="orders"),
         RecordingReporter(),
         engine_factory=nothing,
-        stop=StopSwitch(),
+        stop=stop or StopSwitch(),
         changed=nothing,
         measures=nothing,
         said=set(),
     )
+
+
+def test_an_account_that_may_do_less_is_told_in_the_tables_own_report() -> None:
+    """As by a run of that table alone."""
+    table = _table()
     table.failed(ServerFault(1142, "INSERT command denied", where="analyze session"))
     assert table.report.error_code == ErrorCode.MISSING_PRIVILEGES
     assert "GRANT" in table.report.hint
+
+
+def test_a_critical_load_after_a_tables_swap_concerns_the_others_too() -> None:
+    """The table's error is that its change is done, and says why its old table is left."""
+    stop = StopSwitch()
+    table = _table(stop)
+    stop.request(CriticalLoad("the load is critical"))
+    table.failed(LeftAfterChange("the change is done: the load is critical"))
+    assert table.concerns_all
 
 
 def test_what_each_table_says_is_shown_with_verbose_alone() -> None:

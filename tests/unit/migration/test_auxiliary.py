@@ -118,7 +118,7 @@ def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
 
 def test_another_server_in_the_grace_is_named_as_such():
     """R14: a replica that was promoted may lack the swap: nothing is promised of its old table."""
-    with pytest.raises(AnotherServer) as raised, old_tables.after_change(" when it is due"):
+    with pytest.raises(AnotherServer) as raised, old_tables.after_change(StopSwitch()):
         raise AnotherServer("another server answers", hint="of the feed")
     assert raised.value.error_code is ErrorCode.ANOTHER_SERVER
     assert raised.value.message == "another server answers"

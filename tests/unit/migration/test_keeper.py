@@ -56,6 +56,19 @@ def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
     assert (saved, asked.ended) == (["here"], False)
 
 
+def test_a_lost_lock_while_old_tables_follow_says_that_the_change_is_done(monkeypatch):
+    """Once, however often it is looked at."""
+    process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold)
+    keeper = Keeper(process, RECORD)
+    lost = MigrationFailure("lost", hint="run it again", error_code=ErrorCode.RUN_LOCK_LOST)
+    process.stop.request(lost)
+    for _ in range(2):
+        with pytest.raises(MigrationFailure, match="lost"):
+            keeper._check()
+    assert lost.hint.startswith("run it again; the change is done; spirit-py revert still")
+    assert lost.hint.count("is done") == 1
+
+
 def test_nothing_is_held_back_where_the_tables_were_swapped_back_before():
     """A revert that only drops what another process has left says so."""
     process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold, give_up=lambda _: None)
