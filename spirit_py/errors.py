@@ -25,7 +25,7 @@ class SpiritError(Exception):
     causes: tuple[ErrorCode, ...] = ()
     #: How the run ended, as the report shows it.
     outcome: ClassVar[str] = "failed"
-    #: Whether it says that the change is done, which the reason of a stop would hide.
+    #: Whether it says that the table is changed, which the reason of a stop would hide.
     says_done: bool = False
     #: Whether the same command can resume from what is kept.
     resumable: ClassVar[bool] = True

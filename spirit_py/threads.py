@@ -201,7 +201,7 @@ class StopSwitch:
         """Return the stop's reason where ``error`` may only have followed from it.
 
         Refusals, unknown outcomes and differences are found, not caused by a stop; what says that
-        the change is done names the reason itself.
+        the table is changed names the reason itself.
         """
         found = isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal))
         says_done = isinstance(error, SpiritError) and error.says_done

@@ -12,6 +12,7 @@ from spirit_py.attached.foreign_keys.catalogue import Trial
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.codes import ErrorCode
 from spirit_py.migration.facts import PlainFact
+from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession, patiently
 from spirit_py.mysql.tables.definition import read_table
@@ -20,16 +21,18 @@ from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.units import human_count, of_about
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.attached.foreign_keys.added import KeyProof
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.threads import StopSwitch
 
 #: The limit of one query of the search, which reads all rows of one value.
 _QUERY_SECONDS = 86_400
+_STAYS = "the foreign key is there; the same command looks at all rows again"
 
 
 def try_key(session: SqlSession, context: PreflightContext, key: ForeignKey) -> None:
@@ -74,7 +77,7 @@ def prove_key(
     def query(sql: str) -> Sequence[tuple[Any, ...]]:
         return patiently(partial(ask, sql), options, run.stop, tell=run.show)
 
-    with contextlib.closing(held):
+    with _said_to_stay(run.stop), throttled(run, Work.CHECKSUM), contextlib.closing(held):
         child = read_table(held.session(), *key.child)
         index = None if child is None else index_for(child, key.columns)
         if child is not None and index is not None:
@@ -100,11 +103,32 @@ def prove_key(
     try:
         drop()
     except errors.SpiritError as error:
-        raise errors.MigrationFailure(
-            f"{orphan}, and {key}, which is there, could not be dropped again: {error.message}",
+        cause = run.stop.cause_of(error)
+        if isinstance(cause, errors.Interrupted):
+            cause.hint = f"{orphan}: {mend}; {_STAYS}"
+        left = errors.MigrationFailure(
+            f"{orphan}, and {key}, which is there, could not be dropped again: {cause}",
             hint=f"{mend}; then run the same command again, which looks at all rows",
             error_code=ErrorCode.FOREIGN_KEY,
-        ) from error
+        )
+        left.says_done = not isinstance(cause, errors.Interrupted)
+        raise left from error
     raise errors.KeyNotProven(
         f"{key} was dropped again: {orphan}", hint=f"{mend}; then run the same command again"
     )
+
+
+@contextlib.contextmanager
+def _said_to_stay(stop: StopSwitch) -> Iterator[None]:
+    """Have what ends the look, a stop as well, say that the key is there."""
+    try:
+        yield
+    except errors.SchemaChanged:
+        raise
+    except errors.SpiritError as error:
+        cause = stop.cause_of(error)
+        if isinstance(cause, errors.Interrupted):
+            cause.hint = _STAYS
+        elif isinstance(cause, errors.SpiritError):
+            cause.hint = "; ".join(filter(None, (cause.hint, _STAYS)))
+        raise

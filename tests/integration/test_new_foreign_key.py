@@ -20,6 +20,7 @@ from spirit_py.attached.foreign_keys.added import (
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
+    CriticalLoad,
     Interrupted,
     KeyNotProven,
     MigrationFailure,
@@ -29,10 +30,11 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
-from spirit_py.migration import shortcuts
+from spirit_py.migration import entry, shortcuts
 from spirit_py.migration.in_place import Shortcut
 from spirit_py.plan import make_plan
 from spirit_py.statement import alter_of
+from spirit_py.threads import StopSwitch
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
@@ -41,6 +43,7 @@ from tests.kits.kills import FEW_OF_A_SEARCH, MORE_OF_A_SEARCH, chosen
 from tests.kits.locking import turns_on
 from tests.kits.lost_answer import LosesTheAnswer
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.reporter import RecordingReporter
 from tests.kits.schema_tools import open_schema_tools
 
 TABLES = """
@@ -168,6 +171,55 @@ def stopped_in_its_search(db, engine, monkeypatch) -> None:
         patched.setattr(OrphanSearch, "run", stops)
         with pytest.raises(Interrupted):
             migrate(db, engine)
+
+
+@pytest.mark.slow
+def test_what_holds_back_a_comparison_holds_back_the_search(db, desk, engine, monkeypatch):
+    """Also in a run that carries on; a stop says that the key is there."""
+    stopped_in_its_search(db, engine, monkeypatch)
+    limit = (("Threads_connected", 0.0),)
+    run = Migrating(engine, config_for(db, table="t", alter=ADD, max_load=limit))
+    run.wait_until(
+        lambda: run.told.snapshots and "the server's load" in run.told.snapshots[-1].waiting_for,
+        "search that waits",
+    )
+    run.stop.request(Interrupted(15, hint="the source table is intact"))
+    with pytest.raises(Interrupted) as stopped:
+        run.end()
+    assert (
+        stopped.value.hint == "the foreign key is there; the same command looks at all rows again"
+    )
+    assert key_of(desk) is not None
+    load: dict[str, Any] = {"critical_load": limit, "max_load": limit}
+    with pytest.raises(CriticalLoad) as critical:
+        migrate(db, engine, **load)
+    assert "it resumes; the foreign key is there" in critical.value.hint
+    assert migrate(db, engine).algorithm == "inplace"
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [(Interrupted(15), "interrupted"), (MigrationFailure("the load"), "not be dropped again: the")],
+)
+def test_a_stop_hides_no_row_without_a_parent(db, desk, engine, monkeypatch, reason, says):
+    """One that comes while the key is dropped again: the key is there."""
+    stop = StopSwitch()
+
+    def stops(*_: Any, **__: Any) -> None:
+        stop.request(reason)
+        raise MigrationFailure("no lock")
+
+    monkeypatch.setattr(shortcuts, "_drop_key", stops)
+    monkeypatch.setattr(OrphanSearch, "run", lambda *_: ("'77'",))
+    config = config_for(db, table="t", alter=ADD)
+    with pytest.raises(SpiritError, match=says) as ended:
+        entry.migrate(
+            config,
+            reporter=RecordingReporter(),
+            engine_factory=lambda _: engine,
+            stop=stop,
+        )
+    assert "'77'" in f"{ended.value} {ended.value.hint}"
 
 
 def orphan(db) -> None:

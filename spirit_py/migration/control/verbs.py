@@ -87,11 +87,14 @@ class Verbs(Carrier):
         return Effect(by=self._run.keeper.ask(skip_drop=SKIP_DROP in asked.request.arguments))
 
     def _pause(self, session: Session, asked: Asked) -> Effect:
-        self._require_unswapped("there is nothing left to pause")
+        # The look at each row for a new key is paused, which comes after the change.
+        unproven = self._run.state.unproven
+        if not unproven:
+            self._require_unswapped("there is nothing left to pause")
         if earlier := self._run.settings.current.paused:
             return Effect(said=f"it is paused already: {earlier}")
         self._orders.pause(session, f"paused by {asked.who}")
-        if why := self._too_late():
+        if not unproven and (why := self._too_late()):
             # It would hold back the drop of the old table, and nothing else.
             self._orders.lift(session)
             raise refused(why, "there is nothing left to pause")

@@ -34,7 +34,11 @@ class Run:
         self.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
         self.stop = StopSwitch()
         self.state = SimpleNamespace(
-            swapped_before=False, altering=False, altered=False, phase=Phase.CUTOVER
+            swapped_before=False,
+            altering=False,
+            altered=False,
+            unproven=False,
+            phase=Phase.CUTOVER,
         )
         self.keeper: object = None
         self.config = SimpleNamespace()
@@ -77,6 +81,14 @@ def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
     with pytest.raises(Refusal, match="the swap is made"):
         pause(run)
     assert run.paused[-1] == ""
+
+
+def test_the_look_at_each_row_for_a_new_key_is_paused():
+    """It comes after the change; what would end in an abort for good is refused as before."""
+    run = Run(swaps=True)
+    run.state.altered = run.state.unproven = True
+    assert pause(run).startswith("paused")
+    assert run.paused[-1] == "paused by me@here"
 
 
 def test_a_pause_during_a_rename_that_fails_is_granted():
