@@ -111,9 +111,7 @@ class Run(Job):
         self.measures = measures
         self.lag_warnings: set[str] = set()
         self.along = along
-        self.veto = Veto(
-            self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
-        )
+        self.veto = Veto(self, gate, tables=lambda: list(self.report.tables))
         #: The swap, and the reverse replication, once they began.
         self.cutover: Swaps | None = None
         self.keeper: SwapsBack | None = None

@@ -19,6 +19,7 @@ from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration import in_place
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.new_key import prove_key, try_key
+from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.contracts import SqlSession
+    from spirit_py.contracts import Clock, SqlSession
     from spirit_py.migration.in_place import OutcomeProof
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
@@ -194,26 +195,33 @@ def _tried(
     if clauses.made_natively([context]):
         zone = clauses.native_zone(context)
         whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
+    trying = Stopwatch()
+
+    def await_turn() -> bool:
+        with trying.still():
+            return _await_turn(run, context, listen)
+
     with throttled(run, Work.SWAP):
         try:
             # Before the time begins in which the lock has to be had.
             if _await_pace(run, context, listen):
                 # It may have lasted longer than a session may idle.
                 _renew(run, native, session)
-            return in_place.Shortcut(
-                native,
-                session,
-                context.source,
-                context.statement,
-                _turns(run, session, context, partial(_attend, run, context, listen)),
-                made=made,
-                proof=whole or _proof_of(session, context),
-                whole=whole is not None,
-                renew=partial(_renew, run, native, session),
-                await_turn=partial(_await_turn, run, context, listen),
-                sending=partial(_sending, run),
-                refused=run.veto.try_ended,
-            ).try_all()
+            with trying:
+                return in_place.Shortcut(
+                    native,
+                    session,
+                    context.source,
+                    context.statement,
+                    _turns(run, session, context, partial(_attend, run, context, listen), trying),
+                    made=made,
+                    proof=whole or _proof_of(session, context),
+                    whole=whole is not None,
+                    renew=partial(_renew, run, native, session),
+                    await_turn=await_turn,
+                    sending=partial(_sending, run),
+                    refused=run.veto.try_ended,
+                ).try_all()
         except (in_place.OtherModesAccept, _Deferred) as reason:
             if whole and isinstance(reason, in_place.OtherModesAccept):
                 raise
@@ -330,7 +338,11 @@ def _renew(run: Run, native: Session, session: Session) -> bool:
 
 
 def _turns(
-    run: Run, session: SqlSession, context: PreflightContext, attend: Callable[[], None]
+    run: Run,
+    session: SqlSession,
+    context: PreflightContext,
+    attend: Callable[[], None],
+    clock: Clock,
 ) -> LockTurns:
     policy, tables = LockPolicy.of(run.config), in_place.locked_tables(session, context)
     instead = (
@@ -339,8 +351,9 @@ def _turns(
     )
     if clauses.made_natively([context]) or clauses.made_by_server([context]):
         instead = ""
+    request = LockRequest(tables=tables, defines=True)
     return LockTurns(
-        [(run.config.connection, Front(LockRequest(tables=tables, defines=True), policy.kills))],
+        [(run.config.connection, Front(request, policy.kills, clock=clock))],
         policy,
         run.stop,
         what="the metadata lock of the ALTER",
@@ -349,6 +362,7 @@ def _turns(
         held_up=run.held_up,
         attend=attend,
         instead=instead,
+        clock=clock,
     )
 
 

@@ -44,7 +44,7 @@ from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.swap.same_tables import BACK, MOVED, require_same
-from spirit_py.migration.swap.swap import swaps_of
+from spirit_py.migration.swap.swap import Stopwatch, swaps_of
 from spirit_py.move.renames import Renames
 from spirit_py.move.run import MoveRun, note_switched_there, put_back
 from spirit_py.move.sides import (
@@ -112,6 +112,8 @@ class Switch:
         self._swaps = list(dict.fromkeys(swaps_of(pairs, direction)))
         self.tables = [swap.name for swap in self._swaps]
         self._policy = LockPolicy.of(run.config)
+        #: Only the tries count, over all calls: not what holds the switch back in between.
+        self._tried = Stopwatch()
         ways = list(map(_facing, pairs))
         # One way of those that lead to a target, or away from a source, faces it.
         self._targets = [*map(self._target, {way.config.there: way for way in ways}.values())]
@@ -120,7 +122,9 @@ class Switch:
         fronts = [(origin.run.config.connection, origin.front) for origin in self._origins]
         # A backup there would keep the RENAME waiting while the source is locked.
         backup = LockRequest(tables=(), defines=True)
-        fronts += [(target.run.config.there, Front(backup)) for target in self._targets]
+        fronts += [
+            (target.run.config.there, Front(backup, clock=self._tried)) for target in self._targets
+        ]
         self._turns = LockTurns(
             fronts,
             self._policy,
@@ -130,6 +134,7 @@ class Switch:
             tell=run.tell,
             held_up=run.held_up,
             attend=gate.heed,
+            clock=self._tried,
         )
         self._tries = Tries(
             turns=self._turns,
@@ -166,7 +171,8 @@ class Switch:
 
         OutcomeUnknown where it could not be seen whether it is.
         """
-        return self._tries.run(self._try)
+        with self._tried:
+            return self._tries.run(self._try)
 
     def _target(self, way: MoveRun) -> Incoming:
         own = [pair for pair in self._pairs if pair.job.config.there == way.config.there]
@@ -175,7 +181,8 @@ class Switch:
 
     def _origin(self, way: MoveRun) -> Outgoing:
         own = [pair for pair in self._pairs if pair.job.config.connection == way.config.connection]
-        front = Front(LockRequest(tables=self.tables, defines=True), self._policy.kills)
+        request = LockRequest(tables=self.tables, defines=True)
+        front = Front(request, self._policy.kills, clock=self._tried)
         return Outgoing(run=way, pairs=own, swaps=self._swaps, front=front)
 
     def _try(self) -> CutoverResult:

@@ -61,6 +61,8 @@ class Deferral(SwapGate):
         self._seen = 0
         self._found: Name | None = None
         self._told: Name | None = None
+        #: Since when a sentinel is there, in seconds that a pause does not count.
+        self._since: float | None = None
         #: The session of :meth:`wait`, which may look for days.
         self._session: RenewedSession | None = None
 
@@ -144,14 +146,14 @@ class Deferral(SwapGate):
         self._run.tell(CutoverReleased())
 
     def _wait(self) -> None:
-        until = self._run.settings.unpaused() + self._run.config.defer_timeout
+        self._since = None
         while why := self._deferred():
             self._tell(self._found)
             self._run.show(why)
-            self._pause(until)
+            self._pause()
             if not self._deferred():
                 break
-            if self._found and self._run.settings.unpaused() >= until:
+            if self._is_over() and self._found:
                 raise MigrationFailure(
                     f"the cut-over was deferred for {human_seconds(self._run.config.defer_timeout)}"
                     f" and {'.'.join(self._found)} still exists",
@@ -183,10 +185,18 @@ class Deferral(SwapGate):
             )
         )
 
-    def _pause(self, until: float) -> None:
-        unpaused, again = self._run.settings.unpaused, self._run.config.recheck_interval
-        again += time.monotonic()
-        while time.monotonic() < again and (unpaused() < until or not self._found):
+    def _is_over(self) -> bool:
+        """Whether a sentinel has been there for too long."""
+        now = self._run.settings.unpaused()
+        if not self._found:
+            self._since = None
+            return False
+        self._since = now if self._since is None else self._since
+        return now - self._since >= self._run.config.defer_timeout
+
+    def _pause(self) -> None:
+        again = time.monotonic() + self._run.config.recheck_interval
+        while time.monotonic() < again and not self._is_over():
             if not (why := self._deferred()):
                 return
             # Created since the wait began, or there is another one.

@@ -6,6 +6,7 @@ under the lock (R25), and before the drop (R24).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from functools import partial
@@ -30,7 +31,7 @@ from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.table.names import Swap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.contracts import Clock, SqlSession, SwappedAlong
@@ -63,6 +64,15 @@ class Stopwatch:
 
     def __exit__(self, *_: object) -> None:
         self._before, self._began = self(), None
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Stand still for a while inside a block."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 _log = logging.getLogger(__name__)

@@ -2,7 +2,8 @@
 
 It is not asked in a pause. An answer counts for one try, half a minute at most. After a refusal, a
 failure or a timeout it is asked again, with pauses that double from 5 s to 60 s, until it agrees,
-an operator decides (``spirit-py ctl cutover``), or ``--cutover-timeout`` is over.
+an operator decides (``spirit-py ctl cutover``), or it has been waited for in vain for as long as
+``--cutover-timeout``. What else holds the swap back meanwhile is not counted.
 """
 
 from __future__ import annotations
@@ -36,11 +37,10 @@ class _Overruled(Exception):
 
 @dataclass(eq=False)
 class Veto:
-    """Asks the hook, and remembers its answer; ``unpaused`` is a clock that stops in pauses."""
+    """Asks the hook, and remembers its answer."""
 
     job: Job
     gate: Gate | None
-    unpaused: Callable[[], float]
     tables: Callable[[], list[str]]
     _: KW_ONLY
     clock: Clock = time.monotonic
@@ -53,8 +53,9 @@ class Veto:
         self._good_until = float("-inf")
         self._again_at = float("-inf")
         self._pause = _FIRST_PAUSE
-        #: Since when it has not agreed, in seconds that a pause does not count.
-        self._since: float | None = None
+        #: When it last refused, and for how many seconds it has been waited for since it agreed.
+        self._refused_at: float | None = None
+        self._waited = 0.0
 
     @property
     def asks(self) -> bool:
@@ -68,14 +69,13 @@ class Veto:
         with self._asking:
             if self._overruled or self.clock() < self._good_until:
                 return ""
-            self._require_time()
-            if self.clock() >= self._again_at:
+            if (began := self.clock()) >= self._again_at:
                 try:
                     self._why = self._answer_of(self.gate)
                 except _Overruled:
                     # An overruled answer is not kept.
                     return ""
-                self._note(self._why)
+                self._note(self._why, began)
             return self._why
 
     def try_ended(self) -> None:
@@ -122,25 +122,23 @@ class Veto:
         if self._overruled:
             raise _Overruled
 
-    def _note(self, why: str) -> None:
-        now = self.clock()
+    def _note(self, why: str, began: float) -> None:
+        now, limit = self.clock(), self.job.config.cutover_timeout
         if not why:
-            self._good_until, self._since, self._pause = now + _GOOD_SECONDS, None, _FIRST_PAUSE
-            self._again_at = float("-inf")
+            self._good_until, self._pause = now + _GOOD_SECONDS, _FIRST_PAUSE
+            self._again_at, self._refused_at, self._waited = float("-inf"), None, 0.0
             return
-        if self._since is None:
-            self._since = self.unpaused()
-        self.job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=self._pause))
-        self._again_at = now + self._pause
+        if self._refused_at is not None:
+            # Asked later than after the pause: something else has held the swap back.
+            self._waited += min(began, self._again_at) - self._refused_at + now - began
+        if self._waited >= limit:
+            raise MigrationFailure(
+                f"the hook has not agreed to the swap for {human_seconds(limit)}: {why}",
+                hint="run the same command again when it may swap, or without --hook-veto;"
+                " --cutover-timeout says for how long it is asked",
+                error_code=ErrorCode.SWAP_HELD_BACK,
+            )
+        pause = min(self._pause, limit - self._waited)
+        self.job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=pause))
+        self._refused_at, self._again_at = now, now + pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-
-    def _require_time(self) -> None:
-        limit = self.job.config.cutover_timeout
-        if self._since is None or self.unpaused() - self._since < limit:
-            return
-        raise MigrationFailure(
-            f"the hook has not agreed to the swap for {human_seconds(limit)}: {self._why}",
-            hint="run the same command again when it may swap, or without --hook-veto;"
-            " --cutover-timeout says for how long it is asked",
-            error_code=ErrorCode.SWAP_HELD_BACK,
-        )

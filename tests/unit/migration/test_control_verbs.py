@@ -144,7 +144,7 @@ def test_a_cutover_whose_drop_of_the_sentinel_fails_decides_nothing(monkeypatch)
     run.state.undeferred = False
     run.config = SimpleNamespace(dry_run=False, defer_cutover=True)
     nothing: Any = None
-    run.veto = Veto(nothing, lambda *_: "no", unpaused=nothing, tables=list)
+    run.veto = Veto(nothing, lambda *_: "no", tables=list)
     run.undefer = lambda _session, *, undeferred: wanted.append(undeferred)
     asked = Asked(number=1, request=Request.of(Verb.CUTOVER, {}), who="me@here")
     with pytest.raises(ServerFault):

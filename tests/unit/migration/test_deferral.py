@@ -221,6 +221,36 @@ def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyP
     assert looks >= paused_for
 
 
+def test_a_sentinel_after_a_long_wait_for_the_hook_has_its_whole_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``ctl postpone``: --defer-timeout begins when there is one, and anew with the next one."""
+    now = 0.0
+    there: Callable[[], Any] = lambda: [(1,)]  # noqa: E731 - an answer like the others
+    found = deferral_of([list] * 8 + [there] * 3 + [list] * 8 + [there] * 100)
+    monkeypatch.setattr(found, "_require_still_here", lambda: None)
+    monkeypatch.setattr(found, "_recheck", lambda: None)
+    run: Any = found._run
+    run.veto.held_back = lambda: "not now"
+    seen: list[float] = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, CutoverDeferred):
+            seen.append(now)
+
+    def unpaused() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    run.tell, run.config = told, config(timeout=4.0, interval=0.0)
+    run.settings.unpaused = unpaused
+    with pytest.raises(MigrationFailure, match="still exists"):
+        found.wait()
+    assert len(seen) == 2
+    assert now - seen[-1] >= 4.0
+
+
 def test_a_sentinel_that_appears_while_another_reason_is_waited_for_is_reported() -> None:
     """Not when the tables are compared next, which may be in an hour."""
     looks: list[Callable[[], Any]] = [list, list, *[lambda: [(1,)]] * 2, list, list]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.events.event import untold
+from spirit_py.migration import in_place, shortcuts
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.shortcuts import _sending
+from spirit_py.migration.swap.swap import Stopwatch
+from spirit_py.pace import uncounted
+from spirit_py.preflight import clauses
+from spirit_py.threads import StopSwitch
+
+CONFIG = MigrationConfig(connection=ConnectionOptions(), database="shop", table="t")
 
 
 class Run:
@@ -39,3 +49,52 @@ def test_a_request_that_comes_with_the_alter_holds_it_back(asked):
         assert sending.allowed is not bool(asked)
         sending.made = sending.allowed
     assert run.facts == [PlainFact.ALTER_SENT, AlterAnswered(not asked)]
+
+
+def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeypatch):
+    """Nor is a transaction of before the pause one that was in front for so long."""
+    now: float = 0.0
+    seen: list[Any] = []
+    anything: Any = SimpleNamespace
+    gate = SimpleNamespace(asks=False, try_ended=str)
+    run = anything(config=CONFIG, stop=StopSwitch(), show=str, tell=untold, held_up=uncounted)
+    run.veto, run.session = gate, lambda *_, **__: nullcontext()
+
+    class Tried:
+        def __init__(self, *given: Any, await_turn: Any, **_: Any) -> None:
+            self._turns, self._await_turn = given[4], await_turn
+
+        def try_all(self) -> None:
+            nonlocal now
+            before = self._turns.left
+            self._await_turn()
+            ((_, front),) = self._turns.fronts
+            seen.append((self._turns.left - before, front.clock is self._turns.clock))
+            now += 1.0
+            seen.append((self._turns.left - before, True))
+
+    def clock() -> float:
+        return now
+
+    def held_back(*_: Any) -> bool:
+        nonlocal now
+        now += 500.0
+        return True
+
+    doubles: dict[str, Any] = {
+        "shape_after": lambda *_: "",
+        "throttled": lambda *_: nullcontext(),
+        "_await_pace": lambda *_: False,
+        "_await_turn": held_back,
+        "_proof_of": lambda *_: None,
+        "Stopwatch": lambda: Stopwatch(clock),
+    }
+    for name, instead in doubles.items():
+        monkeypatch.setattr(shortcuts, name, instead)
+    monkeypatch.setattr(clauses, "made_natively", lambda _: False)
+    monkeypatch.setattr(clauses, "made_by_server", lambda _: None)
+    monkeypatch.setattr(in_place, "locked_tables", lambda *_: [])
+    monkeypatch.setattr(in_place, "Shortcut", Tried)
+    context = anything(source=None, statement=None)
+    shortcuts._tried(run, anything(), anything(), context, lambda: None)
+    assert seen == [(0.0, True), (-1.0, True)]

@@ -19,3 +19,8 @@ def test_it_stands_still_in_between() -> None:
     with watch:
         now = 153.0
         assert watch() == 5.0
+        with watch.still():
+            now = 160.0
+            assert watch() == 5.0
+        now = 161.0
+        assert watch() == 6.0

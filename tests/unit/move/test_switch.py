@@ -7,9 +7,36 @@ from typing import Any
 
 import pytest
 
-from spirit_py.cutover.plan import TryFailed
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.cutover.plan import SwapGate, TryFailed
 from spirit_py.errors import ServerFault
+from spirit_py.events.event import untold
+from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.move.switch import Switch
+from spirit_py.pace import uncounted
+from spirit_py.threads import StopSwitch
+
+
+def test_what_holds_a_switch_back_takes_nothing_of_the_time_for_its_locks():
+    """Between two calls, that is; nor does a blocker of before count as one of so long."""
+    run: Any = SimpleNamespace(
+        config=MigrationConfig(connection=ConnectionOptions(), database="shop", table="t"),
+        stop=StopSwitch(),
+        show=str,
+        tell=untold,
+        held_up=uncounted,
+        task="",
+    )
+    nothing: Any = None
+    gate = SwapGate()
+    switch = Switch(run, [], MOVED, gate, check=nothing, behind=nothing)
+    running: list[bool] = []
+    monitor: Any = switch._tries
+    monitor.run = lambda _attempt: running.append(switch._tried._began is not None)
+    assert switch._turns.clock is switch._tried
+    assert switch._origin(run).front.clock is switch._tried
+    switch.run()
+    assert (running, switch._tried._began) == ([True], None)
 
 
 def test_a_request_in_vain_counts_with_what_it_waited():
