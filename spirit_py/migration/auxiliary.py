@@ -29,6 +29,8 @@ from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import NewTable, drop_sentinel
+from spirit_py.plan.definition import tried_definition
+from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
 from spirit_py.table.names import AuxiliaryNames, Swap
 
@@ -65,6 +67,36 @@ def clear_abandoned(
             run.tell(AuxiliaryDropped(said=line))
     for table in tables:
         _drop(run, session, table, still_deferred=still_deferred)
+
+
+def require_accepted(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> None:
+    """Have the server try each definition, before rows are dropped for it; Refusal as it says."""
+    for context in contexts:
+        if made_by_server([context]) is not None:
+            continue
+        with (
+            run.session("trial", native=True) as native,
+            tried_definition(session, native, context.source, context.statement) as tried,
+        ):
+            if tried.refusal is not None:
+                raise tried.refusal
+
+
+def refuse_no_more(_kind: object, error: BaseException | None, _trace: object) -> None:
+    """MigrationFailure in place of a refusal: what an earlier run had copied is dropped."""
+    if isinstance(error, errors.Refusal):
+        raise _failure(error, "; what the earlier run had copied was dropped before") from error
+
+
+def _failure(refusal: errors.Refusal, more: str = "") -> errors.MigrationFailure:
+    failure = errors.MigrationFailure(
+        f"{refusal.message}{more}",
+        hint=refusal.hint,
+        details=refusal.details,
+        error_code=refusal.error_code,
+    )
+    failure.causes = refusal.causes
+    return failure
 
 
 def mark(run: Run, session: SqlSession, record: CheckpointRecord) -> None:
@@ -160,11 +192,7 @@ def leave(
     if isinstance(asked := run.stop.reason, errors.AbortedForGood):
         asked.hint = "the source table is intact; spirit-py cleanup drops what is left"
     if isinstance(error, errors.Refusal):
-        failure = errors.MigrationFailure(
-            error.message, hint=error.hint, details=error.details, error_code=error.error_code
-        )
-        failure.causes = error.causes
-        raise failure from error
+        raise _failure(error) from error
 
 
 def _drop_all(run: Run, tables: Sequence[Name], error: BaseException | None) -> bool:

@@ -177,6 +177,9 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     if abandoned is not None or copy_is_certain(contexts):
         begin_engines(run, contexts)
     require_folders(run, list(sources))
+    if decision.throws_away:
+        auxiliary.require_accepted(run, session, contexts)
+        run.stack.push(auxiliary.refuse_no_more)
     # What leads to their other tables goes with the record.
     orphaned = [one for one in decision.lost if one.home in sources and one != abandoned]
     left = (abandoned, *orphaned)

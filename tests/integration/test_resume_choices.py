@@ -218,6 +218,24 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
     assert_migrated(stopped)
 
 
+def test_an_alter_that_the_server_refuses_costs_no_copy(stopped, engine):
+    """Exit code 2: nothing is dropped, and the earlier command resumes."""
+    with pytest.raises(Refusal, match="nope") as refused:
+        start(engine, stopped, alter="ADD INDEX (nope)", start_afresh=True).end()
+    assert refused.value.exit_code == 2
+    assert tables(stopped) == KEPT
+    assert start(engine, stopped).end().runs == 2
+
+
+def test_what_is_refused_once_a_copy_is_dropped_says_so(stopped, engine):
+    """Exit code 1: something was written, and the earlier command begins at the beginning."""
+    stopped.execute("UPDATE t SET b = 'twice' WHERE id < 20")
+    with pytest.raises(MigrationFailure, match="had copied was dropped before") as failed:
+        start(engine, stopped, alter="ADD UNIQUE KEY (b)", start_afresh=True).end()
+    assert failed.value.exit_code == 1
+    assert tables(stopped) == ["t"]
+
+
 def _deferred(told: object) -> bool:
     return isinstance(told, CutoverDeferred)
 
