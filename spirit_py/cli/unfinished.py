@@ -79,8 +79,9 @@ Exit codes:
 def cleanup(_: ErrorsShown, options: dict[str, Any]) -> None:
     """Drop the tables that an abandoned migration left, or the record of an abandoned batch.
 
-    The source table is never touched. An old table, which after the swap holds the rows from
-    before it, is asked for separately.
+    The rows and the columns of the source table are never touched; where a swap was stopped
+    half-way, its foreign keys and triggers are settled first, under a lock. An old table, which
+    after the swap holds the rows from before it, is asked for separately.
 
     \b
     spirit-py cleanup --host db1 --database shop --table orders
