@@ -6,6 +6,7 @@ without its work, the others begin nothing, or they would count as load.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -189,6 +190,8 @@ class Measures:
     """The paces of all migrations that run side by side. Any thread may call it."""
 
     def __init__(self) -> None:
+        #: Held while one of them drops its old table: each DROP is felt by the whole server.
+        self.dropping = threading.Lock()
         #: Each with what tells whether chunks of it run.
         self._paces: dict[Adaptive, Callable[[], bool]] = {}
 

@@ -279,13 +279,29 @@ def _drop(
     runs: Callable[[], Sequence[Run]],
     dropped: Callable[[Run, Sequence[Name], Direction], list[str]],
 ) -> list[str]:
-    with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP):
+    with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP), _one_at_a_time(run):
         left = []
         for one in runs():
             if kept := dropped(one, tables, direction):
                 run.stop.check()
             left += kept
         return left
+
+
+@contextlib.contextmanager
+def _one_at_a_time(run: Run) -> Iterator[None]:
+    """Wait while another migration of the batch drops its old table."""
+    if run.measures is None:
+        yield
+        return
+    while not run.measures.dropping.acquire(timeout=_PACE_SECONDS):
+        run.show("the drop of another table of the batch")
+        run.stop.check()
+    try:
+        run.show("")
+        yield
+    finally:
+        run.measures.dropping.release()
 
 
 def _names(tables: Sequence[Name], direction: Direction) -> list[str]:

@@ -12,7 +12,9 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import auxiliary
 from spirit_py.migration.swap import old_tables
+from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.threads import StopSwitch
+from spirit_py.throttle.latency import Measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,3 +125,25 @@ def test_another_server_in_the_grace_is_named_as_such():
     assert raised.value.error_code is ErrorCode.ANOTHER_SERVER
     assert raised.value.message == "another server answers"
     assert "made on the first server" in raised.value.hint
+
+
+def test_of_a_batch_one_drops_its_old_table_at_a_time(monkeypatch):
+    """A stop ends the wait for the other one, and says that the change is done."""
+    measures, drops = Measures(), list[bool]()
+    monkeypatch.setattr(old_tables, "throttled", lambda *_: contextlib.nullcontext())
+
+    def dropped(*_: Any) -> list[str]:
+        drops.append(measures.dropping.locked())
+        return []
+
+    run: Any = SimpleNamespace(measures=measures, stop=StopSwitch(), show=lambda _: None)
+    alone: Any = SimpleNamespace(measures=None, stop=StopSwitch(), show=lambda _: None)
+    for one in (run, alone):
+        assert old_tables._drop(one, TABLES, FORWARD, lambda: [run], dropped) == []
+    assert drops == [True, False]
+    assert not measures.dropping.locked()
+    run.stop.request(Interrupted(15))
+    with measures.dropping, pytest.raises(Interrupted) as stopped:
+        old_tables._drop(run, TABLES, FORWARD, lambda: [run], dropped)
+    assert "the change is done" in stopped.value.hint
+    assert drops == [True, False]
