@@ -21,7 +21,7 @@ FORMAT: Final = 4
 _ADDED: Final = frozenset({
     "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside", "choices", "evaluated",
     "files", "fleet", "judged", "keep", "kept", "looked_at", "making", "origins", "shard", "shards",
-    "sources",
+    "sources", "written",
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""
 

@@ -7,6 +7,7 @@ the old table does, so that ``spirit-py cleanup`` can drop it without the record
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from datetime import UTC, datetime
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.classes import dataclass, field
 from spirit_py.config import MOST_SHARDS, SHARD_NAME, SessionModes, SwapChoices
 from spirit_py.contracts import Origin
+from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
+from spirit_py.statement import parse_statement
 from spirit_py.table.build import ReverseChanges
 from spirit_py.table.names import OfTable, require_names
 
@@ -100,9 +103,11 @@ class CheckpointRecord:
     ``judged``: digests of what decides which rows are kept, and what new columns hold;
     ``evaluated``: one of the settings under which conversions were made and compared.
     ``shards``: how far the same tables are on the targets of a move after the first.
+    ``written``: the statements as they were given, to be shown; see :func:`shown_statement`.
     """
 
     statement: str
+    written: str = ""
     tables: tuple[TableProgress, ...]
     shards: tuple[TableProgress, ...] = ()
     server_uuid: str
@@ -128,6 +133,11 @@ class CheckpointRecord:
             raise ValueError(f"it names {len(self.shards)} tables of shards")
         if self.phase not in set(Phase):
             raise ValueError(f"there is no phase {self.phase!r}")
+        # It is shown as a command, to be run by who has more rights than who wrote it (R26).
+        with contextlib.suppress(Refusal):
+            named = {(one.schema, one.table) for one in parse_statement(self.statement, "")}
+            if named != {table.name for table in self.tables}:
+                raise ValueError("its statement is about other tables than those that it names")
 
     @property
     def moves(self) -> bool:

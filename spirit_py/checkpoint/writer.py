@@ -12,6 +12,7 @@ record only repeats more work, so a write that is executed late does no harm.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -31,14 +32,18 @@ from spirit_py.checkpoint.record import (
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault, SpiritError
+from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE
 from spirit_py.phases import Phase
+from spirit_py.statement import parse_statement
+from spirit_py.statement.cursor import line_of
+from spirit_py.statement.lexer import SqlMode, tokenize
 from spirit_py.threads import Background
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -185,6 +190,31 @@ def normal_form(statements: Mapping[Name, AlterStatement]) -> str:
         (name, replace(statement, schema=name[0], table=name[1]).normalized)
         for name, statement in statements.items()
     )
+
+
+def as_written(statements: Mapping[Name, AlterStatement]) -> str:
+    """Return the same as they were given, for a record to show."""
+    return joined(
+        (name, replace(statement, schema=name[0], table=name[1]).sql)
+        for name, statement in statements.items()
+    )
+
+
+def shown_statement(record: CheckpointRecord, sql_mode: str) -> str:
+    """Return a record's statements in a line, to be run again under these modes; or nothing.
+
+    As they were given, where the record has that: the normal form folds letters that a definition
+    keeps. Whoever may write the row has written both (R26), so what is shown is read once more.
+    """
+    for text in filter(None, (record.written, record.statement)):
+        with contextlib.suppress(Refusal):
+            line = one_line(line_of(text, tokenize(text, SqlMode.of(sql_mode))))
+            parsed = parse_statement(line, "", sql_mode=sql_mode)
+            named = {(one.schema, one.table): one for one in parsed}
+            same = normal_form(named) == record.statement and len(named) == len(parsed)
+            if same and set(named) == {table.name for table in record.tables}:
+                return line
+    return ""
 
 
 def first_record(

@@ -18,6 +18,7 @@ from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
 from spirit_py.checkpoint.record import FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
+from spirit_py.checkpoint.writer import shown_statement
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
@@ -274,8 +275,13 @@ class _Listing:
         )
 
     def _command(self, record: CheckpointRecord) -> str:
-        statement = shlex.join(["--statement", record.statement])
-        words = ("spirit-py migrate", self._options.words, statement)
+        mode = record.modes.sql_mode
+        if mode is None:
+            mode = str(self._session.query("SELECT @@GLOBAL.sql_mode")[0][0])
+        statement = shown_statement(record, mode)
+        if not statement:
+            return ""
+        words = ("spirit-py migrate", self._options.words, shlex.join(["--statement", statement]))
         return " ".join(filter(None, (*words, record.modes.options, record.choices.options)))
 
     def _resumable_for(self, found: Found, seen: MigrationShown) -> float:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.checkpoint.writer import first_record, note_choices, renewed, with_new_tables
+from spirit_py.checkpoint.writer import (
+    as_written,
+    first_record,
+    note_choices,
+    renewed,
+    with_new_tables,
+)
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.copier.task import JoinCopy
 from spirit_py.errors import HeldBack
@@ -173,6 +179,8 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     sources = {(context.schema, context.table): context.source for context in contexts}
     uuid = contexts[0].facts.uuid
     record = first_record(session, statement_of(contexts), sources, uuid, run.config)
+    given = {(context.schema, context.table): context.statement for context in contexts}
+    record = replace(record, written=as_written(given))
     # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
         begin_engines(run, contexts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.earlier_run import ReverseState
@@ -20,6 +21,10 @@ UNDONE: Final = "undone by a revert; only the cleanup is left"
 RUNNING: Final = "running"
 HANGING: Final = "hanging"
 STOPPED: Final = "stopped"
+_NOT_KEPT: Final = (
+    "the other options of the first command, which the checkpoint does not have: time windows,"
+    " hooks, limits of load and lag, replicas, TLS"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +211,21 @@ class MigrationShown:
                 "resumable": until if self.resumable_for is not None else "",
                 "run again": again,
                 "command": self.command,
+                "add to it": _NOT_KEPT if self.command else "",
+                "compare": self._doubtful,
             }
+        )
+
+    @property
+    def _doubtful(self) -> str:
+        """Return what to compare of the command: a forged row would drop, or send, rows by it."""
+        words = shlex.split(self.command)
+        found = [one for one in ("--keep", "--archive-to", "--archive-by") if one in words]
+        if not found:
+            return ""
+        return (
+            f"{' and '.join(found)} with what you gave at first: they stand in {self.checkpoint},"
+            " which others may be able to write"
         )
 
     @property

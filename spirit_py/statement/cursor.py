@@ -6,6 +6,7 @@ Reserved words (manual 11.3) are those of 9.7's ``KEYWORDS`` and of earlier vers
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.sql import quote_identifier
@@ -123,6 +124,14 @@ class Cursor:
 def text_of(sql: str, tokens: tuple[Token, ...]) -> str:
     """Return the text from the first token to the last."""
     return sql[tokens[0].start : tokens[-1].end] if tokens else ""
+
+
+def line_of(sql: str, tokens: tuple[Token, ...]) -> str:
+    """Return the same, with one blank for what is between two tokens: comments, ends of lines."""
+    gaps = [" " if token.start > before.end else "" for before, token in pairwise(tokens)]
+    return "".join(
+        gap + sql[one.start : one.end] for gap, one in zip(["", *gaps], tokens, strict=True)
+    )
 
 
 def split_at(tokens: tuple[Token, ...], symbol: str) -> Iterator[tuple[Token, ...]]:

@@ -114,17 +114,18 @@ def test_the_commands_that_are_shown_do_what_they_are_shown_for(db, engine):
     db.execute("INSERT INTO t VALUES (1, 1)")
     modes = SessionModes(allow_zero_dates=True)
     waiting = start(
-        engine, db, table="t", alter="MODIFY v BIGINT DEFAULT '7'",
+        engine, db, table="t", alter="MODIFY V BIGINT\n DEFAULT '7'",
         defer_cutover=True, defer_timeout=0.0, modes=modes,
     )  # fmt: skip
     with pytest.raises(MigrationFailure):
         waiting.end()
     carries_on = shown(db).command
     assert "--defer-cutover" in shlex.split(carries_on)
-    assert f"  command    {carries_on}" in shown(db).lines()
+    assert "MODIFY V BIGINT DEFAULT '7'" in shlex.split(carries_on)[-3].partition(".`t` ")[2]
+    assert f"  command    {carries_on}" in asked(db, "status", "--table", "t").stdout.splitlines()
     db.execute("DROP TABLE _t_snt")
     run_as_shown(db, carries_on)
-    assert "bigint DEFAULT '7'" in db.query("SHOW CREATE TABLE t")[0][1]
+    assert "`V` bigint DEFAULT '7'" in db.query("SHOW CREATE TABLE t")[0][1]
 
     waiting = start(engine, db, table="t", alter="MODIFY v INT", defer_cutover=True)
     waiting.wait_until(lambda: waiting.told.said("the cut-over is deferred"), "the sentinel")

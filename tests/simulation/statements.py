@@ -217,6 +217,7 @@ _VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "SELECT @@version": ("9.7.4",),
     "SELECT VERSION()": ("9.7.4",),
     "SELECT @@GLOBAL.performance_schema": (1,),
+    "SELECT @@GLOBAL.sql_mode": ("ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",),
     "SELECT @@SESSION.sql_mode": ("",),
     "SELECT @@SESSION.sql_mode, @@SESSION.time_zone": ("", "SYSTEM"),
 }

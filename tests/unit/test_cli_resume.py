@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,7 @@ from spirit_py.errors import Refusal
 from spirit_py.migration import cleanup
 from spirit_py.migration import listing as shown
 from spirit_py.migration.migration_status import MigrationShown
+from spirit_py.statement import parse_statement
 
 SHOWN = MigrationShown(
     checkpoint="shop._t_chkpnt",
@@ -74,6 +77,18 @@ def test_status_shows_everything_a_line_each(asked):
         "  process    a process works on it now (server session 77); it has written no figures yet",
         "  run again  after a stop it would resume, from its checkpoint",
     ]
+
+
+def test_the_command_that_resumes_can_be_pasted(asked):
+    """One line, with the options that the record does not have, and those that may be forged."""
+    statement = "ALTER TABLE `s`.`t` FORCE; ALTER TABLE `s`.`u` COMMENT 'it''s'"
+    command = shlex.join(["spirit-py", "migrate", "--statement", statement, "--keep", "id > 7"])
+    asked["shown"] = [replace(SHOWN, worked_on_by=None, command=command)]
+    *_, line, add, compare = run("status").stdout.splitlines()
+    words = shlex.split(line.removeprefix("  command "))
+    assert [one.table for one in parse_statement(words[3], "")] == ["t", "u"]
+    assert "time windows, hooks, limits of load and lag, replicas, TLS" in add
+    assert compare.startswith("  compare    --keep with what you gave at first")
 
 
 def test_status_as_json_has_every_field(asked):

@@ -48,7 +48,8 @@ IDENTITY = Identity(server="uuid", numbers=frozenset({1}), born=1)
 SWAP = Swap(schema="s", table="t", new="_t_new", old="_t_old")
 ROWS: tuple[Any, ...] = (
     CheckpointRecord(
-        statement="ALTER TABLE `s`.`t` ENGINE=InnoDB",
+        statement="ALTER TABLE `s`.`t` ENGINE InnoDB",
+        written="alter table t engine = InnoDB",
         tables=(
             TableProgress(
                 schema="s",
@@ -146,6 +147,7 @@ COMPARED = {
 }
 #: Shown alone, and written as an escape where a terminal is; see ``status/plain.py``.
 SHOWN = {
+    "CheckpointRecord.written",  # only where it is read as the statement
     *("CheckpointRecord.started_at", "CheckpointRecord.program", "Pointer.program"),
     *("ReverseRecord.tables.losses", "ReverseRecord.reason", "ReverseRecord.program"),
     *("StandingOrders.paused", "Answer.state", "Answer.said", "Answer.hint", "Answer.details"),

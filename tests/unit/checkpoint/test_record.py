@@ -224,3 +224,12 @@ def test_a_digest_leaves_out_the_keys_that_come_and_go_with_the_swap():
     with_keys = plain.format(key.format("t_ibfk_1"), key.format("x``, ``") + key.format("y"))
     assert digest_of(with_keys, "t") == digest_of(plain.format("", ""), "t")
     assert digest_of(with_keys.replace("(1)", "(2)"), "t") != digest_of(with_keys, "t")
+
+
+def test_a_statement_about_other_tables_than_its_own_is_no_record():
+    """``status`` would show it as a command to its reader, who may have more rights (R26)."""
+    own = "ALTER TABLE `shop`.`items` FORCE;\nALTER TABLE `shop`.`orders` FORCE"
+    assert isinstance(read(changed("statement", own)), CheckpointRecord)
+    for other in (own.replace("shop", "payroll"), f"{own};\nALTER TABLE `p`.`t` FORCE", own[:34]):
+        with pytest.raises(UnreadableCheckpoint, match="about other tables than those"):
+            read(changed("statement", other))

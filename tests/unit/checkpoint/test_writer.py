@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spirit_py.checkpoint import writer as module
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
-from spirit_py.checkpoint.writer import CheckpointWriter
+from spirit_py.checkpoint.writer import (
+    CheckpointWriter,
+    as_written,
+    normal_form,
+    shown_statement,
+)
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault
+from spirit_py.statement import parse_statement
 from spirit_py.threads import StopSwitch
 
 RECORD = CheckpointRecord(
@@ -160,3 +167,54 @@ def test_another_server_ends_the_migration_as_what_it_is(writing):
     writer.start()
     assert stop.wait(30.0)
     assert stop.reason is another
+
+
+def record_of(text: str, sql_mode: str) -> CheckpointRecord:
+    """Return the record of a migration by these statements, of tables of one schema."""
+    given = {(one.schema, one.table): one for one in parse_statement(text, "s", sql_mode=sql_mode)}
+    return CheckpointRecord(
+        statement=normal_form(given),
+        written=as_written(given),
+        tables=tuple(TableProgress(schema=schema, table=table) for schema, table in given),
+        server_uuid="u",
+        phase="copy",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sql_mode", "shown"),
+    [
+        (
+            "ALTER TABLE t MODIFY CustomerName INT, -- why\n  ADD CONSTRAINT Abc CHECK (A>1)",
+            "",
+            "ALTER TABLE `s`.`t` MODIFY CustomerName INT, ADD CONSTRAINT Abc CHECK (A>1)",
+        ),
+        (
+            "alter table u force; alter table t add column `x;y` int comment 'a\nb'",
+            "",
+            "ALTER TABLE `s`.`t` add column `x;y` int comment 'a\\nb'; ALTER TABLE `s`.`u` force",
+        ),
+        (
+            'ALTER TABLE "t" ALTER "c" SET DEFAULT \'a\\\'',
+            "ANSI_QUOTES,NO_BACKSLASH_ESCAPES",
+            "ALTER TABLE `s`.`t` ALTER \"c\" SET DEFAULT 'a\\'",
+        ),
+        ("CREATE INDEX Ix ON t (A)", "", "ALTER TABLE `s`.`t` ADD INDEX `Ix` (A)"),
+    ],
+)
+def test_a_statement_is_shown_in_a_line_as_it_was_given(text, sql_mode, shown):
+    """Read again it is the same, with the letters that a definition keeps."""
+    record = record_of(text, sql_mode)
+    line = shown_statement(record, sql_mode)
+    assert line == shown
+    again = {(one.schema, one.table): one for one in parse_statement(line, "", sql_mode=sql_mode)}
+    assert normal_form(again) == record.statement
+
+
+def test_the_normal_form_is_shown_where_nothing_else_is_known_or_believed():
+    """A record of an earlier version has nothing else; a forged one has another statement (R26)."""
+    record = record_of("ALTER TABLE t MODIFY A INT; ALTER TABLE u FORCE", "")
+    normal = "ALTER TABLE `s`.`t` MODIFY COLUMN `a` int; ALTER TABLE `s`.`u` FORCE"
+    for written in ("", "ALTER TABLE `p`.`salaries` FORCE", f"{record.written}; DROP", "'"):
+        assert shown_statement(replace(record, written=written), "") == normal
+    assert not shown_statement(replace(record, statement="x", written=""), "")
