@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.status.html.plots import Plot
     from spirit_py.status.timeline import Noted, Stage
 
-_GOOD: Final = frozenset({"done", "rehearsed"})
 _DIFF_LINES: Final = 400
 _LEAST_SHARE: Final = 0.4
 _NAMED_TABLES: Final = 3
@@ -86,7 +85,7 @@ def page(history: History, *, ended: datetime) -> str:
         "ended": f"{ended:%Y-%m-%d %H:%M:%S} UTC",
         "duration": human_seconds(seconds),
         "outcome": end.get("outcome") or "unknown",
-        "verdict": "undone" if reverted else "good" if end.get("outcome") in _GOOD else "bad",
+        "verdict": _verdict(end),
         "reverted": reverted,
         "end": end,
         "statement": None if several else facts.get(run.StatementRead.name, {}).get("statement"),
@@ -112,6 +111,13 @@ def page(history: History, *, ended: datetime) -> str:
         "events_left_out": history.timeline.events_left_out,
     }
     return str(_environment().get_template("page.html.j2").render(context))
+
+
+def _verdict(end: Mapping[str, object]) -> str:
+    """Return the colour of an end."""
+    if end.get("outcome") == REVERTED:
+        return "undone"
+    return "good" if end.get("exit_code") == 0 else "bad"
 
 
 def _warnings(events: Sequence[Noted], *, several: bool) -> list[str]:
@@ -140,7 +146,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"seconds": human_seconds, "count": human_count, "clock": clock}
+    found.filters |= {"seconds": human_seconds, "count": human_count}
+    found.filters |= {"clock": clock, "verdict": _verdict}
     return found
 
 

@@ -384,9 +384,13 @@ def test_a_page_of_a_batch_has_every_table(run):
         "hint": "",
         "details": [],
     }
-    run.tell(TableEnded, summed_up="", table="shop.t1", outcome="done", error="", **common)
+    run.tell(TableEnded, summed_up="", table="shop.t1", outcome="reverted", error="", **common)
+    common["exit_code"] = 1
     run.tell(TableEnded, summed_up="", table="shop.t2", outcome="failed", error="no", **common)
-    said = Seen(run.end("failed", error="1 table failed")).said
+    text = run.end("failed", error="1 table failed", exit_code=1)
+    assert '<span class="outcome small undone">reverted</span>' in text
+    assert '<span class="outcome small bad">failed</span>' in text
+    said = Seen(text).said
     assert "2 tables" in " ".join(said)
     assert said.count("shop.t1") >= 2
     assert {"380", "300"} <= set(said)
@@ -425,6 +429,13 @@ def test_an_empty_history_makes_a_page(run):
     text = page(run.reporter._history, ended=BEGAN)
     require_self_contained(text)
     assert "unknown" in text
+
+
+@pytest.mark.parametrize("outcome", ["done", "rehearsed", "equal", "repaired", "archived"])
+def test_each_good_end_is_green(run, outcome):
+    """Of every command; one that has found differences is not."""
+    assert f'<span class="outcome good">{outcome}</span>' in run.end(outcome)
+    assert '<span class="outcome bad">different</span>' in run.end("different", exit_code=4)
 
 
 def test_a_change_that_was_swapped_back_is_shown_as_reverted(run):
