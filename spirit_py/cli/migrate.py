@@ -169,7 +169,8 @@ def show(lines: Iterable[PlanLine]) -> None:
     for text, style in lines:
         whole = one_line(text)
         parts = [whole]
-        if console.is_terminal and console.width >= _NARROWEST:
+        fits = console.width >= _NARROWEST and not outcome.HAS_COMMAND.search(whole)
+        if console.is_terminal and fits:
             parts = textwrap.wrap(
                 whole,
                 console.width,

@@ -319,6 +319,8 @@ def leave_with(code: int) -> NoReturn:
 _NARROWEST: Final = 30
 _LABEL: Final = re.compile(r" *\S+(?: \S+)* {2,}")
 _INDENT: Final = 4
+HAS_COMMAND: Final = re.compile(r"spirit-py [a-z]+(?: [a-z]+)? --")
+"""A command that is pasted as it is shown: of one that is broken the first half would be run."""
 
 
 def show_lines(lines: Iterable[str]) -> None:
@@ -341,8 +343,11 @@ def tell_out(text: str) -> None:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Return a line in parts that fit the terminal, indented as the text behind its label."""
-    if width < _NARROWEST or len(line) <= width:
+    """Return a line in parts that fit the terminal, indented as the text behind its label.
+
+    The terminal itself breaks one with a command, which then is copied as one line.
+    """
+    if width < _NARROWEST or len(line) <= width or HAS_COMMAND.search(line):
         return [line]
     label = _LABEL.match(line)
     hanging = len(label[0]) if label else 0

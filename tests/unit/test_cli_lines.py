@@ -31,6 +31,13 @@ def test_a_word_that_is_wider_than_the_terminal_stays_whole():
     assert word in [part.strip() for part in wrapped(f"shop.orders: {word} and more", 40)]
 
 
+@pytest.mark.parametrize("command", ["cleanup --drop-old", "ctl cutover --host db1", "migrate --x"])
+def test_a_line_with_a_command_is_not_broken(command):
+    """Pasted, its first half would be run: ``spirit-py cleanup``, without the option."""
+    line = f"hint: see what it holds; then run spirit-py {command} and the same command again"
+    assert wrapped(line, 40) == [line]
+
+
 def test_a_pipe_gets_each_line_whole(capsys):
     """Whoever greps finds what is written; characters that control terminals are escapes."""
     show_lines([LONG * 3, "a\x1b[31mb"])
