@@ -248,7 +248,12 @@ class MigrationShown:
 
     @property
     def _elsewhere(self) -> str:
-        return f"on {self.asked}, where spirit-py status and ctl are asked" if self.asked else ""
+        if not self.asked:
+            return ""
+        return (
+            f"its note names {self.asked}: ask spirit-py status and ctl there only if that is a"
+            " source of your move"
+        )
 
     @property
     def _seen_working(self) -> str:

@@ -1615,7 +1615,7 @@ def test_the_target_says_where_a_move_is_asked(two, listener):
     assert shown["unreadable"] == ""
     said = run_here(two.there, "status").stdout
     assert f"t: is moved here from {two.ways[0]}: before its switch" in said
-    assert f"figures    on {two.ways[0]}, where spirit-py status and ctl are asked" in said
+    assert f"figures    its note names {two.ways[0]}: ask spirit-py status and ctl" in said
     refused = run_here(two.there, "ctl", "pause")
     assert refused.returncode == 2, refused
     assert f"is asked on {two.ways[0]}, not on this server" in refused.stderr

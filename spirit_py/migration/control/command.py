@@ -76,8 +76,12 @@ def follow_answer(
         if not held:
             return False
         if not shown and time.monotonic() - began > within:
+            counts = "has taken the request up, and may carry it out yet"
+            if queue.withdraw(session, asked.number):
+                counts = "has not taken the request up, which is withdrawn"
             raise MigrationFailure(
-                f"the process that works on the table does not answer ({asked.request})",
+                f"the process that works on the table does not answer ({asked.request}): it"
+                f" {counts}",
                 hint="see what it does (spirit-py status); when it has ended, run the same command"
                 " again; an archive or a repair takes no requests: signal it",
                 error_code=ErrorCode.NO_ANSWER,

@@ -217,7 +217,10 @@ class Verbs(Carrier):
             return Effect(said="stopping; what was copied is dropped", then=then)
         said = "the same command resumes"
         hint = "the source table is intact; run the same command again"
-        if unknown:
+        if self._run.config.dry_run:
+            said = "nothing is left of a rehearsal, which begins anew"
+            hint = f"the source table is intact; {said}"
+        elif unknown:
             said = hint = f"{NOT_KNOWN}: the same command looks at the tables"
         elif self._run.keeper is not None and self._run.keeper.may_be_back():
             said = hint = "the old definition is in place again, and the same command ends that"

@@ -11,8 +11,8 @@ import pytest
 from spirit_py.checkpoint.live import Request, StandingOrders
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import Refusal, ServerFault
-from spirit_py.migration.control import verbs
+from spirit_py.errors import Aborted, MigrationFailure, Refusal, ServerFault
+from spirit_py.migration.control import command, verbs
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.migration.facts import AlterAnswered
@@ -105,6 +105,37 @@ def test_a_pause_of_reverse_replication_is_refused_in_a_process_that_did_not_swa
     with pytest.raises(Refusal, match="the swap is made"):
         pause(run)
     assert run.paused[-1] == ""
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_request_without_an_answer_says_whether_it_counts_yet(monkeypatch, taken):
+    """One that the process has taken out of the queue can be carried out later."""
+    monkeypatch.setattr(command, "named_lock_holder", lambda *_: 7)
+    queue: Any = SimpleNamespace(answer_to=lambda *_: None, withdraw=lambda *_: not taken)
+    asked = Asked(number=1, request=Request.of(Verb.PAUSE, {}), who="me@here")
+    nothing: Any = None
+    with pytest.raises(MigrationFailure) as failed:
+        command.follow_answer(
+            nothing, queue, asked, process_lock="", said=nothing, pause=nothing, within=-1.0
+        )
+    says = "may carry it out yet" if taken else "has not taken the request up, which is withdrawn"
+    assert says in failed.value.message
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_an_aborted_rehearsal_is_not_said_to_be_resumed(dry_run):
+    """It drops what it has made, and its command begins anew."""
+    run: Any = Run(swaps=False)
+    run.config = SimpleNamespace(dry_run=dry_run)
+    run.state.unproven = False
+    run.give_up = lambda _: None
+    asked = Asked(number=1, request=Request.of(Verb.ABORT, {}), who="me@here")
+    nothing: Any = None
+    effect = Verbs(run, run, [("shop", "t")]).carry_out(nothing, asked)
+    assert ("resumes" in effect.said) is not dry_run
+    assert ("begins anew" in effect.said) is dry_run
+    assert isinstance(effect.then, Aborted)
+    assert ("run the same command again" in effect.then.hint) is not dry_run
 
 
 def test_a_limit_of_load_is_not_set_where_another_server_lacks_the_counter(monkeypatch):
