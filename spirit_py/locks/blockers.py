@@ -138,7 +138,7 @@ def remedy(
     elif kills.mode == "never":
         option = " (--kill-blockers idle kills those that idle in a transaction)"
     statements = "; ".join(dict.fromkeys(f"KILL {one.session}" for one in left))
-    return f"{text}; to end them: {statements}{option}"
+    return f"{text}; to end them: {statements} (RDS: CALL mysql.rds_kill){option}"
 
 
 def _until_killed(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> float:

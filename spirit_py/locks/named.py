@@ -44,7 +44,7 @@ _STILL_RUNS: Final = "a lost session of this program still runs"
 #: Anybody can make the name of such a lock: it is the same for all who work on the table.
 NO_RUN_OF_OURS: Final = (
     "if that session is not a run of spirit-py, another client holds its named"
-    " lock: KILL {} (with CONNECTION_ADMIN)"
+    " lock: KILL {0} (with CONNECTION_ADMIN; RDS: CALL mysql.rds_kill({0}))"
 )
 
 

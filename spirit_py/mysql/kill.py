@@ -182,7 +182,7 @@ def end_earlier_sessions(
         raise MigrationFailure(
             f"sessions of an earlier run do not end on the server: {', '.join(map(str, left))}"
             + "".join(f"; {why}" for why in dict.fromkeys(refused)),
-            hint="KILL them, then run the same command again",
+            hint="KILL them (RDS: CALL mysql.rds_kill), then run the same command again",
             error_code=ErrorCode.EARLIER_SESSIONS,
         )
     ended |= claimed

@@ -57,10 +57,12 @@ WITHOUT_FILTER: Final = (
 )
 """What has to be done about a filter; the options cannot be changed in a running server."""
 NO_REPLICA_NOW: Final = (
-    "STOP REPLICA; RESET REPLICA ALL there (RDS: CALL mysql.rds_reset_external_source, before 8.4"
-    " mysql.rds_reset_external_master)"
+    "STOP REPLICA; RESET REPLICA ALL there (before 8.0.22 SLAVE for REPLICA; RDS: CALL"
+    " mysql.rds_reset_external_source, before 8.4 mysql.rds_reset_external_master)"
 )
 """What has to be done about a promoted server that still has its former source."""
+LOGGING: Final = "--log-replica-updates (before 8.0.26 --log-slave-updates)"
+"""What a replica is started with so that it logs what it replicates."""
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""

@@ -16,7 +16,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
-from spirit_py.mysql.replication import NO_REPLICA_NOW, unlogged_replica
+from spirit_py.mysql.replication import LOGGING, NO_REPLICA_NOW, unlogged_replica
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.records import Scope, TableNames
@@ -68,8 +68,8 @@ class ScopeSource(BinlogSource):
             unlogged = unlogged_replica(session, self._facts)
         if unlogged:
             hint = (
-                "follow the primary, or start the replica with --log-replica-updates; if it is a"
-                f" replica no more: {NO_REPLICA_NOW}"
+                f"follow the primary, or start the replica with {LOGGING}; if it is a replica no"
+                f" more: {NO_REPLICA_NOW}"
             )
             raise Refusal(unlogged, hint=hint, error_code=ErrorCode.REPLICA)
         position, log = split_log(position)

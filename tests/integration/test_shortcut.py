@@ -334,7 +334,7 @@ def test_nothing_is_sent_while_somebody_old_is_in_front(db, desk):
     waiting = BackgroundCall(partial(attempt, desk, desk.native, "ADD c INT", turns=turns))
     until(lambda: said, "the message")
     assert f"is not requested while it is blocked by: session {other.thread_id()} of" in said[0]
-    assert f"; to end them: KILL {other.thread_id()} (--kill-blockers idle kills" in said[0]
+    assert f"; to end them: KILL {other.thread_id()} (RDS: CALL mysql.rds_kill) (--kill" in said[0]
     assert not alter_waits(db)
     other.commit()
     result = waiting.result()

@@ -37,7 +37,8 @@ OPTIONS = {
 #: Those of other programs, in the commands of the pages.
 FOREIGN = {
     "--prefix", "--host", "--port", "--user", "--password", "--single-transaction", "--log-bin",
-    "--log-replica-updates", "--binlog-do-db", "--binlog-ignore-db", "--cleanup",
+    "--log-replica-updates", "--log-slave-updates", "--binlog-do-db", "--binlog-ignore-db",
+    "--cleanup",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from spirit_py.mysql.endpoint import (
     service_of,
 )
 from spirit_py.mysql.replication import (
+    LOGGING,
     NO_REPLICA_NOW,
     WITHOUT_FILTER,
     binlog_status,
@@ -111,8 +112,8 @@ def replica(context: PreflightContext) -> Findings:
     if said := unlogged_replica(context.session, context.facts):
         yield refuse(
             said,
-            "migrate on the primary, or start the replica with --log-replica-updates; if it is a"
-            f" replica no more: {NO_REPLICA_NOW}",
+            f"migrate on the primary, or start the replica with {LOGGING}; if it is a replica no"
+            f" more: {NO_REPLICA_NOW}",
         )
         return
     if rehearses:

@@ -88,7 +88,7 @@ def test_blocker_says_what_it_does():
     assert "prepared XA" in str(dataclasses.replace(KILLABLE, session=None))
 
 
-BY_HAND = "; to end them: KILL 7"
+BY_HAND = "; to end them: KILL 7 (RDS: CALL mysql.rds_kill)"
 BY_IDLE = f"{BY_HAND} (--kill-blockers idle kills those that idle in a transaction)"
 BY_ALL = f"{BY_HAND} (--kill-blockers all kills those that execute a statement, too)"
 BY_NO_MODE = f"{BY_HAND} (no --kill-blockers kills such a session)"
