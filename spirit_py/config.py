@@ -111,8 +111,12 @@ class SessionModes:
 
 @dataclass(frozen=True, kw_only=True)
 class SwapChoices:
-    """When a run swaps, and what becomes of the old table, as :class:`MigrationConfig` has it."""
+    """When a run swaps, and what becomes of the old table, as :class:`MigrationConfig` has it.
 
+    ``allow``: its time windows, with commas between them.
+    """
+
+    allow: str = ""
     defer_cutover: bool = False
     keep_old_current: float = 0.0
     drop_old_after: float = 0.0
@@ -122,7 +126,8 @@ class SwapChoices:
     @property
     def options(self) -> str:
         """What chooses it on the command line; empty where nothing is chosen."""
-        chosen = ["--defer-cutover"] if self.defer_cutover else []
+        chosen = [shlex.join(["--allow", self.allow])] if self.allow else []
+        chosen += ["--defer-cutover"] if self.defer_cutover else []
         if self.keep_old_current:
             chosen.append(f"--keep-old-current {self.keep_old_current:.12g}s")
         if self.drop_old_after:
@@ -292,7 +297,8 @@ class MigrationConfig(RunConfig):
     @property
     def swap_choices(self) -> SwapChoices:
         """What another run that resumes this one is to be asked for, too."""
-        return SwapChoices(**{one.name: getattr(self, one.name) for one in fields(SwapChoices)})
+        chosen = {one.name: getattr(self, one.name) for one in fields(SwapChoices)}
+        return SwapChoices(**chosen | {"allow": ",".join(map(str, self.allow))})
 
     @property
     def keep_given(self) -> tuple[str, str]:

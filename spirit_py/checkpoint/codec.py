@@ -19,7 +19,8 @@ LONGEST: Final = 1 << 26
 FORMAT: Final = 4
 """The format that this version writes and reads."""
 _ADDED: Final = frozenset({
-    "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside", "choices", "evaluated",
+    "allow", "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside", "choices",
+    "evaluated",
     "files", "fleet", "judged", "keep", "kept", "looked_at", "making", "origins", "shard", "shards",
     "sources", "written",
 })  # fmt: skip

@@ -403,7 +403,7 @@ def refuse_silence(
     followed: bool = True,
     swapped: bool = False,
 ) -> Refuse | None:
-    """Refuse a command that says nothing of a swap to be deferred, or of an old table to be kept.
+    """Refuse a command that says nothing of when to swap, or of an old table to be kept.
 
     ``followed``: whether the old table still is to follow the new one.
     """
@@ -424,6 +424,12 @@ def refuse_silence(
             reason="the migration is to wait for the operator before the swap, and this command"
             " does not say so",
             hint=f"add {begun.options}; spirit-py ctl cutover then lets it swap as soon as it can",
+        )
+    if not swapped and begun.allow and not given.allow:
+        return Refuse(
+            reason="the migration is to work and to swap at some times of the day only, and this"
+            " command does not say when",
+            hint=f"add {begun.options}; --allow 00:00-24:00 lets it work at any time",
         )
     if followed and begun.keep_old_current and not given.keep_old_current:
         return Refuse(

@@ -22,8 +22,8 @@ RUNNING: Final = "running"
 HANGING: Final = "hanging"
 STOPPED: Final = "stopped"
 _NOT_KEPT: Final = (
-    "the other options of the first command, which the checkpoint does not have: time windows,"
-    " hooks, limits of load and lag, replicas, TLS"
+    "the other options of the first command, which the checkpoint does not have: hooks,"
+    " limits of load and lag, replicas, TLS"
 )
 
 

@@ -19,6 +19,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from tests.kits.cleanup import clean
 from tests.kits.connection import account
+from tests.kits.locking import await_lock_freed
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
 
@@ -166,6 +167,24 @@ def test_a_name_in_a_row_drops_no_table_that_is_being_filled(db, engine, monkeyp
         assert "202401" not in clean(db)
         filling.execute("COMMIT")
     assert db.query("SELECT * FROM _t_202401") == [(1,)]
+
+
+@pytest.mark.slow
+def test_status_shows_no_command_about_another_schema(db, engine, monkeypatch):
+    """Pasted by the migrator, it would change tables that the row's writer has no rights on."""
+    make_table(db, 3000)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    await_lock_freed(db)
+    (seen,) = migrations(config_for(db).connection, database=db.name, table="t", max_age=1e9)
+    assert f"ALTER TABLE `{db.name}`.`t`" in seen.command
+    with account(db, "SELECT, UPDATE ON {db}._t_chkpnt") as writer:
+        for field in ("written", "statement"):
+            forge = f"JSON_SET(record, '$.{field}', 'ALTER TABLE `payroll`.`salaries` FORCE')"
+            with connect(writer, role="test") as session:
+                session.execute(f"UPDATE `{db.name}`._t_chkpnt SET record = {forge} WHERE id = 1")
+            shown = migrations(config_for(db).connection, database=db.name, table="t", max_age=1e9)
+            assert "payroll" not in "\n".join(line for one in shown for line in one.lines())
+            assert ("about other tables" in shown[0].unreadable) is (field == "statement")
 
 
 def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, engine):

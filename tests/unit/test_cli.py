@@ -161,6 +161,7 @@ def test_locks_are_requested_as_the_command_line_says(configured, mode):
         SwapChoices(),
         SwapChoices(defer_cutover=True, keep_old_current=1.5, drop_old_after=12_345_678.0),
         SwapChoices(drop_old_after=math.inf),
+        SwapChoices(allow="22:00-06:00,12:00-24:00+02:00"),
     ],
 )
 def test_what_a_run_chose_about_its_swap_is_shown_as_options_that_choose_it(configured, chosen):

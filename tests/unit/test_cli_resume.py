@@ -87,7 +87,7 @@ def test_the_command_that_resumes_can_be_pasted(asked):
     *_, line, add, compare = run("status").stdout.splitlines()
     words = shlex.split(line.removeprefix("  command "))
     assert [one.table for one in parse_statement(words[3], "")] == ["t", "u"]
-    assert "time windows, hooks, limits of load and lag, replicas, TLS" in add
+    assert "does not have: hooks, limits of load and lag, replicas, TLS" in add
     assert compare.startswith("  compare    --keep with what you gave at first")
 
 

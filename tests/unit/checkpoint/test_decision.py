@@ -114,6 +114,19 @@ def test_a_swap_that_was_to_wait_is_not_made_unasked(changes, given, asked):
     assert ("to wait for the operator" in decision.reason) is asked
 
 
+@pytest.mark.parametrize(
+    ("table", "given", "asked"),
+    [(TABLE, "", True), (TABLE, "00:00-24:00", False), (AFTER, "", False)],
+)
+def test_a_migration_of_the_night_does_not_go_on_at_noon_unasked(table, given, asked):
+    """Any time is named for that; after the swap nothing of it is left to wait."""
+    noted = replace(RECORD, choices=SwapChoices(allow="22:00-06:00"))
+    wanted = replace(WANTED, choices=SwapChoices(allow=given))
+    decision = decide(found(record=noted, tables=(table,)), wanted)
+    assert isinstance(decision, Refuse if asked else Resume)
+    assert ("--allow 22:00-06:00" in getattr(decision, "hint", "")) is asked
+
+
 def test_a_way_back_that_is_noted_is_not_made_again():
     """The old table follows no more, and only the time for which it stays is asked for."""
     choices = SwapChoices(keep_old_current=60.0, drop_old_after=600.0)
