@@ -53,9 +53,10 @@ from spirit_py.codes import ErrorCode
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from spirit_py.checkpoint.earlier_run import Found, ReverseFound
+    from spirit_py.checkpoint.record import TableProgress
     from spirit_py.config import SessionModes, SwapChoices
 
 _SHOWN: Final = 200
@@ -358,7 +359,7 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
             throws_away=_can_be_carried_on(found, record),
             instead="the same command with a longer --checkpoint-max-age",
         )
-    for reason in _nothing_to_resume(found, record):
+    for reason in _nothing_to_resume(found, record.position, record.tables):
         return Afresh(reason=reason, abandoned=record)
     for progress, table in tables:
         source_is_same = table.source_shape == progress.source_shape
@@ -451,10 +452,10 @@ def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
     if record is None or not record.rows_copied:
         return False
     names = {table.name for table in found.tables}
-    tables = tuple(table for table in record.tables if table.name in names)
+    tables = [table for table in record.tables if table.name in names]
     if not tables:
         return False
-    return found.moved or not any(_nothing_to_resume(found, replace(record, tables=tables)))
+    return found.moved or not any(_nothing_to_resume(found, record.position, tables))
 
 
 def _with_its_own_statement(record: CheckpointRecord | None) -> str:
@@ -464,11 +465,13 @@ def _with_its_own_statement(record: CheckpointRecord | None) -> str:
     return f"the command that it was begun with ({_shortened(record.statement)}){with_modes}"
 
 
-def _nothing_to_resume(found: Found, record: CheckpointRecord) -> Iterator[str]:
-    if not record.position:
+def _nothing_to_resume(
+    found: Found, position: str, tables: Iterable[TableProgress]
+) -> Iterator[str]:
+    if not position:
         yield "it was stopped before the copy began"
     there = {table.name: table for table in found.tables}
-    for progress in record.tables:
+    for progress in tables:
         table = there.get(progress.name)
         if table is not None and table.taken_over:
             yield f"another migration of {progress} was begun since"
