@@ -167,8 +167,9 @@ class Fleet:
     @property
     def _halted(self) -> bool:
         """Whether no further server is begun: so many have failed, or a canary has."""
-        failed = [one.server for one in self.state.of(*BAD, ServerState.STOPPED)]
-        canaries = self.config.servers[: self.config.canary]
+        failed = [one.server.name for one in self.state.of(*BAD, ServerState.STOPPED)]
+        # By name: the plan's servers are pinned to what was found behind their addresses.
+        canaries = {one.name for one in self.config.servers[: self.config.canary]}
         too_many = len(failed) >= self.config.stop_after
         return self.stop.requested or too_many or any(one in canaries for one in failed)
 

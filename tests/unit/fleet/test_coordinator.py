@@ -198,6 +198,21 @@ def test_a_server_without_a_record_has_not_begun(monkeypatch):
     assert run._orders.paused
 
 
+def test_a_canary_that_fails_stops_the_rest_however_many_may_fail():
+    """The server of the plan is pinned to what was found there, that of the list is not."""
+    run = fleet()
+    run.config = replace(run.config, stop_after=5)
+    plan = run.state["s1"].plan
+    each = plan.server.batch.each
+    each = replace(each, connection=replace(each.connection, server_uuid="u1"))
+    pinned = replace(plan.server, batch=replace(plan.server.batch, each=each))
+    why = MigrationFailure("it failed")
+    run.state.note("s1", lambda one: replace(one, plan=replace(plan, server=pinned), error=why))
+    run.state.note("s1", lambda one: one.ended(1.0, why, stopped=False))
+    run.run()
+    assert [one.state for one in run.state.servers] == ["failed", "waiting"]
+
+
 def test_servers_that_were_stopped_are_left():
     """Each server is in one of the counts."""
     run = fleet()
