@@ -6,7 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from spirit_py.classes import dataclass, field
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.config import SparkConfig
 from spirit_py.records import RecordOptions
 
@@ -30,6 +30,8 @@ class FleetOrders:
     ``number``: milliseconds since 1970, of the last order. ``at_once``: the most servers at a time,
     0 as the command says. ``members``: the names of all servers that commands for this fleet had in
     their lists. ``finished``: the names of those that were done when records began to be dropped.
+    ``unseen``: they are of the beginning of the server's process, which begins no table with them:
+    others may have been given a later order before it had made its record.
     """
 
     number: int = 0
@@ -38,6 +40,7 @@ class FleetOrders:
     at_once: int = 0
     members: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
+    unseen: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= MOST_SERVERS):
@@ -67,11 +70,14 @@ def agreed(
     Whoever may write the schema of one server may forge its row (R26). So where several have begun
     the latest counts that two of them have; one from the future is none. ``new`` are the rows of
     servers that have begun since the last look: they began with what was known then, while others
-    may have been given a later order, so that they speak against none. ``begun``: of how many
-    servers, without the new ones, it is known that they have a row, or may have one; where one of
-    them could not be read, no lone row is believed.
+    may have been given a later order, so that they speak against none; so do
+    unseen ones. ``begun``: of how many servers, without the new ones, it is known that they have a
+    row, or may have one; where one of them could not be read, no lone row is believed.
     """
     now = time.time()
+    new = [*new, *(one for one in found if one.unseen)]
+    begun -= sum(one.unseen for one in found)
+    found = [one for one in found if not one.unseen]
     rows = [one for one in (*found, *new) if one.number and not one.ahead_of(now)]
     rows.sort(key=lambda one: -one.number)
     wanted = [one.order for one in rows]
@@ -81,7 +87,7 @@ def agreed(
             break
         alone = len(asked) == 1 and row in asked and begun <= len(found)
         if alone or wanted.count(order) > 1:
-            return row
+            return replace(row, unseen=False)
     return known
 
 

@@ -157,12 +157,13 @@ class Batch:
         return True
 
     def _is_paused(self) -> bool:
-        """Whether an operator has paused the fleet, in which no further table begins."""
+        """Whether an operator has paused the fleet, or may have: then no further table begins."""
         store = self.store if self.config.fleet else None
         if store is None:
             return False
         try:
-            return self._step(store.orders).paused
+            orders = self._step(store.orders)
+            return orders.paused or orders.unseen
         except SpiritError as error:
             # Those under way go on; the next run begins the others.
             said = f"no further table begins: the orders of the fleet are unknown: {error.message}"

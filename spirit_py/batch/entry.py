@@ -165,7 +165,8 @@ def _opened(
                     program=versions()["spirit-py"],
                     fleet=config.fleet,
                 )
-                store.create(session, begun, config.orders if config.fleet else None)
+                orders = replace(config.orders, unseen=True)
+                store.create(session, begun, orders if config.fleet else None)
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)

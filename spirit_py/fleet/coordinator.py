@@ -307,9 +307,13 @@ class Fleet:
             if self._looked > wanted:
                 return
             self._looked = time.monotonic()
-            found: dict[str, FleetOrders] = {}
-            runs = list(self._looked_at())
-            side_by_side("look", [partial(self._look_at, run, found) for run in runs], _AT_A_TIME)
+            found = self._found()
+            unseen = {name for name, orders in found.items() if orders.unseen}
+            if unseen:
+                # Whoever orders something from now on finds these records; what others were given
+                # before they were made is read now. One that is made meanwhile is for another look.
+                again = self._found().items()
+                found |= {name: row for name, row in again if not row.unseen or name in unseen}
             known = [orders for name, orders in found.items() if name in self._heard_of]
             new = [orders for name, orders in found.items() if name not in self._heard_of]
             # Also those that do not answer this time.
@@ -321,7 +325,27 @@ class Fleet:
             latest = agreed(known, self._orders, new, begun=begun)
             self._heard_of |= found.keys()
             if latest is not self._orders:
-                self._obey(latest, next(name for name in found if found[name] == latest))
+                name = next(name for name in found if found[name].order == latest.order)
+                self._obey(latest, name)
+            passed_on = [partial(self._pass_on, *one) for one in found.items()]
+            side_by_side("look", passed_on, _AT_A_TIME)
+
+    def _found(self) -> dict[str, FleetOrders]:
+        found: dict[str, FleetOrders] = {}
+        runs = list(self._looked_at())
+        side_by_side("look", [partial(self._look_at, run, found) for run in runs], _AT_A_TIME)
+        return found
+
+    def _pass_on(self, name: str, orders: FleetOrders) -> None:
+        """Write what holds into a record that has another: it was away, or has just begun.
+
+        Or a command for other servers has written it.
+        """
+        known = self._orders
+        alike = orders.order == known.order and orders.members == known.members
+        if orders.unseen or (orders.number <= known.number and not alike):
+            with contextlib.suppress(SpiritError):
+                order(self.state[name].plan, known)
 
     def _warn_of_clocks(self, found: Mapping[str, FleetOrders]) -> None:
         """Report once that orders are not obeyed: whoever gave them was told that they are."""
@@ -342,11 +366,6 @@ class Fleet:
                 self._heard_of.discard(run.server.name)
                 return
             found[run.server.name] = orders
-            known = self._orders
-            alike = orders.order == known.order and orders.members == known.members
-            if orders.number <= known.number and not alike:
-                # It was away, or a command for other servers has written it.
-                order(run.plan, known)
         except SpiritError as error:
             # Its own process says what is wrong with a server.
             _log.debug("%s could not be looked at: %s", run.server.name, error)

@@ -322,8 +322,8 @@ def _chosen(parts: Sequence[ServerRecords], say: Say) -> list[ServerRecords]:
     if not counts:
         raise Refusal(
             "no change for several servers is under way or unfinished on these servers",
-            hint="it leaves a record on each server that it has begun: see spirit-py ctl --fleet"
-            " LIST status",
+            hint="it leaves a record on each server that it has begun, as soon as its process there"
+            " has planned: see spirit-py ctl --fleet LIST status",
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
     (fleet, most), *others = counts.most_common()

@@ -15,7 +15,7 @@ from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.store import TableRecord, TableState
 from spirit_py.batch.table_run import TableRun
 from spirit_py.classes import replace
-from spirit_py.command_config import BatchConfig
+from spirit_py.command_config import BatchConfig, FleetOrders
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import AnotherServer, SpiritError
 from spirit_py.threads import Background, StopSwitch
@@ -83,6 +83,27 @@ def test_a_batch_whose_record_takes_no_note_fails(begun):
     states = {name: one.state for (_, name), one in batch.records.items()}
     assert states == {"a": TableState.RUNNING, "b": TableState.PENDING}
     assert [one.state for one in store.noted] == [TableState.RUNNING]
+
+
+def test_a_server_of_a_fleet_begins_no_table_before_its_record_was_looked_at(begun, monkeypatch):
+    """A pause may have been ordered before it had one."""
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+    seen = FleetOrders(unseen=True), FleetOrders(number=1, paused=True), FleetOrders(number=2)
+    left = list(seen)
+
+    class Ordered(Store):
+        def orders(self, _session: object) -> FleetOrders:
+            return left.pop(0)
+
+        def note(self, session: object, table: TableRecord) -> None:
+            assert not left
+            super().note(session, table)
+
+    store = Ordered()
+    batch = begun(store, record("a"))
+    batch.config = replace(batch.config, fleet="1" * 32)
+    batch.run()
+    assert [one.state for one in store.noted] == [TableState.RUNNING, TableState.DONE]
 
 
 @pytest.mark.parametrize("state", list(TableState))

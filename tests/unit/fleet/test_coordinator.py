@@ -175,6 +175,38 @@ def test_the_order_of_one_server_counts_not_because_the_other_one_is_away(monkey
     assert run._orders.at_once == 10_000
 
 
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_server_begins_with_what_others_were_given_before_it_had_a_record(monkeypatch, when):
+    """Its process has the orders of its start; a record that is made meanwhile waits for a look."""
+    ordered = replace(PAUSED, number=time.time_ns() // 1_000_000)
+    began, reads = replace(RESUMED, unseen=True), list[str]()
+    written: dict[str, FleetOrders] = {}
+
+    def orders_of(plan: ServerPlan) -> FleetOrders | None:
+        reads.append(plan.server.name)
+        again = reads.count(plan.server.name) > 1
+        if plan.server.name == "s2":
+            return began
+        return ordered if again or when == "before" else RESUMED
+
+    def order(plan: ServerPlan, orders: FleetOrders) -> None:
+        written[plan.server.name] = orders
+
+    monkeypatch.setattr(coordinator, "orders_of", orders_of)
+    monkeypatch.setattr(coordinator, "order", order)
+    run = fleet(dry_run=False, begun=True)
+    run._look()
+    assert run._orders.paused
+    assert (written["s2"].paused, written["s2"].unseen) == (True, False)
+    written.clear()
+    late = iter([None, began])
+    monkeypatch.setattr(
+        coordinator, "orders_of", lambda plan: next(late) if plan.server.name == "s1" else began
+    )
+    run._look()
+    assert set(written) == {"s2"}
+
+
 def test_that_an_order_from_the_future_is_not_obeyed_is_told_once(monkeypatch):
     """The clock of this machine may be days behind; the operator was told that it is paused."""
     ahead = replace(PAUSED, number=(time.time_ns() + 2 * 86_400 * 10**9) // 1_000_000)

@@ -74,11 +74,14 @@ def test_the_latest_counts_that_two_servers_have(found, counts):
         ([KNOWN], [ABORT], KNOWN),
         ([ABORT, KNOWN], [ABORT], ABORT),
         ([], [ABORT, PAUSE], KNOWN),
+        # Whose row its coordinator has not looked at has begun just now, also for those who ask.
+        ([PAUSE, replace(KNOWN, unseen=True)], [], PAUSE),
+        ([replace(PAUSE, unseen=True)], [], PAUSE),
     ],
 )
 def test_a_server_that_has_just_begun_speaks_against_no_order(found, new, counts):
     """An abort is obeyed that the only server has which could be given it."""
-    assert agreed(found, KNOWN, new) == counts
+    assert agreed(found, KNOWN, new, begun=len(found)) == counts
 
 
 @pytest.mark.parametrize(
