@@ -25,6 +25,7 @@ from spirit_py.fleet.records import (
     leave_out,
     look_at,
     looked_at,
+    rows_of,
     sessions_on,
 )
 from spirit_py.locks.named import take_named_lock
@@ -53,6 +54,9 @@ _AGAIN_SECONDS: Final = 1.0
 _QUIET_LOOKS: Final = 2
 _WRITES: Final = 20
 _NAMED: Final = 5
+#: By which this machine's clock may be behind that of who has ordered last. Half of what makes an
+#: order one from the future: what is written after it must be none for any server (R26).
+_FROM_BEHIND: Final = 43_200
 #: Of a number on the command line at most.
 _DIGITS: Final = 9
 
@@ -73,13 +77,10 @@ def order_fleet(
     """
     with contextlib.ExitStack() as stack:
         parts, begun = _in_turn(stack, members, table, say)
-        given = dict(arguments)
-        seen = [one.orders for part in begun for one in part.records]
-        # Of those that do not answer it is not known whether they have begun. What one row alone
-        # says may be forged, but a pause in it is not ended by the way.
-        known = FleetOrders(paused=len(seen) == 1 and seen[0].paused)
+        given, fleet = dict(arguments), begun[0].records[0].fleet
+        seen = rows_of(begun, fleet)
         away = sum(one.error is not None for one in parts)
-        orders = _after(agreed(seen, known, begun=len(seen) + away), verb, given)
+        orders = _after(_latest(seen, away), verb, given)
         # On others this command has no lock. The coordinator passes an order on to them.
         asked = [one for one in parts if one.error is None]
         # Those that are asked to drop their copies must be alive for that.
@@ -89,15 +90,18 @@ def order_fleet(
         if absent := sorted({name for one in seen for name in one.members} - listed):
             said = f"{counted(len(absent), 'server')} of this change, {', '.join(absent[:_NAMED])}"
             say(f"{said}: not in this list, so that migrations there are not asked")
-        if orders.number:
+        have_it = [one for one in begun if one.error is None]
+        others = absent or away or len(have_it) < len(begun)
+        lone = bool(orders.number and others) and len(rows_of(have_it, fleet)) == 1
+        if orders.number and have_it and not lone:
             say(_said(verb, orders))
         if not (verb == Verb.SET and not given):
             asking = _Asking(table=table, verb=verb, given=given, orders=first, say=say)
             asking.all(begun)
         if first != orders:
             _write(begun, replace(orders, number=orders.number + 1), verb)
-        if orders.number and absent and len(begun) == 1:
-            begun[0].error = begun[0].error or _OF_ONE
+        if lone:
+            have_it[0].error = have_it[0].error or _OF_ONE
     if verb == Verb.ABORT and not any(one.coordinated for part in begun for one in part.records):
         say("no process coordinates this change now: nothing begins before its command is run")
     _raise_failures(parts, say)
@@ -263,9 +267,9 @@ def _drop(begun: Sequence[ServerRecords], say: Say) -> None:
 
 #: See :func:`agreed`: whoever may write there could have forged the order (R26).
 _OF_ONE: Final = MigrationFailure(
-    "the order may not count: of this list one server has begun, and where others of this change"
+    "the order may not count: of this list one server alone has it, and where others of this change"
     " have begun, too, two must have it",
-    hint="give the order with a list of all servers, or of two that have begun",
+    hint="give the order with a list of all servers, or of two that have begun, when they answer",
 )
 _LATER: Final = MigrationFailure(
     "a later order was given there meanwhile, by a command whose list has none of these servers",
@@ -318,7 +322,8 @@ def _write(begun: Sequence[ServerRecords], orders: FleetOrders, verb: str) -> No
 
 def _chosen(parts: Sequence[ServerRecords], say: Say) -> list[ServerRecords]:
     """Return the parts with the records of the one change that is meant, and no others."""
-    counts = Counter(one.fleet for part in parts for one in part.records)
+    fleets = {one.fleet for part in parts for one in part.records}
+    counts = Counter({one: len(rows_of(parts, one)) for one in fleets})
     if not counts:
         raise Refusal(
             "no change for several servers is under way or unfinished on these servers",
@@ -342,7 +347,35 @@ def _chosen(parts: Sequence[ServerRecords], say: Say) -> list[ServerRecords]:
             if one.fleet != fleet:
                 say(f"{part.member.name}: {one.store} is of another change, and is left as it is")
         part.records = [one for one in part.records if one.fleet == fleet]
-    return [one for one in parts if one.records]
+        if len(part.records) > 1:
+            twice = ", ".join(str(one.store) for one in part.records)
+            part.records, part.error = (
+                [],
+                Refusal(
+                    f"there are several records of this change: {twice}",
+                    hint="of one entry there is one: see who has made the others, and have them"
+                    " dropped; entries that are schemas of one server name them in the list",
+                    error_code=ErrorCode.BATCH_RECORD,
+                ),
+            )
+    begun = [one for one in parts if one.records]
+    if not begun:
+        _raise_failures(parts, say)
+    return begun
+
+
+def _latest(seen: Sequence[FleetOrders], away: int) -> FleetOrders:
+    """Return the orders that count, of those that servers have, by a number that counts as later.
+
+    Of servers that are away it is not known whether they have begun.
+    """
+    # What one row alone says may be forged, but a pause in it is not ended by the way.
+    known = FleetOrders(paused=len(seen) == 1 and seen[0].paused)
+    counts = agreed(seen, known, begun=len(seen) + away)
+    # Else nothing is written over it, where this machine's clock is behind.
+    until = time.time() - _FROM_BEHIND
+    numbers = (one.number for one in seen if not one.ahead_of(until))
+    return replace(counts, number=max([counts.number, *numbers]))
 
 
 def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders:

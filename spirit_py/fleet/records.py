@@ -15,19 +15,20 @@ from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, SpiritError
 from spirit_py.fleet.planning import LOOKING
 from spirit_py.locks.named import named_lock_holder, working_session
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.facts import server_now
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.tables.identity import doubtful, holds_up
+from spirit_py.mysql.tables.identity import looked_at as tables_looked_at
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationProgress, MigrationStatus, RunTotals
 from spirit_py.table.names import lock_name
 from spirit_py.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.command_config import FleetOrders
     from spirit_py.config import ConnectionOptions
@@ -166,10 +167,10 @@ class FleetRecord:
     store: BatchTable
     fleet: str
     orders: FleetOrders
-    coordinated: bool
     tables: tuple[Name, ...]
-    at_work: tuple[Name, ...]
     left: tuple[Name, ...]
+    coordinated: bool = False
+    at_work: tuple[Name, ...] = ()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -230,19 +231,39 @@ class ServerRecords:
     def means(self, record: FleetRecord, *, folds: bool) -> bool:
         """Return whether a record is of this entry's schema, and of the table.
 
+        One in a schema in which it has no table is nobody's (R26).
         ``folds``: the server has other letters than the list, and than who asks.
         """
+        home, schemas = record.store.name[0], {schema for schema, _ in record.tables}
         wanted = (
-            (
-                self.member.database,
-                {record.store.name[0], *(schema for schema, _ in record.tables)},
-            ),
+            (self.member.database, {home, *schemas}),
             (self.table, {table for _, table in record.tables}),
         )
+        if schemas and home not in {self.member.database, *schemas}:
+            return False
         other = [(name, there) for name, there in wanted if name and name not in there]
         return not other or (
             folds and all(name.lower() in map(str.lower, there) for name, there in other)
         )
+
+
+def rows_of(parts: Iterable[ServerRecords], fleet: str) -> list[FleetOrders]:
+    """Return the orders of a fleet: one row of each server, or of each schema that the list names.
+
+    Whoever may write one schema there counts once, however many records he makes (R26).
+    """
+    found: dict[str, dict[str, FleetOrders]] = {}
+    for part in parts:
+        for one in part.records:
+            home = one.store.name[0]
+            own = home.lower() == part.member.database.lower()
+            if one.fleet == fleet:
+                there = found.setdefault(part.identity, {})
+                there.setdefault(home if own else "", one.orders)
+    for there in found.values():
+        if len(there) > 1:
+            there.pop("", None)
+    return [row for there in found.values() for row in there.values()]
 
 
 def look_at(parts: Iterable[ServerRecords]) -> None:
@@ -307,41 +328,55 @@ def _look_at(parts: Sequence[ServerRecords]) -> None:
                 "SELECT CONCAT_WS(' ', @@GLOBAL.server_uuid, @@GLOBAL.hostname, @@GLOBAL.port,"
                 " @@GLOBAL.datadir), @@GLOBAL.lower_case_table_names"
             )
-            stores = [BatchTable(*name) for name in marked_tables(session)]
-            found = [one for store in stores for one in _read(session, store)]
+            unread: dict[str, SpiritError] = {}
+            names = marked_tables(session)
+            with doubtful(session):
+                note = partial(_note, unread)
+                read = list(tables_looked_at(names, partial(_read, session), note))
+            found = [_with_processes(session, one) for one in read if one is not None]
     except SpiritError as error:
         for part in parts:
             part.error = error
         return
     for part in parts:
         part.identity = str(identity)
-        part.records = [one for one in found if part.means(one, folds=bool(int(folds)))]
+        # It may be the record of this entry, of which nothing is known now.
+        part.error = unread.get(part.member.database)
+        if part.error is None:
+            part.records = [one for one in found if part.means(one, folds=bool(int(folds)))]
 
 
-def _read(session: SqlSession, store: BatchTable) -> Iterator[FleetRecord]:
-    """Yield the record of a table, if it is one of a fleet.
-
-    One that cannot be read is none of ours: any account can make a table with the mark (R26).
-    """
-    try:
-        record = store.read(session)
-        if record is None or not record.fleet or record.home != store.name[0]:
-            return
-        tables = store.tables(session)
-        orders = store.orders(session)
-    except (Refusal, ServerFault) as error:
-        if connection_lost(error):
-            raise
-        return
-    left = tuple(name for name, table in tables.items() if table.state != TableState.DONE)
-    yield FleetRecord(
+def _read(session: SqlSession, name: Name) -> FleetRecord | None:
+    """Return the record of a table, if it is one of a fleet."""
+    store = BatchTable(*name)
+    record = store.read(session)
+    if record is None or not record.fleet or record.home != store.name[0]:
+        return None
+    tables = store.tables(session)
+    return FleetRecord(
         store=store,
         fleet=record.fleet,
-        orders=orders,
-        coordinated=_held(session, lock_name("fleet", store.name[1])),
+        orders=store.orders(session),
         tables=tuple(tables),
-        at_work=tuple(one for one in left if working_session(session, one) is not None),
-        left=left,
+        left=tuple(name for name, table in tables.items() if table.state != TableState.DONE),
+    )
+
+
+def _note(unread: dict[str, SpiritError], name: Name, error: SpiritError) -> None:
+    """Note the schema of a table that is locked, or computes for too long.
+
+    Another one that cannot be read is none of ours: any account can make a table with the mark
+    (R26).
+    """
+    if holds_up(error):
+        unread[name[0]] = error
+
+
+def _with_processes(session: SqlSession, record: FleetRecord) -> FleetRecord:
+    return replace(
+        record,
+        coordinated=_held(session, lock_name("fleet", record.store.name[1])),
+        at_work=tuple(one for one in record.left if working_session(session, one) is not None),
     )
 
 

@@ -6,6 +6,7 @@ Whoever coordinates none, as ``spirit-py ctl --fleet LIST status``, asks the ser
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
@@ -20,7 +21,7 @@ from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.events.run import ServerEnded
 from spirit_py.fleet.planning import LOOKING
-from spirit_py.fleet.records import looked_at
+from spirit_py.fleet.records import looked_at, rows_of
 from spirit_py.progress import BatchStatus
 from spirit_py.status.report import OutcomeReport, failure_of
 from spirit_py.threads import side_by_side
@@ -305,9 +306,11 @@ def _shown(run: ServerRun) -> dict[str, Any]:
 def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]]:
     """Return what each server keeps of a fleet, and what works there, as JSON values."""
     parts = looked_at(members, table)
-    rows = [one.orders for part in parts for one in part.records]
     away = sum(one.error is not None for one in parts)
-    orders = agreed(rows, FleetOrders(), begun=len(rows) + away)
+    orders: dict[str, FleetOrders] = {}
+    for fleet in {one.fleet for part in parts for one in part.records}:
+        rows = rows_of(parts, fleet)
+        orders[fleet] = agreed(rows, FleetOrders(), begun=len(rows) + away)
     listed: dict[ConnectionOptions, list[BatchShown] | SpiritError] = {}
 
     def look(options: ConnectionOptions) -> None:
@@ -322,8 +325,10 @@ def status_of(members: Sequence[FleetMember], table: str) -> list[dict[str, Any]
 
 
 def _shown_there(
-    part: ServerRecords, orders: FleetOrders, found: list[BatchShown] | SpiritError
+    part: ServerRecords, agreed_on: Mapping[str, FleetOrders], found: list[BatchShown] | SpiritError
 ) -> dict[str, Any]:
+    pairs = [(one.orders, agreed_on[one.fleet]) for one in part.records]
+    now = time.time()
     listed: list[dict[str, Any]] = []
     error = part.error
     if isinstance(found, SpiritError):
@@ -335,9 +340,15 @@ def _shown_there(
         "server": part.member.name,
         "begun": bool(part.records),
         "coordinated": any(one.coordinated for one in part.records),
-        "paused": bool(part.records) and orders.paused,
-        "aborted": bool(part.records) and orders.aborted,
-        "servers_at_once": orders.at_once or None,
+        "paused": any(orders.paused for _, orders in pairs),
+        "aborted": any(orders.aborted for _, orders in pairs),
+        "order_alone": any(
+            own.number > orders.number
+            and own.order[1:] != orders.order[1:]
+            and not own.ahead_of(now)
+            for own, orders in pairs
+        ),
+        "servers_at_once": max((orders.at_once for _, orders in pairs), default=0) or None,
         "at_work": [".".join(name) for one in part.records for name in one.at_work],
         "left": [".".join(name) for one in part.records for name in one.left],
         "batches": listed,
@@ -363,6 +374,8 @@ def lines_of(found: Sequence[Mapping[str, Any]]) -> list[str]:
                 state += ", no process works on it"
             errors = [f"{table['table']}: {table['error']}" for table in tables if table["error"]]
             state += "".join(f"; {text}" for text in errors[:1])
+            if one["order_alone"]:
+                state += "; its record has an order that no other one here has"
         lines.append(f"{one['server']}: {state}")
     begun = [one for one in found if one["begun"]]
     coordinated = any(one["coordinated"] for one in begun)

@@ -15,7 +15,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetOrders, agreed
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, UsageFault
-from spirit_py.fleet import orders
+from spirit_py.fleet import orders, report
 from spirit_py.fleet import records as fleet_records
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords, where_to_meet
 from spirit_py.migration.control.subject import CLEANUP
@@ -156,10 +156,43 @@ def test_a_server_with_the_uuid_of_another_one_has_its_own_lock(monkeypatch):
             return [(" ".join(str(self.shown[name]) for name in names), self.shown[last])]
 
     monkeypatch.setattr(fleet_records, "connect_first", Server)
+    monkeypatch.setattr(fleet_records, "doubtful", contextlib.nullcontext)
     monkeypatch.setattr(fleet_records, "marked_tables", lambda _: [])
     parts = [part_of(name, "") for name in ("s1", "s2", "s1")]
     fleet_records.look_at(parts)
     assert meeting(*parts) == ["s1", "s2"]
+
+
+@pytest.mark.parametrize("locked", ["sandbox", "of_a"])
+def test_a_locked_table_of_another_schema_holds_up_no_order(monkeypatch, locked):
+    """Each of them is waited for one second, and only one of a schema (R26)."""
+    looked, bounded = list[str](), list[str]()
+
+    class Server(contextlib.nullcontext[Any]):
+        def query(self, sql: str) -> list[tuple[object, ...]]:
+            return [(1, 1)] if "lock_wait_timeout" in sql else [("u1", 0)]
+
+        def execute(self, sql: str) -> None:
+            bounded.append(sql)
+
+    def read(_session: object, name: tuple[str, str]) -> FleetRecord:
+        assert "lock_wait_timeout = 1," in bounded[-1]
+        looked.append(name[1])
+        if name[0] == locked:
+            raise ServerFault(1205, "Lock wait timeout exceeded", where="s1")
+        return record_of()
+
+    names = [("sandbox", "b1"), ("sandbox", "b2"), ("of_a", "b3"), ("of_a", "b4")]
+    monkeypatch.setattr(fleet_records, "connect_first", lambda *_, **__: Server(Server()))
+    monkeypatch.setattr(fleet_records, "marked_tables", lambda _: names)
+    monkeypatch.setattr(fleet_records, "_read", read)
+    monkeypatch.setattr(fleet_records, "_with_processes", lambda _, record: record)
+    part = part_of("s1")
+    part.member = replace(part.member, database="of_a")
+    fleet_records.look_at([part])
+    assert looked == (["b1", "b3", "b4"] if locked == "sandbox" else ["b1", "b2", "b3"])
+    # One of its own schema may be the one that an order is for.
+    assert (bool(part.records), part.error is None) == ((locked == "sandbox",) * 2)
 
 
 def test_two_orders_whose_lists_share_one_server_do_not_meet_half_way(monkeypatch):
@@ -217,6 +250,124 @@ def test_an_order_copies_nothing_of_a_row_that_may_be_forged(monkeypatch, away, 
         orders.order_fleet(members, table="", verb="abort", arguments={}, say=lambda _: None)
     (given,) = written
     assert (given.paused, given.at_once) == (paused, 0 if away else 10_000)
+
+
+def written_by(monkeypatch: pytest.MonkeyPatch, **servers: Any) -> dict[str, FleetOrders]:
+    """Return what is written on each of these servers: their records, or why they are away."""
+    written: dict[str, FleetOrders] = {}
+
+    def look_at(parts: Sequence[ServerRecords]) -> None:
+        for one in parts:
+            found = servers[one.member.name]
+            away = isinstance(found, Exception)
+            vars(one).update(vars(part_of(one.member.name)))
+            one.records, one.error = ([], found) if away else (list(found), None)
+
+    def order(self: ServerRecords, given: FleetOrders, **_: Any) -> None:
+        written[self.member.name] = given
+
+    monkeypatch.setattr(orders, "sessions_on", lambda *_: [])
+    for module in (orders, fleet_records):
+        monkeypatch.setattr(module, "look_at", look_at)
+    monkeypatch.setattr(ServerRecords, "order", order)
+    monkeypatch.setattr(orders, "_WRITES", 1)
+    monkeypatch.setattr(orders, "_AGAIN_SECONDS", 0.0)
+    return written
+
+
+def record_of(store: str = "a", fleet: str = "a", row: FleetOrders = KNOWN) -> FleetRecord:
+    """Return a record of a fleet, in a schema of its own table."""
+    schema, name = f"of_{store}", f"_spirit_py_batch_{store}"
+    return FleetRecord(
+        store=BatchTable(schema, name), fleet=fleet, orders=row, tables=((schema, "t"),), left=()
+    )
+
+
+def pause(said: list[str], *names: str) -> None:
+    """Pause these servers."""
+    members = [part_of(name).member for name in names]
+    orders.order_fleet(members, table="", verb="pause", arguments={}, say=said.append)
+
+
+def test_the_records_of_one_server_count_once(monkeypatch):
+    """Whoever may make tables there would decide which change is meant (R26)."""
+    forged = [record_of(f"f{number}", "f", order(1, at_once=9)) for number in range(5)]
+    written = written_by(monkeypatch, s1=[record_of()], s2=[record_of(), *forged])
+    said: list[str] = []
+    pause(said, "s1", "s2")
+    assert [(one.paused, one.at_once) for one in written.values()] == [(True, 0)] * 2
+    assert sum("is of another change" in line for line in said) == 5
+
+
+def test_a_server_with_two_records_of_the_change_is_left_out_and_named(monkeypatch):
+    """One is a copy that somebody has forged, with an order that nobody has given (R26)."""
+    forged = [record_of("f", row=ABORT), record_of("g", row=ABORT)]
+    written = written_by(monkeypatch, s1=[record_of(), *forged], s2=[record_of()], s3=[record_of()])
+    said: list[str] = []
+    with pytest.raises(Refusal, match="several records of this change"):
+        pause(said, "s1", "s2", "s3")
+    assert {name: one.aborted for name, one in written.items()} == {"s2": False, "s3": False}
+    with pytest.raises(Refusal, match="several records of this change"):
+        pause(said, "s1")
+
+
+def test_schemas_of_one_server_count_each_and_another_schema_of_it_does_not():
+    """Unless nothing else is known of that server: an entry without a schema has any."""
+    own = [part_of("s1", "u", records=[record_of("a")]), part_of("s2", "u", records=[])]
+    own[0].member = replace(own[0].member, database="of_a")
+    own[1].member = replace(own[1].member, database="of_b")
+    own[1].records = [record_of("c", row=ABORT)]
+    assert fleet_records.rows_of(own, "a") == [KNOWN]
+    own[1].records.append(record_of("b", row=PAUSE))
+    assert fleet_records.rows_of(own, "a") == [KNOWN, PAUSE]
+    assert fleet_records.rows_of([part_of("s3", records=[record_of("c")])], "a") == [KNOWN]
+
+
+def test_a_record_in_a_schema_without_a_table_of_it_is_nobodys():
+    """Its name can be guessed: whoever may write any schema could make it."""
+    part = part_of("s1")
+    kept = record_of("a")
+    elsewhere = replace(kept, store=BatchTable("sandbox", kept.store.name[1]))
+    assert [part.means(one, folds=False) for one in (kept, elsewhere)] == [True, False]
+
+
+def test_an_order_that_one_server_alone_has_is_not_said_to_hold(monkeypatch):
+    """The other one of the list does not answer, and may have begun: then two must have it."""
+    written = written_by(monkeypatch, s1=[record_of()], s2=MigrationFailure("it is away"))
+    said: list[str] = []
+    with pytest.raises(MigrationFailure, match="the order may not count"):
+        pause(said, "s1", "s2")
+    assert written["s1"].paused
+    assert not any(line.startswith("paused") for line in said)
+
+
+def test_an_order_by_a_clock_that_is_behind_is_later_than_what_is_there(monkeypatch):
+    """Otherwise it is not written over a row whose content alone is not believed."""
+    row = order(-3_600_000)
+    written = written_by(monkeypatch, s1=[record_of(row=row)], s2=MigrationFailure("it is away"))
+    with pytest.raises(MigrationFailure, match="the order may not count"):
+        pause([], "s1", "s2")
+    assert written["s1"].number == row.number + 1
+    # One that would soon be from the future by another clock would keep all orders from counting.
+    servers: dict[str, Any] = {"s1": [record_of(row=order(-80_000_000))], "s2": [record_of()]}
+    written = written_by(monkeypatch, **servers)
+    with contextlib.suppress(MigrationFailure):
+        pause([], "s1", "s2")
+    assert written["s2"].number < NOW + 43_200_000
+
+
+def test_the_state_of_a_fleet_says_which_order_one_server_alone_has(monkeypatch):
+    """It may hold or not; of other changes on these servers nothing is taken over."""
+    away = MigrationFailure("it is away")
+    written_by(monkeypatch, s1=[record_of(row=PAUSE)], s2=away, s3=[record_of("o", "o", ABORT)] * 2)
+    monkeypatch.setattr(report, "batches", lambda *_, **__: [])
+    members = [part_of(name).member for name in ("s1", "s2")]
+    (first, _) = report.status_of(members, "")
+    assert (first["paused"], first["order_alone"]) == (False, True)
+    assert "has an order that no other one here has" in report.lines_of([first])[0]
+    (first, other) = report.status_of([members[0], part_of("s3").member], "")
+    assert (first["paused"], first["aborted"], first["order_alone"]) == (True, False, False)
+    assert (other["paused"], other["aborted"]) == (False, True)
 
 
 def test_a_server_that_is_lost_before_its_lock_is_taken_does_not_end_the_order(monkeypatch):
