@@ -177,7 +177,7 @@ def _place(config: FleetConfig) -> Runner:
         return Here()
     from spirit_py.spark.engine import SparkEngine
 
-    engine = SparkEngine(config.spark)
+    engine = SparkEngine(config.spark, patient=True)
     engine.start()
     return OnSpark(engine)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spirit_py.batch.report import BatchReport
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import SparkFailure, SpiritError, WorkersLost
+from spirit_py.errors import Refusal, SparkFailure, SpiritError, WorkersLost
 from spirit_py.fleet.process import ServerProcess, ServerTask
+from spirit_py.spark.member import lacking
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _LOOK_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 1.0
 _NOTICED_SECONDS: Final = 300.0
 _UNANSWERED_SECONDS: Final = 120.0
+#: What a server's process imports of others, by these.
+_IMPORTED: Final = ("MySQLdb", "spirit_py.batch.entry", "spirit_py.batch.planning")
 
 
 class Runner(Protocol):
@@ -72,6 +75,8 @@ class OnSpark:
         self._engine = engine
         #: Since when the cluster does not say how many tasks it runs.
         self._unanswered_since: float | None = None
+        #: Whether its tasks can do the work.
+        self._tried = False
 
     def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
         """Run a server's process below an executor; what it tells comes at its end."""
@@ -114,15 +119,31 @@ class OnSpark:
         """Return how many tasks the cluster runs at a time; 0 as long as it may answer again."""
         try:
             found = self._engine.slots
+            lacks = "" if self._tried else self._lacking()
         except SpiritError:
             # Those at work go on.
             now = time.monotonic()
-            self._unanswered_since = self._unanswered_since or now
-            if now - self._unanswered_since > _UNANSWERED_SECONDS:
+            since = self._unanswered_since = self._unanswered_since or now
+            if self._engine.failure is not None or now - since > _UNANSWERED_SECONDS:
                 raise
             return 0
         self._unanswered_since = None
+        if lacks:
+            raise Refusal(
+                f"no server can be begun on the cluster: a task there says: {lacks}",
+                hint="its executors need what docs/fleet.md names, or leave --spark-master out",
+                error_code=ErrorCode.SPARK_FAILED,
+            )
+        self._tried = True
         return found
+
+    def _lacking(self) -> str:
+        (outcome,) = self._engine.run_gang(
+            lambda _rank: lacking(_IMPORTED), size=1, group="fleet-trial", description="a trial"
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.result or ""
 
     def close(self) -> None:
         """Stop Spark."""

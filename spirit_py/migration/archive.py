@@ -8,7 +8,7 @@ it all the same: one that counts as kept would be nowhere.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import StoredTable
@@ -41,6 +41,9 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_names
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
+from spirit_py.spark.java import said_by_java
+from spirit_py.spark.member import lacking
+from spirit_py.spark.settings import single_machine
 from spirit_py.table.names import AuxiliaryNames, archive_folder, is_local
 
 if TYPE_CHECKING:
@@ -79,7 +82,7 @@ class Archives:
 
 
 def require_folders(run: Run, tables: Sequence[Name]) -> None:
-    """Refuse folders of another file system that could not be used after the swap.
+    """Refuse folders of another file system, or executors, that could not be used after the swap.
 
     Only Spark knows whether: it is started for that. Those of this machine were looked at.
     """
@@ -90,13 +93,28 @@ def require_folders(run: Run, tables: Sequence[Name]) -> None:
     try:
         for name in tables:
             Folder(context, archive_folder(config.archive_to, name)).require_usable()
+        if not single_machine(config):
+            _require_arrow(context)
     except ArchiveFailure as error:
         raise Refusal(
             error.message,
-            hint="name a folder that Spark can write to with --archive-to (its libraries and"
+            hint=error.hint
+            or "name a folder that Spark can write to with --archive-to (its libraries and"
             " credentials are given with --spark-conf), one for this archive alone",
             error_code=ErrorCode.ARCHIVE_REFUSED,
         ) from error
+
+
+def _require_arrow(context: Any) -> None:
+    try:
+        (lacks,) = context.parallelize([0], 1).map(lambda _: lacking(["pyarrow"])).collect()
+    except Exception as error:
+        raise ArchiveFailure(f"Spark could not run a task: {said_by_java(error)}") from error
+    if lacks:
+        raise ArchiveFailure(
+            f"the executors cannot make an archive: {lacks}",
+            hint="install pyarrow for their Python, or leave --spark-master out",
+        )
 
 
 def archive_old_tables(run: Run, tables: Sequence[Name], record: CheckpointRecord) -> Archives:

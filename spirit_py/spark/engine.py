@@ -37,9 +37,11 @@ class SparkEngine:
 
     in_process: bool = False
 
-    def __init__(self, config: SparkConfig) -> None:
+    def __init__(self, config: SparkConfig, *, patient: bool = False) -> None:
         settings(config, Path())
         self._config = config
+        #: Whether a JVM that does not say how much it can run lives on, with its tasks.
+        self._patient = patient
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._starter: Background | None = None
@@ -81,7 +83,7 @@ class SparkEngine:
         """How many tasks run at a time: the threads asked for, or fewer where Spark has fewer."""
         self.context()
         try:
-            capacity = self._spark.capacity()
+            capacity = self._spark.capacity(patient=self._patient)
         except Exception as error:
             raise SparkFailure(f"Spark does not answer: {said_by_java(error)}") from error
         return max(1, min(self._config.threads, capacity))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import importlib
 import json
 import secrets
 import threading
@@ -114,6 +115,16 @@ def guarded(rank: int, function: Callable[[int], _R]) -> Outcome[_R]:
             error_code=ErrorCode.DEFECT,
         )
         return Outcome(rank=rank, error=failure)
+
+
+def lacking(modules: Sequence[str]) -> str:
+    """Return why one of these cannot be imported in this task; empty where all can."""
+    try:
+        for name in modules:
+            importlib.import_module(name)
+    except ImportError as error:
+        return str(error)
+    return ""
 
 
 Orders: TypeAlias = "list[tuple[int, str]]"

@@ -156,12 +156,30 @@ class SparkRuntime:
                 raise SparkFailure(late)
             pause.wait(0.1)
 
-    def capacity(self) -> int:
-        """Return how many tasks Spark can run at a time now."""
-        with self.answering():
-            scheduler = self.context._jsc.sc()  # noqa: SLF001 - PySpark has no public way
-            profile = scheduler.resourceProfileManager().defaultResourceProfile()
-            return int(scheduler.maxNumConcurrentTasks(profile))
+    def capacity(self, *, patient: bool = False) -> int:
+        """Return how many tasks Spark can run at a time now.
+
+        ``patient``: a JVM that does not answer is not killed, and its tasks go on.
+        """
+        if not patient:
+            with self.answering():
+                return self._capacity()
+        found: list[int] = []
+        failed: list[BaseException] = []
+        asking = Background(
+            "spark-asked", lambda _: found.append(self._capacity()), failed=failed.append
+        )
+        asking.start()
+        if not asking.wait(_ANSWER_SECONDS):
+            raise SparkFailure(f"Spark's JVM did not answer within {_ANSWER_SECONDS:.0f} s")
+        if failed:
+            raise failed[0]
+        return found[0]
+
+    def _capacity(self) -> int:
+        scheduler = self.context._jsc.sc()  # noqa: SLF001 - PySpark has no public way
+        profile = scheduler.resourceProfileManager().defaultResourceProfile()
+        return int(scheduler.maxNumConcurrentTasks(profile))
 
     @contextlib.contextmanager
     def answering(self, seconds: float | None = None) -> Iterator[None]:

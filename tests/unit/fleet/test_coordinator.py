@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock, PropertyMock
 
 import pytest
@@ -14,15 +15,16 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import MigrationFailure, SparkFailure, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, SparkFailure, SpiritError
 from spirit_py.fleet import coordinator, places
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
+from spirit_py.spark.member import Outcome, guarded
 from spirit_py.threads import StopSwitch
 from tests.kits.reporter import RecordingReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.fleet.process import ServerWork, Told
 
@@ -253,14 +255,40 @@ def test_servers_that_were_stopped_are_left():
     assert run.status().counts == {"done": 0, "running": 0, "failed": 0, "left": 2}
 
 
+def cluster(*answers: Any, failure: Any = None, modules: Sequence[str] = ()) -> Any:
+    """Return an engine that answers so how many tasks it runs, and whose tasks lack no modules."""
+
+    def run_gang(_self: object, function: Callable[[int], str], **_: object) -> list[Outcome[str]]:
+        with pytest.MonkeyPatch.context() as patched:
+            for name in modules:
+                patched.setitem(sys.modules, name, None)
+            return [guarded(0, function)]
+
+    slots = PropertyMock(side_effect=answers)
+    return type("Engine", (), {"slots": slots, "failure": failure, "run_gang": run_gang})()
+
+
+def test_a_cluster_whose_start_failed_for_good_is_not_waited_for():
+    """Nothing can begin there any more."""
+    lost = SparkFailure("Spark did not start")
+    with pytest.raises(SparkFailure, match="did not start"):
+        places.OnSpark(cluster(lost, failure=lost)).slots()
+
+
+def test_no_server_begins_on_executors_that_lack_a_library():
+    """Each one would fail, and after the first one the change of many servers has begun."""
+    with pytest.raises(Refusal, match="MySQLdb"):
+        places.OnSpark(cluster(3, modules=["MySQLdb"])).slots()
+    spark = places.OnSpark(cluster(3, 2))
+    assert [spark.slots(), spark.slots()] == [3, 2]
+
+
 def test_a_cluster_that_does_not_answer_begins_nothing_for_a_while(monkeypatch):
     """It may answer again; after two minutes its error ends the fleet."""
     now = [1000.0]
     monkeypatch.setattr(places, "time", Mock(monotonic=lambda: now[0]))
     lost = SparkFailure("Spark does not answer")
-    answers = PropertyMock(side_effect=[lost, lost, 3, lost, lost, lost])
-    engine = type("Engine", (), {"slots": answers})()
-    spark = places.OnSpark(engine)
+    spark = places.OnSpark(cluster(lost, lost, 3, lost, lost, lost))
     found = []
     for _ in range(5):
         found.append(spark.slots())

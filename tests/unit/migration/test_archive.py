@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,35 @@ import pytest
 
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.errors import Refusal
 from spirit_py.migration import archive
 from spirit_py.threads import StopSwitch
+
+
+@pytest.mark.parametrize("master", ["spark://a:7077", "local[2]"])
+def test_executors_without_arrow_are_found_before_anything_is_written(monkeypatch, master):
+    """Otherwise after the swap: the driver has it."""
+    tasks = SimpleNamespace()
+    tasks.parallelize = lambda found, _slices: SimpleNamespace(
+        map=lambda work: SimpleNamespace(collect=lambda: [work(one) for one in found])
+    )
+    config = MigrationConfig(
+        connection=ConnectionOptions(),
+        database="s",
+        archive_to="s3a://bucket/folder",
+        spark_master=master,
+    )
+    run: Any = SimpleNamespace(
+        config=config, show=None, engines=SimpleNamespace(context=lambda _show: tasks)
+    )
+    monkeypatch.setattr(archive, "Folder", lambda *_: SimpleNamespace(require_usable=lambda: None))
+    archive.require_folders(run, [("s", "t")])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    lacks = (
+        pytest.raises(Refusal, match="pyarrow") if "spark" in master else contextlib.nullcontext()
+    )
+    with lacks:
+        archive.require_folders(run, [("s", "t")])
 
 
 @pytest.mark.parametrize("settings", ["as before", "others"])

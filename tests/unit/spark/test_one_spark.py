@@ -10,7 +10,7 @@ import pytest
 
 from spirit_py.codes import ErrorCode
 from spirit_py.config import ConnectionOptions, MigrationConfig, SparkConfig
-from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.errors import MigrationFailure, Refusal, SparkFailure
 from spirit_py.preflight.checks.archive import require_archivable
 from spirit_py.spark import runtime
 from spirit_py.spark.java import Java
@@ -104,3 +104,26 @@ def test_an_archive_needs_the_executors_python_on_this_machine_too(monkeypatch):
     require_archivable(
         archive(spark_master="yarn", spark_conf=(("spark.pyspark.python", sys.executable),))
     )
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_jvm_that_does_not_say_what_it_can_run_lives_on_for_its_tasks(monkeypatch, patient):
+    """Where each task is the process of a server of a fleet; a migration ends it, and goes on."""
+    ended = threading.Event()
+    monkeypatch.setattr(runtime, "_ANSWER_SECONDS", 0.01)
+    spark = make()
+    spark._process = SimpleNamespace(kill=ended.set)  # type: ignore[assignment]
+
+    def hangs(_self: object) -> int:
+        assert ended.wait(60)
+        raise ConnectionError
+
+    monkeypatch.setattr(SparkRuntime, "_capacity", hangs)
+    try:
+        with pytest.raises(SparkFailure, match="did not answer within"):
+            spark.capacity(patient=patient)
+        assert ended.is_set() is not patient
+    finally:
+        ended.set()
+    with pytest.raises(ConnectionError):
+        spark.capacity(patient=True)
