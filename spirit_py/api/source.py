@@ -391,7 +391,9 @@ class TableReader(DataSourceReader):
                 session = opened.enter_context(connect(self._connection, role="archive"))
                 session.execute("START TRANSACTION READ ONLY")
             else:
-                meeting = replace(part.meeting, reading=_reading(part.rank))
+                task = TaskContext.get()
+                again = task is not None and task.attemptNumber() > 0
+                meeting = replace(part.meeting, reading=_reading(part.rank), again=again)
                 met = meeting.session(self._connection, part.rank)
                 session, (position, there) = opened.enter_context(met)
                 born = born or there

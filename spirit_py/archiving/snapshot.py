@@ -68,6 +68,7 @@ class Meeting:
     They wait for each other for ``patience`` seconds. ``reading`` tells those of one reading from
     another at the same time, of the same DataFrame: Spark gives both the same partitions.
     ``placed``: the snapshot's place in the binlog is asked for, which is empty otherwise.
+    ``again``: this task is tried once more; it can still come, unless the others have read by now.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Meeting:
     patience: float
     placed: bool = False
     reading: str = ""
+    again: bool = False
 
     def _lock(self, rank: int, what: str) -> str:
         return f"spirit_py_{self.name}_{self.reading}_{rank}_{what}"
@@ -166,6 +168,13 @@ class Meeting:
                 raise MigrationFailure(
                     "a task of Spark has ended before all had opened their snapshot",
                     hint="see why in Spark's log; the query may be tried again",
+                    error_code=ErrorCode.SPARK_FAILED,
+                )
+            if time.monotonic() - since > patience and self.again:
+                raise MigrationFailure(
+                    "a task of this snapshot was lost, and no task can open it again once others"
+                    " have read",
+                    hint="see in Spark's log how its first try ended; then run the query again",
                     error_code=ErrorCode.SPARK_FAILED,
                 )
             if time.monotonic() - since > patience:

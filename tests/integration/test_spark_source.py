@@ -285,6 +285,17 @@ def test_a_task_that_is_gone_under_the_lock_of_a_snapshot_ends_it(db, monkeypatc
             first.result()
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_task_that_is_tried_again_does_not_blame_the_slots(db, rank, again):
+    """The others have read and are gone: it would wait for them in vain each time."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=0.1, again=again)
+    says = "a task of this snapshot was lost" if again else "needs as many tasks at a time"
+    with pytest.raises(MigrationFailure, match=says):
+        meeting.session(server_of(db), rank).__enter__()
+
+
 @pytest.mark.parametrize(
     ("code", "where"),
     [(1213, "acquire"), (1317, "acquire"), (1205, "acquire"), (1040, "open_lock_session")],
