@@ -431,12 +431,13 @@ class TableReader(DataSourceReader):
     ) -> None:
         """Raise ValueLost for a column that is NULL in the place of a value; SRIDs may be lost."""
         for row, found in enumerate(beside):
-            for name, value in found or ():
+            for name, _ in found or ():
                 if batch.column(name)[row].is_valid:
                     continue
+                # Spark's pages and event logs keep what ends a task: no bytes of rows.
                 raise ValueLost(
                     f"{self._what.table.full_name}, column {name}: {self._shown_type(name)} of"
-                    f" Spark cannot hold {value[:40]}",
+                    " Spark cannot hold each of its values",
                     hint='add .option("beside", "true"), and _mysql has such values; "false" makes'
                     " NULL of them",
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +27,6 @@ BATCH_ROWS: Final = 2_000
 #: Of a table with long values so many rows are fetched at once, and a batch is no longer than this,
 #: and one row.
 _STEP_ROWS, _BATCH_BYTES = 1, 16 << 20
-#: Of a text that is not read, before and from the place.
-_SHOWN_BYTES: Final = 15
 #: Seconds for an answer of the session that asks how far a job is.
 _ANSWER_SECONDS: Final = 5
 
@@ -48,11 +47,12 @@ def batches_of(
         for rows in _sized(session.stream(statement, _STEP_ROWS if table.wide else BATCH_ROWS)):
             yield record_batch(rows, table, more)
     except UnicodeDecodeError as error:
-        # As the server makes of ucs2 in a column of utf8mb4, where it is one character.
-        text = error.object[max(0, error.start - _SHOWN_BYTES) :][: 2 * _SHOWN_BYTES].hex().upper()
+        # As the server makes of ucs2 in a column of utf8mb4, where it is one character. Spark's
+        # pages and event logs keep what ends a task: no bytes of rows.
+        digest = hashlib.sha256(error.object).hexdigest()
         raise ValueLost(
             "a text has half of a surrogate pair, which is no character of Unicode: the row is"
-            f" found by HEX(column) LIKE '%{text}%'",
+            f" found by SHA2(column, 256) = '{digest}'",
             hint="correct that row, then run the same again",
         ) from error
 

@@ -125,8 +125,10 @@ def test_what_no_type_holds_is_beside_or_null_where_asked_or_an_error(db, read):
     fill(db, 100)
     frame = read(columns="n, at", where="n > 50", partitions=1, beside=None)
     assert frame.columns == ["n", "at"]
-    with pytest.raises(Exception, match="column at: date of Spark cannot hold 0000-00-00"):
+    with pytest.raises(Exception, match="column at: date of Spark cannot hold each") as lost:
         frame.collect()
+    # Spark keeps what ends a task.
+    assert "0000-00-00" not in str(lost.value)
     there = read(columns="n, at", where="n = 61", beside=None)
     assert there.first()["at"] == dt.date(2026, 1, 2)
     assert read(columns="n, at", where="n = 60").first()["at"] is None

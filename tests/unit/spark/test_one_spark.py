@@ -112,7 +112,7 @@ def test_a_jvm_that_does_not_say_what_it_can_run_lives_on_for_its_tasks(monkeypa
     ended = threading.Event()
     monkeypatch.setattr(runtime, "_ANSWER_SECONDS", 0.01)
     spark = make()
-    spark._process = SimpleNamespace(kill=ended.set)  # type: ignore[assignment]
+    spark._process = SimpleNamespace(kill=ended.set)
 
     def hangs(_self: object) -> int:
         assert ended.wait(60)
