@@ -7,6 +7,7 @@ What is read must have exactly the fields of its dataclass, each of its own type
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -160,5 +161,6 @@ def _value(kind: Any, found: Any, what: str) -> Any:
     if origin is dict and isinstance(found, dict):
         return {key: _value(parts[1], value, what) for key, value in found.items()}
     if kind is float and (type(found) is int or found in _NO_NUMBERS):
-        return float(found)
+        with contextlib.suppress(OverflowError):
+            return float(found)
     raise UnreadableCheckpoint(f"{what} is of the wrong type")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
@@ -296,6 +296,10 @@ def owner_of(session: SqlSession, schema: str, checkpoint: str) -> Name:
     return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
 
 
+#: By which a clock may be set back and tell the age of figures all the same.
+_CLOCK_SECONDS: Final = 1.0
+
+
 def live_of(
     session: SqlSession, checkpoint: CheckpointTable, worker: int | None
 ) -> tuple[LiveFigures | None, float | None]:
@@ -306,7 +310,9 @@ def live_of(
         return None, None
     if found is None or (worker is not None and not of_run(session, found.run, [worker])):
         return None, None
-    return found, round(max(0.0, checkpoint.age(session, LiveFigures)), 3)
+    age = checkpoint.age(session, LiveFigures)
+    # The server's clock was set back since: nothing tells whether the process still writes.
+    return found, None if age < -_CLOCK_SECONDS else round(max(0.0, age), 3)
 
 
 def runs_seen(session: SqlSession, tables: Iterable[Name]) -> set[str]:

@@ -41,6 +41,11 @@ _CHECK: Final = re.compile(
 )
 _BUILDING: Final = re.compile(r"_.{1,55}_[0-9a-f]{6}", re.DOTALL)
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
+#: Of a column, a table, an expression, and before a literal.
+_UTF8: Final = re.compile(
+    r"(\b(?:CHARSET|CHARACTER SET|USING)[= ]|\bCOLLATE[= ](?=utf8_)|(?<![\w`])_)utf8(?![0-9a-z])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +120,7 @@ class CheckpointRecord:
     position: str = ""
     origin: Origin = field(default_factory=Origin)
     settled_at: str = ""
-    started_at: str = ""
+    started_at: str = "1970-01-01T00:00:00+00:00"
     seconds: float = 0.0
     runs: int = 1
     totals: dict[str, int] = field(default_factory=dict)
@@ -138,6 +143,10 @@ class CheckpointRecord:
             named = {(one.schema, one.table) for one in parse_statement(self.statement, "")}
             if named != {table.name for table in self.tables}:
                 raise ValueError("its statement is about other tables than those that it names")
+        began = datetime.fromisoformat(self.started_at)
+        if began.tzinfo is None:
+            raise ValueError("it has begun at no moment: the time has no offset")
+        require_moments(began.timestamp())
 
     @property
     def moves(self) -> bool:
@@ -266,9 +275,11 @@ def digest_of(shape: str, name: str) -> str:
 
     It survives RENAME TABLE: ``name`` is left out, also where it begins the name of a CHECK, as the
     server renames ``t_chk_1`` and ``t_chk_total`` alike; then it lists the CHECKs in another order.
-    ``shape`` is ``SHOW CREATE TABLE`` without the counter.
+    And an upgrade: utf8 is utf8mb3 since 8.0.28, and its collations are since 8.0.30. ``shape`` is
+    ``SHOW CREATE TABLE`` without the counter.
     """
     text = _FOREIGN_KEY.sub("", _HEAD.sub("CREATE TABLE", shape, count=1))
+    text = _UTF8.sub(r"\1utf8mb3", text)
     begins = f"  CONSTRAINT `{name.replace('`', '``')}_chk_"
     checks = (
         re.sub(rf"^{re.escape(begins)}(?!`)", "  CONSTRAINT `_chk_", one)

@@ -272,8 +272,11 @@ class MigrationShown:
             beside = f"{beside} first" if self.read_by is not None else ""
             return f"no process works on it now{beside}"
         who = self._who
-        if self.live is None or self.live_age is None:
+        if self.live is None:
             return f"{who}; it has written no figures yet"
+        if self.live_age is None:
+            unknown = "whether it still writes figures is unknown: the server's clock was set back"
+            return f"{who}; {unknown}"
         age = human_seconds(self.live_age)
         if self.state == RUNNING:
             return f"{who}; figures written {age} ago"

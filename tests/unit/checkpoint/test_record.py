@@ -143,6 +143,10 @@ def test_proofs_come_back_as_they_were():
         (changed("runs", True), "runs of a CheckpointRecord is of the wrong type"),
         (changed("seconds", "x"), "seconds of a CheckpointRecord"),
         (changed("seconds", ["inf"]), "seconds of a CheckpointRecord"),
+        (changed("seconds", 10**400), "seconds of a CheckpointRecord"),
+        (changed("started_at", ""), "Invalid isoformat string"),
+        (changed("started_at", "2026-11-22T12:00:00"), "no offset"),
+        (changed("started_at", "1026-11-22T12:00:00+00:00"), "no date"),
         (changed("tables.uncopied", 1), "uncopied of a TableProgress is of the wrong type"),
         (changed("tables.uncopied", ["1"]), "a UncopiedRange is not an object"),
         (changed("tables.uncopied", [{"lower": ["1"]}]), "fields of a UncopiedRange differ"),
@@ -211,6 +215,23 @@ def test_a_digest_survives_what_the_swap_does_to_the_names_of_checks():
 
     assert digest("o", "23014") == digest("_o_new", "01234") == digest("_o_old", "01234")
     assert digest("o", "2301") != digest("o", "23014")
+
+
+def test_a_digest_survives_an_upgrade():
+    """MySQL shows utf8 as utf8mb3 since 8.0.28, and the collations' names since 8.0.30."""
+    shown = (
+        "CREATE TABLE `t` (\n  `_utf8` int,\n  `a` char(1) CHARACTER SET {0} COLLATE {1}_bin,\n"
+        "  `b` char(1) COLLATE {1}_czech_ci DEFAULT (_{0}'x'),\n"
+        "  `c` char(1) GENERATED ALWAYS AS (convert(`a` using {0})) VIRTUAL,\n"
+        "  `d` char(1) GENERATED ALWAYS AS (concat(_{0}\\'x\\',`a` collate {1}_bin)) VIRTUAL,\n"
+        "  `e` int GENERATED ALWAYS AS (cast(`a` as char charset {0})) VIRTUAL\n"
+        ") ENGINE=InnoDB DEFAULT CHARSET={0} COLLATE={1}_bin"
+    )
+    versions = [("utf8", "utf8"), ("utf8mb3", "utf8"), ("utf8mb3", "utf8mb3")]
+    assert len({digest_of(shown.format(*one), "t") for one in versions}) == 1
+    wider = shown.format("utf8mb4", "utf8mb4")
+    assert digest_of(wider, "t") != digest_of(shown.format(*versions[0]), "t")
+    assert digest_of(wider, "t") == digest_of(wider.replace("`t`", "`u`"), "u")
 
 
 def test_a_digest_leaves_out_the_keys_that_come_and_go_with_the_swap():

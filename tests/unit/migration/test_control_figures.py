@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spirit_py.checkpoint.codec import from_text, to_text
+from spirit_py.checkpoint.examination import live_of
 from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
 from spirit_py.migration.checkpoints import PositionReach
 from spirit_py.migration.control.subject import live_figures
@@ -177,6 +178,16 @@ def test_a_process_without_figures_has_its_reason(by, why):
     """Where another session keeps all from writing, that session."""
     seen = replace(SHOWN, live=LIVE, live_age=STALE_SECONDS + 1, held_up_by=by)
     assert any(why in line for line in seen.lines())
+
+
+@pytest.mark.parametrize(("age", "told"), [(-0.5, 0.0), (-1.5, None)], ids=["a moment", "set back"])
+def test_figures_of_the_future_have_no_age(age, told):
+    """Where the server's clock was set back, a process that hangs would seem to write."""
+    checkpoint: Any = SimpleNamespace(read=lambda *_: LIVE, age=lambda *_: age)
+    session: Any = None
+    assert live_of(session, checkpoint, None) == (LIVE, told)
+    text = "\n".join(replace(SHOWN, live=LIVE, live_age=told).lines())
+    assert ("the server's clock was set back" in text) == (told is None)
 
 
 def test_what_is_not_known_is_not_shown():
