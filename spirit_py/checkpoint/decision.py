@@ -30,6 +30,7 @@ stopped before the feed ran                           afresh
 another migration was begun since                     afresh *
 a new table is gone                                   afresh
 a position purged, or never executed here             afresh
+another definition, shown by another version          refused
 a definition that another session changed             given up: dropped, the run ends (R14)
 anything else                                         resume; elsewhere, all is compared again
 ====================================================  ======================================
@@ -365,9 +366,17 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
         source_is_same = table.source_shape == progress.source_shape
         if not source_is_same or table.new_shape not in progress.shapes:
             new = f"{progress.names.new}, the new table of {progress}"
+            changed = new if source_is_same else progress
+            if record.mysql not in {"", found.mysql}:
+                return Refuse(
+                    reason=f"the definition of {changed} is another one than when the migration"
+                    f" began, as MySQL {found.mysql} shows it; before it was {record.mysql}",
+                    hint="see what was changed, by another session or by the upgrade; to begin from"
+                    " the beginning: spirit-py cleanup, then the same command",
+                )
             return GiveUp(
-                reason="another session changed the definition of"
-                f" {new if source_is_same else progress} since the migration began",
+                reason=f"another session changed the definition of {changed} since the migration"
+                " began",
                 hint="see what was changed, then start the migration again: it starts from the"
                 " beginning",
             )

@@ -218,6 +218,7 @@ class Found:
     unreadable: str = ""
     age: float = 0.0
     server_uuid: str = ""
+    mysql: str = ""
     tables: tuple[TableFound, ...] = ()
     unreachable: str = ""
     reverse: ReverseFound | None = None

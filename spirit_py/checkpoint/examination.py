@@ -111,6 +111,7 @@ def examine(
         unreadable=unreadable,
         age=age,
         server_uuid=server_uuid(session),
+        mysql=str(session.query("SELECT @@version")[0][0]),
         tables=tuple(_look_at_table(session, table, record, trusting=trusting) for table in tables),
         unreachable=unreachable,
         reverse=reverse_left(session, tables),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions, MigrationConfig, SwapChoices
     from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
@@ -221,7 +222,7 @@ def first_record(
     session: SqlSession,
     statement: str,
     sources: Mapping[Name, TableSchema],
-    server_uuid: str,
+    facts: ServerFacts,
     config: MigrationConfig,
 ) -> CheckpointRecord:
     """Return the record of a migration that begins now, of a :func:`normal_form`."""
@@ -232,19 +233,25 @@ def first_record(
             TableProgress(schema=schema, table=table, source_shape=shape_digest(source))
             for (schema, table), source in sources.items()
         ),
-        server_uuid=server_uuid,
+        server_uuid=facts.uuid,
         phase=Phase.PREFLIGHT.value,
         started_at=f"{now}+00:00",
         modes=config.modes,
         choices=config.swap_choices,
         program=__version__,
+        mysql=facts.version,
     )
 
 
-def renewed(record: CheckpointRecord, server_uuid: str, choices: SwapChoices) -> CheckpointRecord:
+def renewed(record: CheckpointRecord, facts: ServerFacts, choices: SwapChoices) -> CheckpointRecord:
     """Return the record of a run that resumes with an earlier one's."""
     return replace(
-        record, runs=record.runs + 1, program=__version__, server_uuid=server_uuid, choices=choices
+        record,
+        runs=record.runs + 1,
+        program=__version__,
+        mysql=facts.version,
+        server_uuid=facts.uuid,
+        choices=choices,
     )
 
 

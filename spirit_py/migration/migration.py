@@ -177,8 +177,8 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     require_not_begun(session, contexts, abandoned)
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
-    uuid = contexts[0].facts.uuid
-    record = first_record(session, statement_of(contexts), sources, uuid, run.config)
+    facts = contexts[0].facts
+    record = first_record(session, statement_of(contexts), sources, facts, run.config)
     given = {(context.schema, context.table): context.statement for context in contexts}
     record = replace(record, written=as_written(given))
     # Wrong Spark settings and a missing Java are refused before anything is written.
@@ -229,7 +229,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     mappings = auxiliary.take_over(run, session, contexts)
     require_judged_alike(contexts, mappings, record.judged)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
-    record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
+    record = renewed(record, contexts[0].facts, run.config.swap_choices)
     record = compared_under(run, record, evaluated_under(contexts, mappings))
     reverse = plan_way_back(run, contexts, mappings)
     return NewTables(contexts, mappings, record, plans, traffic, reverse)

@@ -68,9 +68,9 @@ def open_migration(
         run.lock_tables_from_other_runs(tables)
     except Refusal as refusal:
         raise explained(refusal, session, contexts) from refusal
+    _require_own_server(run, session, tables)
     # Before anything is read: the server may still execute a killed run's RENAME.
     end_earlier_run(run, session, tables)
-    _require_own_server(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.
     settle_earlier(run, session, tables)
     try:

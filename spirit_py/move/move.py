@@ -203,8 +203,8 @@ def _first_records(
     for one in opened:
         statement = statement_of_move(targets, sources, config, one.contexts)
         tables = dict(zip(_names(one.contexts), (c.source for c in one.contexts), strict=True))
-        uuid = one.contexts[0].facts.uuid
-        record = first_record(one.session, statement, tables, uuid, config)
+        facts = one.contexts[0].facts
+        record = first_record(one.session, statement, tables, facts, config)
         names = [one.run.config.shard] if config.sources else [w.config.shard for w in run.ways()]
         record = with_shards(record, names)
         create_checkpoint_tables(one.session, record)
@@ -237,7 +237,7 @@ def _noted(
 ) -> CheckpointRecord:
     """Return the record of a source that a run goes on with, with what was made."""
     if record.position:
-        return renewed(record, one.contexts[0].facts.uuid, run.config.swap_choices)
+        return renewed(record, one.contexts[0].facts, run.config.swap_choices)
     for shard, made in mappings.items():
         new = {(each.source.schema, each.source.name): each.target for each in made}
         if not run.config.sources or shard == one.run.config.shard:

@@ -344,6 +344,19 @@ def test_a_changed_definition_gives_the_migration_up(changes, reason):
     assert "starts from the beginning" in decision.hint
 
 
+@pytest.mark.parametrize(("then", "now"), [("8.0.27", "8.0.36"), ("", "8.0.36"), ("9.7", "9.7")])
+def test_a_definition_that_another_version_shows_is_not_given_up(then, now):
+    """R14: the upgrade may show it in another way; the copy stays until the operator has looked."""
+    changed = found(
+        record=replace(RECORD, mysql=then),
+        mysql=now,
+        tables=(replace(TABLE, source_shape="other"),),
+    )
+    decision = decide(changed, WANTED)
+    assert isinstance(decision, Refuse if then == "8.0.27" else GiveUp)
+    assert ("MySQL 8.0.36" in decision.reason) == (then == "8.0.27")
+
+
 def test_another_server_is_refused_whatever_its_tables_show():
     """What another server shows of the tables says nothing about this migration."""
     decision = decide(found(server_uuid="x", age=9e9, tables=(), unreachable="gone"), WANTED)

@@ -148,7 +148,7 @@ COMPARED = {
 #: Shown alone, and written as an escape where a terminal is; see ``status/plain.py``.
 SHOWN = {
     "CheckpointRecord.written",  # only where it is read as the statement
-    *("CheckpointRecord.program", "Pointer.program"),
+    *("CheckpointRecord.program", "CheckpointRecord.mysql", "Pointer.program"),
     *("ReverseRecord.tables.losses", "ReverseRecord.reason", "ReverseRecord.program"),
     *("StandingOrders.paused", "Answer.state", "Answer.said", "Answer.hint", "Answer.details"),
     *("Answer.error_code", "BatchRecord.asked", "BatchRecord.started_at", "BatchRecord.on_failure"),
