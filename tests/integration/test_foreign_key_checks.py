@@ -14,6 +14,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.tables.identity import drop_unreferenced
 from spirit_py.mysql.tables.new_table import NewTable
+from spirit_py.preflight.checks import attached
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.table.names import AuxiliaryNames
 from tests.kits.connection import account, granted
@@ -93,6 +94,17 @@ def test_a_child_whose_rows_change_unseen_is_refused_by_name(db, desk, rule, par
             assert f"foreign key acts of {db.name}.t to {db.name}.{parent} changes rows" in text
             assert why in text
             assert "9.6 or later" in text
+
+
+@pytest.mark.parametrize("asked", ["keep_old_current", "drop_old_after"])
+def test_a_name_that_only_a_revert_makes_too_long_is_refused(db, desk, asked):
+    """Error 1059 at the swap back: _t_undone is longer than _t_old."""
+    name = f"t_ibfk_{'x' * 51}"
+    db.execute(f"ALTER TABLE t ADD CONSTRAINT {name} FOREIGN KEY (b) REFERENCES p (id)")
+    assert findings(desk, "ADD z INT") == []
+    (context,) = prepare(desk.session, desk.config("ADD z INT", **{asked: 60.0}))
+    (refused,) = attached.foreign_key_actions(context)
+    assert "RENAME TABLE to _t_undone would rename" in refused.cause
 
 
 @pytest.mark.parametrize("rule", ["ON DELETE CASCADE", "ON DELETE SET NULL ON UPDATE CASCADE"])

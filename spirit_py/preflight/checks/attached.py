@@ -179,7 +179,7 @@ def foreign_key_actions(context: PreflightContext) -> Findings:
     """Refuse what does no harm where nothing is copied; warn of many others, and of cascades."""
     table = (context.schema, context.table)
     keys = keys_around(context.session, *table)
-    kept = context.config.keep_old_current > 0
+    kept = bool(context.config.keep_old_current or context.config.drop_old_after)
     altered = context.altered
     for key in keys:
         yield from starmap(refuse, rules.unseen_changes(key, altered, context.facts))
