@@ -20,6 +20,7 @@ from spirit_py.checkpoint.examination import (
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import end_reverse
 from spirit_py.classes import astuple, dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
@@ -159,6 +160,9 @@ def clean_up(
         drop_old = bool(asked) and ask_old(f"{' '.join(asked)}{ends}")
         if not drop_old and not left.revertible and not archives:
             leave_to_operator(session, left.swapped)
+        if drop_old and left.revertible:
+            # What is half emptied leads nowhere.
+            end_reverse(session, left.tables, noted=True)
         _drop(options, session, left, old_too=drop_old, say=say)
         if not drop_old:
             _say_kept(left, say, archives=archives)

@@ -7,7 +7,7 @@ import math
 import signal
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -607,6 +607,27 @@ def test_cleanup_drops_a_large_partitioned_table_as_gently(db, engine, monkeypat
     assert "_t_old (1 of 4 partitions are emptied already; asked for separately" in said
     assert emptied == [2]
     assert tables(db) == ["t"]
+
+
+def test_a_cleanup_that_was_stopped_in_the_middle_leaves_no_way_back(db, engine, monkeypatch):
+    """What is half emptied is not swapped back, and nobody is told that it could be."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    start(engine, db, table="t", alter=ALTER, no_shortcut=True, drop_old_after=math.inf).end()
+
+    def free(*given: Any, **more: Any) -> NoReturn:
+        free_partitions(*given, **more, large=0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drop, "free_partitions", free)
+    monkeypatch.setattr(cleanup, "_REST_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        clean(db, old=True)
+    said = clean(db)
+    assert "_t_old (3 of 4 partitions are emptied already; asked for separately" in said
+    assert "spirit-py revert still swaps back" not in said
+    assert "the way back" not in said
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
 def test_a_partitioned_table_of_others_is_not_emptied(db):
