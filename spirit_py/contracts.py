@@ -9,7 +9,7 @@ Only the two composition roots pick concrete classes: :mod:`spirit_py.migration`
            visibility = subscription.dispatch(chunk)         R3, atomic with the drop filter
            ... a task copies the chunk ...
            subscription.committed(chunk)                     R4
-    subscription.copy_finished(); source.set_watermark_optimization(enabled=False)
+    subscription.copy_finished(); source.end_watermark_optimization()
     source.catch_up()                                        drain
     checksum (repairs inside ``with source.applies_paused()``)
     cutover: source.flush(); ``with source.applies_paused()``: lock, source.block_wait(), source
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from spirit_py.chunk.watermark import Rest
 from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
@@ -156,44 +155,16 @@ class Origin:
 class ChangeSource(Protocol):
     """A stream of row changes from the source, applied to the new tables.
 
-    Construct, ``add_subscription`` for each table, ``start`` or ``start_from_position``, the rest,
-    ``close``. Positions are opaque text. Faults of the stream reach the stop switch and are raised
-    again by the blocking calls. One interface because copy, checksum and cutover share one feed.
+    It follows its tables, and was started; at last ``close``. Positions are opaque text. Faults of
+    the stream reach the stop switch and are raised again by the blocking calls. One interface
+    because copy, checksum and cutover share one feed.
     """
-
-    def add_subscription(
-        self, mapping: TableMapping, *, rests: Sequence[Rest] = (Rest(),)
-    ) -> Subscription:
-        """Follow a table. Before ``start``. No I/O.
-
-        ``rests``: the key ranges to be copied, in the order of the walk, each with how far an
-        earlier run may have copied it, where no delete may be dropped (R17). Empty: all is copied.
-        """
-
-    def start(self) -> None:
-        """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
-
-    def start_from_position(
-        self, position: str, settled: str = "", *, pass_hidden: bool = False
-    ) -> None:
-        """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible.
-
-        ``settled``: the place after the earlier run's last write to a new table, or empty.
-        ``pass_hidden``: pass over unreadable changes from before this call; the caller compares
-        such tables as a whole (:meth:`has_unread_changes`).
-        """
 
     def has_unread_changes(self, mapping: TableMapping) -> bool:
         """Return whether changes were passed over and not compared since; after ``block_wait``."""
 
     def compared(self, mapping: TableMapping) -> None:
         """Note that a comparison of the whole table, from its beginning, found no difference."""
-
-    def was_written_by_others(self, mapping: TableMapping) -> bool:
-        """Return whether others wrote to the new table before the resume; after ``block_wait``."""
-
-    def distrust(self) -> None:
-        """Have each new table compared as a whole before its swap; right after the start."""
 
     @property
     def origin(self) -> Origin:
@@ -245,9 +216,6 @@ class ChangeSource(Protocol):
 
         With ``only``, a locked table, open transactions do not count: they cannot hold its changes.
         """
-
-    def set_watermark_optimization(self, *, enabled: bool) -> None:
-        """Switch the watermark filters; before checksum and cutover they are off."""
 
     def write_over(self, mapping: TableMapping) -> None:
         """Note that a repair read newer rows than what is applied next.

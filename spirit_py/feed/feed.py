@@ -92,7 +92,11 @@ class ChangeFeed:
     def add_subscription(
         self, mapping: TableMapping, *, rests: Sequence[Rest] = (Rest(),)
     ) -> TableSubscription:
-        """Follow a table; see the contract."""
+        """Follow a table. Before :meth:`start`. No I/O.
+
+        ``rests``: the key ranges to be copied, in the order of the walk, each with how far an
+        earlier run may have copied it, where no delete may be dropped (R17). Empty: all is copied.
+        """
         gate, wake, unweighed = self._shared.gate, self._backpressure.relieve, self._weigher.arrived
         subscription = TableSubscription(
             mapping, lock=self._lock, unweighed=unweighed, gate=gate, wake=wake, rests=rests
@@ -114,7 +118,12 @@ class ChangeFeed:
     def start_from_position(
         self, position: str, settled: str = "", *, pass_hidden: bool = False
     ) -> None:
-        """Resume after a position; see the contract."""
+        """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible.
+
+        ``settled``: the place after the earlier run's last write to a new table, or empty.
+        ``pass_hidden``: pass over unreadable changes from before this call; the caller compares
+        such tables as a whole (:meth:`has_unread_changes`).
+        """
         tables = self._subscriptions.mappings
         self._run(self._stream.resume(tables, position, settled, pass_hidden=pass_hidden))
 
@@ -297,7 +306,7 @@ class ChangeFeed:
         return self._stream.lapses
 
     def distrust(self) -> None:
-        """Note that the new tables may lack changes; see the contract."""
+        """Have each new table compared as a whole before its swap; right after the start."""
         with self._lock:
             for subscription in self._subscriptions:
                 subscription.note_unread(_started(self._ledger).current)
@@ -331,11 +340,11 @@ class ChangeFeed:
             apply_sessions=self._appliers.tasks,
         )
 
-    def set_watermark_optimization(self, *, enabled: bool) -> None:
-        """Switch the watermark filters of every table."""
+    def end_watermark_optimization(self) -> None:
+        """Switch the watermark filters of every table off: before checksum and cutover."""
         points.reach("drain.begun")
         for subscription in self._subscriptions:
-            subscription.set_filters(active=enabled)
+            subscription.copy_finished()
 
     def expect_own_ddl(self, session_id: int, sql: str) -> None:
         """Let the swap of this session of ours pass, which ends the feed; see the contract."""
@@ -360,7 +369,7 @@ class ChangeFeed:
             subscription.compared()
 
     def was_written_by_others(self, mapping: TableMapping) -> bool:
-        """Return whether others wrote to the new table between the runs; see the contract."""
+        """Return whether others wrote to the new table before the resume; after block_wait."""
         return (mapping.target.schema, mapping.target.name) in self._stream.written_by_others
 
     def write_over(self, mapping: TableMapping) -> None:

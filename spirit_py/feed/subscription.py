@@ -101,14 +101,8 @@ class TableSubscription:
 
     def copy_finished(self) -> None:
         """Note that every chunk has committed: nothing is held or dropped any more."""
-        self.set_filters(active=False)
-
-    def set_filters(self, *, active: bool) -> None:
-        """Switch the watermark filters."""
         with self.lock:
-            self.buffer.filters.active = active
-            if active:
-                self._doubt()
+            self.buffer.filters.active = False
         self.wake()
 
     @contextlib.contextmanager

@@ -273,7 +273,7 @@ def copy_and_swap(run: Run, new: NewTables) -> None:
     _copy(run, pairs, next(iter(checkpoints), None))
     run.enter(Phase.DRAIN)
     for feed in feeds:
-        feed.set_watermark_optimization(enabled=False)
+        feed.end_watermark_optimization()
         feed.catch_up(run.show)
     run.enter(Phase.ANALYZE)
     for pair in pairs:

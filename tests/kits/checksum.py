@@ -178,7 +178,7 @@ def followed(pair: Pair) -> Iterator[tuple[Any, SqlApplier]]:
         feed.start()
         pair.copy()
         subscription.copy_finished()
-        feed.set_watermark_optimization(enabled=False)
+        feed.end_watermark_optimization()
         yield feed, applier
     finally:
         feed.close()

@@ -210,33 +210,11 @@ class SnapshotSource:
         self._call("stop")
         self.stopped = True
 
-    def add_subscription(self, mapping: Any, **_: Any) -> Any:
-        """Fail."""
-        raise AssertionError("the cutover must not do this")
-
-    def start(self) -> None:
-        """Fail."""
-        raise AssertionError("the cutover must not do this")
-
-    def start_from_position(
-        self, position: str, settled: str = "", *, pass_hidden: bool = False
-    ) -> None:
-        """Fail."""
-        raise AssertionError("the cutover must not do this")
-
     def has_unread_changes(self, mapping: Any) -> bool:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 
     def compared(self, mapping: Any) -> None:
-        """Fail."""
-        raise AssertionError("the cutover must not do this")
-
-    def was_written_by_others(self, mapping: Any) -> bool:
-        """Fail."""
-        raise AssertionError("the cutover must not do this")
-
-    def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 

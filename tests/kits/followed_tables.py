@@ -65,14 +65,15 @@ class FollowedTables:
             )
             followed = [self.feed.add_subscription(mapping) for mapping in self.mappings]
             # Without a copy nothing may be dropped for a chunk that is to read it.
-            self.feed.set_watermark_optimization(enabled=copy)
+            if not copy:
+                self.feed.end_watermark_optimization()
             if start:
                 self.feed.start_from_position(start)
             else:
                 self.feed.start()
             for mapping, subscription in zip(self.mappings, followed, strict=True):
                 self._fill(session, mapping, subscription, copy=copy)
-            self.feed.set_watermark_optimization(enabled=False)
+            self.feed.end_watermark_optimization()
 
     @staticmethod
     def _create(

@@ -407,7 +407,7 @@ class Run:
             writing.enter_context(Background("checkpoint", every(0.3, save), failed=lambda _: None))
             if not before.finished:
                 self._copy(connection, subscription, before)
-            feed.set_watermark_optimization(enabled=False)
+            feed.end_watermark_optimization()
             feed.catch_up(lambda _: None)
             self._compare(connection, applier, feed)
             Cutover(

@@ -119,7 +119,7 @@ def open_reverse_feed(
     for pair in pairs:
         pair.tables.begin(afresh=False)
     feed.start_from_position(record.position)
-    feed.set_watermark_optimization(enabled=False)
+    feed.end_watermark_optimization()
     for pair in pairs:
         pair.tables.look()
     return pairs
