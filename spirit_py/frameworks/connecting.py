@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.config import LOCALHOST
-from spirit_py.errors import UsageFault
+from spirit_py.errors import ServerFault, UsageFault
+from spirit_py.mysql.faults import Disposition, disposition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,3 +171,20 @@ def _not_carried(name: str, why: str = "") -> UsageFault:
         hint="say what it means for TLS among the settings of spirit_py (ssl_mode, and ssl_ca,"
         " ssl_cert, ssl_key); any other setting: take it out of the connection that migrates",
     )
+
+
+def code_of(error: BaseException) -> int:
+    """Return the code with which a framework's driver has raised an error; 0 for none."""
+    cause: Any = getattr(error, "orig", None) or error.__cause__ or error
+    code = next(iter(cause.args), 0)
+    return code if isinstance(code, int) else 0
+
+
+def is_an_answer(error: BaseException) -> bool:
+    """Return whether the server has refused a statement; the codes of a client are between.
+
+    After some answers, as of a server that shuts down, the statement may be made all the same.
+    """
+    code = code_of(error)
+    told = disposition(ServerFault(code, "", where=""), committing=True)
+    return code >= 1000 and code not in range(2000, 3000) and told is not Disposition.UNKNOWN

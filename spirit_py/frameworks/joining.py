@@ -15,7 +15,7 @@ from spirit_py.errors import Refusal, SpiritError
 from spirit_py.frameworks.steps import digest
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.statement import parse_statement
+from spirit_py.statement import ClauseKind, parse_statement
 from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 #: A copy gives constraints other names.
 _NAME_OF_CONSTRAINT: Final = re.compile(r"CONSTRAINT (?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\") ")
 _FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT FOREIGN KEY [^\n]*?(?=,?\n)")
+#: A rename of the parent, or of its columns, changes them in the definition of the child.
+_PARENT: Final = re.compile(r" REFERENCES (?:`(?:[^`]|``)+`[., ]*)+\((?:`(?:[^`]|``)+`[, ]*)+\)")
+_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_DROPPING: Final = (
+    *(ClauseKind.DROP_INDEX, ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT),
+    *(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_PRIMARY_KEY),
+)
 _LENIENT: Final = "ALLOW_INVALID_DATES"
 _NO_SUCH_TABLE: Final = 1146
 
@@ -87,6 +94,36 @@ def second_time(statement: str, around: SessionFacts, *, changed: bool) -> str:
     if parsed is None or not (changed or parsed.dropped or parsed.of_kind(*TAKES_ROWS)):
         return ""
     return parsed.second_time
+
+
+def lines_dropped(statement: str, around: SessionFacts, definition: str) -> tuple[str, ...]:
+    """Return the indexes and constraints that a statement drops, as the definition has them."""
+    parsed = _parsed(statement, around)
+    clauses = parsed.of_kind(*_DROPPING) if parsed else ()
+    names = {one.name.lower() for one in clauses}
+    found = []
+    for line in _lines(definition):
+        name = "" if line.startswith("PRIMARY KEY") else (_NAME.findall(line) or ["-"])[0]
+        if name.replace("``", "`").lower() in names and not line.startswith("`"):
+            found.append(line)
+    return tuple(found)
+
+
+def lines_lacking(lines: Iterable[str], definition: str) -> tuple[str, ...]:
+    """Return those of :func:`lines_dropped` that a definition lacks, which has their columns."""
+    there = {_NAME_OF_CONSTRAINT.sub("", one) for one in _lines(definition)}
+    columns = {_NAME.findall(one)[0] for one in there if one.startswith("`")}
+    lacking = []
+    for line in lines:
+        plain = _NAME_OF_CONSTRAINT.sub("", line)
+        named = plain.partition("(")[2].partition(" REFERENCES ")[0]
+        if plain not in there and columns.issuperset(_NAME.findall(named)):
+            lacking.append(line)
+    return tuple(lacking)
+
+
+def _lines(definition: str) -> list[str]:
+    return [one.strip().removesuffix(",") for one in definition.splitlines()[1:]]
 
 
 def joined(changes: Sequence[OnlineChange], around: SessionFacts) -> OnlineChange:
@@ -187,4 +224,5 @@ def form_of(create: str, foreign_keys_of: str = "") -> str:
         _NAME_OF_CONSTRAINT.sub("CONSTRAINT ", _COUNTER.sub("", one))
         for one in (create, foreign_keys_of or create)
     )
-    return digest((_FOREIGN_KEY.sub("", plain), sorted(_FOREIGN_KEY.findall(other))))
+    keys = (_PARENT.sub("", one) for one in _FOREIGN_KEY.findall(other))
+    return digest((_FOREIGN_KEY.sub("", plain), sorted(keys)))

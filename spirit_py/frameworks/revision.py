@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import AnotherServer, Refusal, ServerFault, SpiritError
+from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks import joining, steps
+from spirit_py.frameworks.connecting import code_of, is_an_answer
 from spirit_py.frameworks.online import Left, change, look_around, namings, prepared
-from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -73,10 +73,13 @@ class Revision:
         #: Of migrations of other scopes, which a later command resumes.
         self._others: list[steps.RevisionStep] = []
         self._done = 0
+        self._answers = steps.Answers()
         self._waiting: list[OnlineChange] = []
         self._carrying_out = False
         self._whole: _Whole | None = None
         self._just_noted: set[tuple[str, ...]] = set()
+        #: What the work on what waited has raised, which a revision may have caught.
+        self.failed: BaseException | None = None
 
     @property
     def takes_all(self) -> bool:
@@ -117,6 +120,14 @@ class Revision:
         self._whole.versions.append(change)
         return True
 
+    def again(self, question: object, ask: Callable[[], Any]) -> Any:
+        """Return what ``ask`` answers, or what it did before the same statement in a run before."""
+        if self._whole is not None:
+            return ask()
+        self._look()
+        coming = self._steps[self._done : self._done + 1]
+        return self._answers.again(question, [one for step in coming for one in step.answers], ask)
+
     def has_noted(self, row: tuple[str, ...]) -> bool:
         """Return, once, whether a swap has brought a row of the framework's table."""
         found = row in self._just_noted
@@ -126,7 +137,7 @@ class Revision:
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
         self._begin_anew()
-        self._just_noted = set()
+        self._just_noted, self.failed = set(), None
         self._finish_earlier()
 
     def _finish_earlier(self) -> None:
@@ -165,7 +176,7 @@ class Revision:
             try:
                 result = execute()
             except Exception as error:
-                if _is_an_answer(error):
+                if is_an_answer(error):
                     self._end_unmade()
                 raise
         self._made(table)
@@ -190,9 +201,21 @@ class Revision:
             self.flush()
 
     def flush(self, before: str = "") -> None:
-        """Carry out what waits, ``before`` the next statement; on SpiritError a rerun resumes."""
+        """Carry out what waits, ``before`` the next statement; on SpiritError a rerun resumes.
+
+        What it has raised it raises again until :meth:`give_up`, where a migration runs.
+        """
         if self._carrying_out:
             return
+        if self.failed is not None:
+            raise self.failed
+        try:
+            self._flush(before)
+        except BaseException as failure:
+            self.failed = None if self.alone() else failure
+            raise
+
+    def _flush(self, before: str) -> None:
         if self._whole is not None:
             with self._hinting():
                 self._flush_whole(self._whole, before)
@@ -215,12 +238,13 @@ class Revision:
     def give_up(self) -> None:
         """Forget what waits: the migration has failed before it; another try reads what is made."""
         self._waiting = []
-        self._whole = None
+        self._whole = self.failed = None
         self._begin_anew()
         self._table.release()
 
     def _begin_anew(self, key: str = "") -> None:
         self._key, self._steps, self._others, self._done = key, [], [], 0
+        self._answers.take()
 
     def _flush_whole(self, whole: _Whole, before: str) -> None:
         if not whole.versions and before.lstrip(" (\t\r\n").upper().startswith(_READS):
@@ -348,18 +372,24 @@ class Revision:
 
     def _passes(self, table: tuple[str, str], statement: str) -> bool:
         """Return whether an earlier run made the statement; Refusal if its table changed since."""
-        if self._done >= len(self._steps):
+        wanted = ".".join(table), statement
+        left = self._steps[self._done :]
+        places = (n for n, one in enumerate(left) if (one.table, one.statement) == wanted)
+        if not self._leave(left[: next(places, len(left))]):
             return False
         step = self._steps[self._done]
-        if (step.table, step.statement) != (".".join(table), statement):
-            self._forget()
-            return False
         same = [one for one in self._steps[self._done :] if one.table == step.table]
         form = joining.form_now(self.session(), table)
-        if steps.made_of(same, form) > 0:
+        made = steps.made_of(same, form)
+        if made < 0 and step.made and not (same[-1].made or same[-1].after):
+            # No form shows whether it is what has changed the table.
+            self._require_unmade(same[-1], table, form)
+            made = len(same) - 1
+        if made > 0:
             self.log.info("spirit-py: made by an earlier run, skipped: %s", statement)
             self._steps[self._done] = replace(step, made=True)
             self._done += 1
+            self._answers.take()
             self._keep()
             return True
         if step.made:
@@ -396,25 +426,47 @@ class Revision:
                 f" where it was made, what follows it is left to you, and then {self.finish}",
             )
 
-    def _forget(self) -> None:
-        for step in self._steps[self._done :]:
+    def _leave(self, left: list[steps.RevisionStep]) -> bool:
+        """Pass over steps that this run does not send; return whether there are more.
+
+        Refusal where one has dropped what its table may need: what adds it again may lack, too.
+        """
+        for step in left:
+            schema, _, name = step.table.partition(".")
+            definition = step.lost and joining.definition_of(self.session(), (schema, name))
+            for line in joining.lines_lacking(step.lost, definition or ""):
+                raise _refusal(
+                    f"an earlier run of this migration has made {step.statement!r}, which this run"
+                    f" does not send, so nothing may bring back what it dropped: {line}",
+                    hint=f"DELETE FROM {self._table.name} WHERE id = {step.number}, and run the"
+                    f" same command again; where {step.table} is to have it, and lacks it then:"
+                    f" ALTER TABLE {step.table} ADD {line}",
+                )
             if step.made:
                 self.log.warning(
                     "spirit-py: an earlier run has made %r, which this run lacks: it is kept",
                     step.statement,
                 )
+        if self._done + len(left) < len(self._steps):
+            self._done += len(left)
+            return True
         del self._steps[self._done :]
+        return False
 
     def _begin(self, table: Name, statement: str, after: str = "") -> None:
         del self._steps[self._done :]
+        session = self.session()
+        definition = joining.definition_of(session, table)
         step = steps.RevisionStep(
             history=self._key,
             number=max((one.number for one in (*self._others, *self._steps)), default=-1) + 1,
             table=".".join(table),
             statement=statement,
-            before=joining.form_now(self.session(), table),
+            before=joining.form_of(definition) if definition else joining.ABSENT,
             after=after,
             made=False,
+            answers=self._answers.take(),
+            lost=joining.lines_dropped(statement, look_around(session), definition),
         )
         self._steps.append(step)
         self._keep()
@@ -423,6 +475,7 @@ class Revision:
         after = joining.form_now(self.session(), table)
         self._steps[-1] = replace(self._steps[-1], after=after, made=True)
         self._done += 1
+        self._answers.take()
         self._keep()
 
     def _end_unmade(self) -> None:
@@ -505,8 +558,9 @@ class Revision:
     def _together(self, around: SessionFacts, waiting: Sequence[OnlineChange]) -> int:
         """Return how many of the changes, from the first one on, become one ALTER."""
         if left := self._steps[self._done :]:
+            known = {one.statement for one in left}
             for count in range(len(waiting), 0, -1):
-                if left[0].statement == joining.joined(waiting[:count], around).statement:
+                if joining.joined(waiting[:count], around).statement in known:
                     return count
         return joining.count_joinable(self.session(), waiting, around)
 
@@ -520,28 +574,12 @@ class Revision:
             refused = isinstance(error, SpiritError) and any(
                 f"(error {code})" in error.message for code in _MADE_ALREADY
             )
-            if refused or _code_of(error) in _MADE_ALREADY:
+            if refused or code_of(error) in _MADE_ALREADY:
                 error.add_note(
                     "if an earlier run of this migration, or somebody else, has made all of it:"
                     f" {self.finish} notes it as done"
                 )
             raise
-
-
-def _code_of(error: BaseException) -> int:
-    cause: Any = getattr(error, "orig", None) or error.__cause__ or error
-    code = next(iter(cause.args), 0)
-    return code if isinstance(code, int) else 0
-
-
-def _is_an_answer(error: BaseException) -> bool:
-    """Return whether the server has refused a statement; the codes of a client are between.
-
-    After some answers, as of a server that shuts down, the statement may be made all the same.
-    """
-    code = _code_of(error)
-    told = disposition(ServerFault(code, "", where=""), committing=True)
-    return code >= 1000 and code not in range(2000, 3000) and told is not Disposition.UNKNOWN
 
 
 def _refusal(message: str, *, hint: str, error_code: ErrorCode | None = None) -> Refusal:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from spirit_py import points
@@ -51,7 +52,8 @@ class RevisionStep:
 
     ``history`` is the scope of the migration with a digest of what the framework noted of it
     before; ``number`` counts what is kept. ``before`` and ``after`` are forms of the definition:
-    the first may be :data:`ABSENT`, the other empty.
+    the first may be :data:`ABSENT`, the other empty. ``answers`` are what the framework was told
+    before it (:class:`Answers`), ``lost`` the lines of the definition that the statement drops.
     """
 
     history: str
@@ -61,6 +63,35 @@ class RevisionStep:
     before: str
     after: str
     made: bool
+    answers: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+class Answers:
+    """What a framework asks before a statement that it derives from the answers.
+
+    After a stop it is told what it was told before, so that it derives the same statements. Whoever
+    can write a row of it can choose values and names, which the framework quotes (R26).
+    """
+
+    def __init__(self) -> None:
+        self.given: tuple[str, ...] = ()
+
+    def again(self, question: object, noted: Iterable[str], ask: Callable[[], Any]) -> Any:
+        """Return the noted answer to a question that is asked as often as before, or a new one."""
+        key = digest(question)
+        count = sum(json.loads(one)[0] == key for one in self.given)
+        known = [found for found in map(json.loads, noted) if found[0] == key]
+        answer = known[count][1] if count < len(known) else ask()
+        # One that is no plain value, such as bytes, is asked for each time.
+        with contextlib.suppress(TypeError):
+            self.given = (*self.given, json.dumps([key, answer]))
+        return answer
+
+    def take(self) -> tuple[str, ...]:
+        """Return what was answered since this was called last."""
+        given, self.given = self.given, ()
+        return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +112,9 @@ def made_of(steps: list[RevisionStep], form: str) -> int:
     """Return how many steps of a table are made, by its form; -1 where others have changed it."""
     made = 0 if not steps or steps[0].before == form else -1
     for number, step in enumerate(steps, start=1):
+        if not step.made and step.before == form:
+            # What has no step came between.
+            made = number - 1
         if step.after == form and (step.made or step.before != step.after):
             made = number
         if not step.made:

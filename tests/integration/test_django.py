@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from typing import Any
 
@@ -10,7 +11,16 @@ import django
 import pytest
 from django.conf import settings
 from django.db import models, router, transaction
-from django.db.migrations import AddField, AlterField, CreateModel, Migration, RemoveField, RunSQL
+from django.db.migrations import (
+    AddField,
+    AlterField,
+    CreateModel,
+    Migration,
+    RemoveField,
+    RenameField,
+    RenameIndex,
+    RunSQL,
+)
 from django.db.migrations.optimizer import MigrationOptimizer
 from django.db.migrations.state import ProjectState
 from django.db.migrations.writer import MigrationWriter
@@ -18,7 +28,7 @@ from django.db.models.signals import pre_migrate
 from django.db.utils import ConnectionHandler
 
 from spirit_py.errors import Refusal
-from spirit_py.frameworks import online, revision
+from spirit_py.frameworks import joining, online, revision
 from spirit_py.frameworks.django import AtomicMigration, Online, SpiritAlter, changing, operations
 from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
@@ -237,6 +247,88 @@ def test_values_beside_a_statement_reach_the_server_whatever_their_type(db, shop
             editor.execute(named.format(number), {"word": "5%"})
     assert db.query("SELECT DISTINCT n0, n1 FROM shop_order") == [("5%", "5%")]
     assert len(shop.changed()) == 2
+
+
+class Stopped(Exception):
+    """The run ends here, with a change begun."""
+
+
+def _buyers(db, shop):
+    """Give each row of the table a customer, by a foreign key; and two indexes."""
+    db.execute(
+        "DROP TABLE IF EXISTS shop_order, shop_customer, _django_migrations_steps;"
+        " CREATE TABLE shop_customer (id INT PRIMARY KEY); INSERT INTO shop_customer VALUES (1);"
+        " CREATE TABLE shop_order (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL UNIQUE,"
+        " b INT, cust_id INT NOT NULL, KEY by_b (b), KEY by_cust (cust_id),"
+        " CONSTRAINT f FOREIGN KEY (cust_id) REFERENCES shop_customer (id));"
+        " INSERT INTO shop_order (a, b, cust_id) VALUES (1, 1, 1), (2, 2, 1)"
+    )
+    shop.state = ProjectState()
+    fields: Any = [("id", models.IntegerField(primary_key=True))]
+    CreateModel("Customer", fields).state_forwards("shop", shop.state)
+    fields = [("id", models.AutoField(primary_key=True)), ("a", models.IntegerField(unique=True))]
+    fields += [("b", models.IntegerField(null=True)), ("cust", _customer())]
+    CreateModel("Order", fields).state_forwards("shop", shop.state)
+
+
+def _stopping(change, stop):
+    calls = itertools.count(1)
+
+    def stopped(*given, **more):
+        if next(calls) == stop:
+            raise Stopped
+        return change(*given, **more)
+
+    return stopped
+
+
+def _customer(**more):
+    return models.ForeignKey("shop.Customer", models.CASCADE, **more)
+
+
+@pytest.mark.slow
+@pytest.mark.draws(3)
+@pytest.mark.parametrize("engine", [ENGINE, "django.db.backends.mysql"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [AlterField("order", "cust", _customer(null=True))],
+        [RemoveField("order", "cust")],
+        [RenameField("order", "cust", "buyer")],
+        [RenameIndex("order", "by_c", old_fields=("b",))],
+        [AlterField("order", "a", models.IntegerField(db_index=True))],
+        [AddField("order", "made", models.DateTimeField(auto_now_add=True))],
+        [
+            AddField(
+                "order", "code", models.CharField(max_length=9, default=itertools.count().__next__)
+            )
+        ],
+    ],
+    ids=lambda changes: changes[0].describe(),
+)
+def test_what_django_derives_from_the_server_is_the_same_after_a_stop(
+    db, shop, monkeypatch, engine, changes
+):
+    """It finds its keys as they were, and functions of defaults have the values that they had."""
+    sent = {"tables": ["shop_order"]} if engine == ENGINE else {}
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"threads": 1, **sent})
+    operations = [*changes, WIDER] if engine == ENGINE else [Online([*changes, WIDER])]
+    _buyers(db, shop)
+    shop.apply(shop.connection(engine), *operations)
+    expected = joining.form_of(shop.definition())
+    for stop in itertools.count(1):
+        _buyers(db, shop)
+        with monkeypatch.context() as stopping:
+            stopping.setattr(revision, "change", _stopping(online.change, stop))
+            try:
+                shop.apply(shop.connection(engine), *operations)
+                break
+            except Stopped:
+                pass
+        shop.apply(shop.connection(engine), *operations)
+        assert joining.form_of(shop.definition()) == expected, shop.definition()
+        assert "_django_migrations_steps" not in tables(db)
+    assert stop > 1
 
 
 def test_squashing_moves_nothing_across_clauses():

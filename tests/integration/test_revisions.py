@@ -321,6 +321,22 @@ def _fail_after_adding(connection):
         raise Stopped
 
 
+def test_a_failure_that_a_revision_catches_ends_it_all_the_same(db):
+    """What waited has failed at the next statement: nothing is noted as if it had been made."""
+    prepared(db)
+    with pytest.raises(Refusal, match="Duplicate column"), connected(db) as connection:
+        _catch_the_failure(connection)
+    assert VERSIONS not in tables(db)
+    run(db)
+
+
+def _catch_the_failure(connection):
+    with migration(connection, min_rows=1000) as op:
+        op.add_column("orders", sa.Column("a", sa.Integer))
+        with contextlib.suppress(Exception):
+            op.execute("DROP INDEX missing ON small")
+
+
 def test_a_connection_that_is_closed_has_sent_what_waits(db):
     """No rollback takes DDL back in MySQL, and so it loses none here."""
     prepared(db)

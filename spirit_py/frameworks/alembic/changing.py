@@ -179,8 +179,8 @@ def _noted(impl: DefaultImpl, versions: tuple[str, str], scope: str) -> list[tup
 
 
 def _rolled_back(revision: Revision) -> None:
-    """Carry out what waits: MySQL rolls back no DDL. Not after an exception."""
-    if sys.exc_info()[0] is None:
+    """Carry out what waits: MySQL rolls back no DDL. Not after an exception, nor its failure."""
+    if sys.exc_info()[0] is None and not revision.failed:
         revision.flush()
     else:
         revision.give_up()

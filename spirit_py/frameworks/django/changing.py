@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -102,6 +103,56 @@ def _told(connection: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     _, options = split_settings(_settings())
     told = options | {name: value for name, value in asked.items() if value is not None}
     return arguments_of("mysqldb", connection.get_connection_params(), told) | told
+
+
+def names_again(
+    editor: BaseDatabaseSchemaEditor,
+    ask: Callable[..., list[str]],
+    model: Any,
+    *of: Any,
+    **more: Any,
+) -> list[str]:
+    """Return the names of a model's keys and indexes, as they were before the same statement.
+
+    From them Django derives what it drops and adds again.
+    """
+    connection: Any = editor.connection
+    plainly = partial(ask, model, *of, **more)
+    if _is_apart(editor):
+        return plainly()
+    revision = revision_of(connection)
+    revision.flush()
+    kinds = [(name, sorted(one) if isinstance(one, set) else one) for name, one in more.items()]
+    found = revision.again((model._meta.db_table, of, sorted(kinds)), plainly)  # noqa: SLF001
+    # Such a name Django would not quote.
+    return [one for one in found if "`" not in one]
+
+
+def default_again(editor: BaseDatabaseSchemaEditor, ask: Callable[..., Any], field: Any) -> Any:
+    """Return the default of a field, of a function what it was before the same statement."""
+    changing = callable(field.default) if field.has_default() else _is_time_of_now(field)
+    if not changing or _is_apart(editor):
+        return ask(field)
+
+    def plainly() -> Any:
+        value = ask(field)
+        return str(value) if isinstance(value, (date, time)) else value
+
+    asked = field.model._meta.db_table, field.column  # noqa: SLF001
+    return revision_of(editor.connection).again(asked, plainly)
+
+
+def _is_time_of_now(field: Any) -> bool:
+    return bool(getattr(field, "auto_now", False) or getattr(field, "auto_now_add", False))
+
+
+def _is_apart(editor: BaseDatabaseSchemaEditor) -> bool:
+    """Return whether what an editor does makes no steps."""
+    connection: Any = editor.connection
+    if editor.collect_sql or connection.in_atomic_block or not is_mysql(connection):
+        return True
+    connection.ensure_connection()
+    return False
 
 
 def revision_of(connection: Any) -> Revision:

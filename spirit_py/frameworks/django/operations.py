@@ -16,9 +16,11 @@ from django.db.models.signals import pre_migrate
 from spirit_py.errors import Refusal
 from spirit_py.frameworks.django.changing import (
     begin,
+    default_again,
     execute_online,
     forgetting,
     is_mysql,
+    names_again,
     noting,
     require_no_transaction,
     revision_of,
@@ -339,19 +341,22 @@ def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterat
 def _asked(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterator[None]:
     """Have each statement of the context ask to go online; nothing waits after an exception."""
     given: Any = editor
-    outer = vars(given).get("execute")
-    plainly = getattr(editor, "execute_plainly", outer or editor.execute)
+    outer = dict(vars(given))
+    plainly = getattr(editor, "execute_plainly", editor.execute)
     given.execute = partial(execute_online, editor, plainly, asked=options)
+    if not hasattr(editor, "execute_plainly") and "execute" not in outer:
+        given.effective_default = partial(default_again, editor, editor.effective_default)
+        given._constraint_names = partial(names_again, editor, given._constraint_names)  # noqa: SLF001
     try:
         yield
     except BaseException:
         revision_of(editor.connection).give_up()
         raise
     finally:
-        if outer is None:
-            del given.execute
-        else:
-            given.execute = outer
+        for name in ("execute", "effective_default", "_constraint_names"):
+            vars(given).pop(name, None)
+            if name in outer:
+                setattr(given, name, outer[name])
 
 
 def _send_late(editor: BaseDatabaseSchemaEditor, number: int = 0) -> None:

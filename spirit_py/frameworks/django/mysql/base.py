@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from django.db.backends.mysql import base
 from django.db.backends.mysql.schema import DatabaseSchemaEditor
 
-from spirit_py.frameworks.django.changing import execute_online, revision_of
+from spirit_py.frameworks.django.changing import (
+    default_again,
+    execute_online,
+    names_again,
+    revision_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +44,14 @@ class OnlineSchemaEditor(DatabaseSchemaEditor):
     def execute_plainly(self, sql: Any, params: Sequence[Any] | None = ()) -> None:
         """Execute a statement as Django does."""
         super().execute(sql, params)
+
+    def effective_default(self, field: Any) -> Any:
+        """Return the default of a field, after a stop the same."""
+        return default_again(self, super().effective_default, field)
+
+    def _constraint_names(self, model: Any, *of: Any, **more: Any) -> list[str]:
+        given: Any = super()
+        return names_again(self, given._constraint_names, model, *of, **more)  # noqa: SLF001
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
