@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from spirit_py.archiving.folder import ArchiveFailure
+from spirit_py.codes import ErrorCode
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import Refusal
+from spirit_py.errors import CriticalLoad, Refusal
 from spirit_py.migration import archive
 from spirit_py.threads import StopSwitch
 
@@ -74,3 +75,13 @@ def test_settings_that_judge_otherwise_are_found_where_an_old_table_is_gone(monk
         with pytest.raises(ArchiveFailure, match="would judge rows otherwise"):
             archive.archive_old_tables(run, tables, record)
         assert not archived
+
+
+def test_a_critical_load_during_the_archive_says_that_the_change_is_done():
+    """What follows from it, as a job of Spark that was ended, is not called the cause."""
+    run: Any = SimpleNamespace(stop=StopSwitch())
+    run.stop.request(CriticalLoad("the load is critical", hint="later"))
+    left = archive._left(run, ArchiveFailure("a job was ended"))
+    assert str(left) == "the change is done, and the old table is kept: the load is critical"
+    assert (left.error_code, left.hint) == (ErrorCode.ARCHIVE_FAILED, "later")
+    assert run.stop.cause_of(left) is left
