@@ -66,6 +66,8 @@ _FIRST: Final = 5.0
 _AGAIN: Final = 5.0
 _LOCK_WAIT: Final = 5
 _ANSWER_WITHIN: Final = 10
+#: Characters of a statement that is shown to be run again.
+_LONGEST_SHOWN: Final = 1 << 14
 
 
 def pauses(period: float) -> Iterator[float]:
@@ -205,9 +207,12 @@ def shown_statement(record: CheckpointRecord, sql_mode: str) -> str:
     """Return a record's statements in a line, to be run again under these modes; or nothing.
 
     As they were given, where the record has that: the normal form folds letters that a definition
-    keeps. Whoever may write the row has written both (R26), so what is shown is read once more.
+    keeps. Whoever may write the row has written both (R26): what is shown is read once more, and
+    not where that would take long.
     """
-    for text in filter(None, (record.written, record.statement)):
+    for text in (record.written, record.statement):
+        if not 0 < len(text) <= _LONGEST_SHOWN:
+            continue
         with contextlib.suppress(Refusal):
             line = one_line(line_of(text, tokenize(text, SqlMode.of(sql_mode))))
             parsed = parse_statement(line, "", sql_mode=sql_mode)

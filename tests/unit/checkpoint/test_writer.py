@@ -217,4 +217,8 @@ def test_the_normal_form_is_shown_where_nothing_else_is_known_or_believed():
     normal = "ALTER TABLE `s`.`t` MODIFY COLUMN `a` int; ALTER TABLE `s`.`u` FORCE"
     for written in ("", "ALTER TABLE `p`.`salaries` FORCE", f"{record.written}; DROP", "'"):
         assert shown_statement(replace(record, written=written), "") == normal
-    assert not shown_statement(replace(record, statement="x", written=""), "")
+    more, fewer = f"{record.statement};\nALTER TABLE `p`.`t` FORCE", record.statement[:41]
+    long = f"{record.statement}{' ' * (1 << 16)}"
+    for statement in ("x", more, fewer, long):
+        assert not shown_statement(replace(record, statement=statement, written=""), "")
+        assert not shown_statement(replace(record, statement=statement, written=statement), "")
