@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from typing import TYPE_CHECKING
@@ -29,7 +30,9 @@ class FleetOrders:
 
     ``number``: milliseconds since 1970, of the last order. ``at_once``: the most servers at a time,
     0 as the command says. ``members``: the names of all servers that commands for this fleet had in
-    their lists. ``finished``: the names of those that were done when records began to be dropped.
+    their lists; ``places``: by what each is known that has another name by now, see
+    :func:`place_of`. ``finished``: the names and places of those that were done when records began
+    to be dropped.
     ``unseen``: they are of the beginning of the server's process, which begins no table with them:
     others may have been given a later order before it had made its record.
     """
@@ -41,11 +44,13 @@ class FleetOrders:
     members: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
     unseen: bool = False
+    places: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not (0 <= self.number < _LAST_ORDER and 0 <= self.at_once <= MOST_SERVERS):
             raise ValueError("the orders of a fleet have small numbers")
-        if not all(_MEMBER.fullmatch(one) for one in (*self.members, *self.finished)):
+        names = (*self.members, *self.finished, *self.places, *self.places.values())
+        if not all(_MEMBER.fullmatch(one) for one in names):
             raise ValueError("a member of a fleet is a name")
 
     @property
@@ -53,9 +58,24 @@ class FleetOrders:
         """What was ordered, and when."""
         return self.number, self.paused, self.aborted, self.at_once
 
+    def joined(self, other: FleetOrders) -> FleetOrders:
+        """Return them with another row's members, but for those that have another name here."""
+        places = other.places | self.places
+        renamed = {name for place, name in other.places.items() if place in self.places}
+        others = {*other.members} - (renamed - {*places.values()})
+        return replace(self, members=tuple(sorted({*self.members, *others})), places=places)
+
     def ahead_of(self, now: float) -> bool:
         """Return whether they are from the future by a clock, in seconds: such count for nobody."""
         return self.number >= now * 1000 + _CLOCKS_DIFFER
+
+
+def place_of(server_uuid: str, database: str) -> str:
+    """Return by what an entry of a list is known whatever its name: a server, and a schema of it.
+
+    A server that has taken another one's place has another uuid, and its name.
+    """
+    return hashlib.sha256(f"{server_uuid} {database}".encode()).hexdigest()[:32]
 
 
 def agreed(

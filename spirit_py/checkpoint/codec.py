@@ -22,7 +22,7 @@ FORMAT: Final = 4
 _ADDED: Final = frozenset({
     "allow", "answers", "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside",
     "choices", "evaluated", "files", "fleet", "judged", "keep", "kept", "looked_at", "lost",
-    "making", "mysql", "origins", "shard", "shards", "sources", "unseen", "written",
+    "making", "mysql", "origins", "places", "shard", "shards", "sources", "unseen", "written",
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""
 

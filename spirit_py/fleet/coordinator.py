@@ -381,8 +381,8 @@ class Fleet:
 
     def _obey(self, orders: FleetOrders, name: str) -> None:
         before = self._orders
-        members = tuple(sorted({*before.members, *orders.members}))
-        self._orders = replace(orders, members=members)
+        both = before.joined(orders)
+        self._orders = replace(orders, members=both.members, places=both.places)
         if orders.aborted:
             self.stop.request(
                 Aborted(

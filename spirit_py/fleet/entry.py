@@ -125,8 +125,8 @@ def _carried_on(
         return plan
     latest = orders_of(plan.servers, found, most=config.at_once)
     number = max(time.time_ns() // 1_000_000, latest.number + 1)
-    members = plan.orders.members
-    orders = replace(latest, aborted=False, number=number, members=members, finished=())
+    told = {"members": plan.orders.members, "places": plan.orders.places}
+    orders = replace(latest, aborted=False, number=number, **told, finished=())
 
     def tell(one: ServerPlan) -> None:
         with contextlib.suppress(SpiritError):

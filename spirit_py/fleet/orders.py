@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field, replace
@@ -86,8 +86,12 @@ def order_fleet(
         # Those that are asked to drop their copies must be alive for that.
         first = replace(orders, aborted=False, paused=True) if CLEANUP in given else orders
         begun = _written(asked, first, verb, table)
-        listed = {one.name for one in members}
-        if absent := sorted({name for one in seen for name in one.members} - listed):
+        listed = FleetOrders(
+            members=tuple(one.name for one in members),
+            places={part.place: part.member.name for part in parts if part.identity},
+        )
+        all_members = reduce(FleetOrders.joined, seen, listed).members
+        if absent := sorted({*all_members} - {*listed.members}):
             said = f"{counted(len(absent), 'server')} of this change, {', '.join(absent[:_NAMED])}"
             say(f"{said}: not in this list, so that migrations there are not asked")
         have_it = [one for one in begun if one.error is None]

@@ -12,7 +12,7 @@ from spirit_py.batch.plan import UsualDefinitions
 from spirit_py.batch.planning import plan_batch, plan_of_batch
 from spirit_py.batch.trial import Trace, trace_of
 from spirit_py.classes import dataclass, field, replace
-from spirit_py.command_config import FleetOrders, agreed
+from spirit_py.command_config import FleetOrders, agreed, place_of
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.run import ServerPlanned, Summary
 from spirit_py.fleet.waves import seconds_of, waves_of
@@ -93,6 +93,12 @@ class ServerPlan:
     def orders(self) -> FleetOrders:
         """What operators have ordered, as this server has it."""
         return FleetOrders() if self.batch is None else self.batch.orders
+
+    @property
+    def place(self) -> str:
+        """By what the entry is known whatever its name; empty where it could not be looked at."""
+        each = self.server.batch.each
+        return "" if self.batch is None else place_of(self.batch.server_uuid, each.database)
 
     @property
     def begun(self) -> bool:
@@ -252,19 +258,23 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
 
     side_by_side("look", [partial(look, one) for one in config.servers], LOOKING)
     plans = [found[one.name] for one in config.servers]
-    witnesses = Counter(name for one in plans if one.done for name in one.orders.finished)
+    finished = Counter(name for one in plans if one.done for name in {*one.orders.finished})
+    witnesses = [max(finished[one.server.name], finished[one.place]) for one in plans]
 
     def settle(number: int) -> None:
-        plans[number] = _settled(plans[number], witnesses[plans[number].server.name])
+        plans[number] = _settled(plans[number], witnesses[number])
 
-    unsure = [number for number, one in enumerate(plans) if witnesses[one.server.name]]
+    unsure = [number for number, told in enumerate(witnesses) if told]
     side_by_side("look", [partial(settle, number) for number in unsure], LOOKING)
     orders = FleetOrders()
     if not any(one.batch.each.dry_run for one in config.servers):
         begun = {one.server.name: one.orders for one in plans if one.begun}
-        members = {name for one in begun.values() for name in one.members} | set(found)
+        places = {one.place: one.server.name for one in plans if one.place}
+        listed = FleetOrders(members=tuple(sorted(found)), places=places)
+        for row in begun.values():
+            listed = listed.joined(row)
         orders = orders_of(plans, begun, most=config.at_once)
-        orders = replace(orders, members=tuple(sorted(members)), finished=())
+        orders = replace(orders, members=listed.members, places=listed.places, finished=())
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
 

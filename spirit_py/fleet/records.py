@@ -15,6 +15,7 @@ from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, field, fields, replace
 from spirit_py.codes import ErrorCode
+from spirit_py.command_config import place_of
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError
 from spirit_py.fleet.planning import LOOKING
 from spirit_py.locks.named import named_lock_holder, working_session
@@ -128,6 +129,7 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
         then = "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them"
         return [f"{why}; {then}"]
     failed: list[str] = []
+    finished = (*done, *filter(None, (plan.place for plan in plans)))
 
     def each(plan: ServerPlan, action: Callable[[ServerPlan], None], what: str) -> None:
         if stop.requested:
@@ -139,7 +141,7 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
             failed.append(f"{plan.server.name}: its record could not be {what}: {why}")
 
     def mark(plan: ServerPlan) -> None:
-        each(plan, lambda one: order(one, orders, finished=done), "marked as finished")
+        each(plan, lambda one: order(one, orders, finished=finished), "marked as finished")
 
     side_by_side("mark", [partial(mark, one) for one in plans], LOOKING)
     if failed or stop.requested:
@@ -188,6 +190,11 @@ class ServerRecords:
     records: list[FleetRecord] = field(default_factory=list)
     error: SpiritError | None = None
 
+    @property
+    def place(self) -> str:
+        """By what the entry is known whatever its name."""
+        return place_of(self.identity.partition(" ")[0], self.member.database)
+
     def order(self, orders: FleetOrders, *, resumes: bool) -> None:
         """Write orders into each record; ``resumes``: no table resumes with a pause."""
 
@@ -204,7 +211,9 @@ class ServerRecords:
                 if there.number > orders.number and not there.ahead_of(now):
                     # It came meanwhile, from a command that has other servers in its list.
                     continue
-                one.store.order(session, replace(orders, finished=one.orders.finished))
+                places = one.orders.places | orders.places
+                kept = replace(orders, finished=one.orders.finished, places=places)
+                one.store.order(session, kept)
                 for name in one.left if resumes else ():
                     if name not in one.at_work:
                         _end_pause(session, name)

@@ -330,6 +330,30 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(four, listener, p
     assert_clean(four)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("point", ["fleet.ended", "fleet.forgotten"])
+def test_a_server_that_has_another_name_by_now_is_the_same_server(four, listener, point):
+    """What is done there is not done again, and no record stays because of its earlier name."""
+    hold = listener.hold(point)
+    process = four.start("--alter", REBUILD, "--canary", "1", **at(listener))
+    await_held(process, hold)
+    process.kill()
+    process.communicate(timeout=MINUTE)
+    hold.release()
+    await_no_process(four)
+    done = {schema for schema, states in records(four).items() if states == ["done"]}
+    if point == "fleet.forgotten":
+        done = set(four.made.schemas)
+    before = numbers(four)
+    four.file.write_text(four.file.read_text().replace(" name=", " name=new-"))
+    report, _ = four.migrate("--alter", REBUILD)
+    assert report["outcome"] == "done", report
+    after = numbers(four)
+    assert {schema: after[schema] for schema in done} == {schema: before[schema] for schema in done}
+    assert_clean(four)
+
+
 def numbers(fleet):
     """Return InnoDB's number of each table: it changes whenever the table is rebuilt."""
     rows = fleet.db.query(

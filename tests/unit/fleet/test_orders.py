@@ -106,6 +106,18 @@ def test_what_else_a_row_has_is_no_reason_to_differ():
     assert agreed([PAUSE, other], KNOWN).paused
 
 
+def test_a_member_that_has_another_name_by_now_is_one_member():
+    """By its place; a place that has another server by now keeps the name that both have."""
+    here = FleetOrders(members=("new", "s2", "s3"), places={"a": "new", "b": "s2", "d": "s3"})
+    row = FleetOrders(
+        members=("s1", "s2", "s3", "s4", "s5"), places={"a": "s1", "b": "s2", "c": "s3", "e": "s4"}
+    )
+    both = here.joined(row)
+    assert both.members == ("new", "s2", "s3", "s4", "s5")
+    assert both.places == {"a": "new", "b": "s2", "c": "s3", "d": "s3", "e": "s4"}
+    assert row.joined(FleetOrders(members=("s1",), places={"a": "s1"})) == row
+
+
 @pytest.mark.parametrize("wrong", [{"number": -1}, {"at_once": -1}, {"members": ("a b",)}])
 def test_orders_that_cannot_be_are_refused(wrong):
     """A number below zero would stop a fleet without a word."""

@@ -100,3 +100,26 @@ def test_a_lone_row_is_not_believed_while_another_server_is_away(
         monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
         orders = planning.plan_fleet(config).orders
     assert (orders.at_once, orders.paused, orders.members) == (limit, paused, ("db1", "db2"))
+
+
+@pytest.mark.parametrize(
+    ("finished", "told"),
+    [(("db2",), 1), (("db2", "db2"), 1), (("PLACE",), 1), (("db2", "PLACE"), 1), (("db3",), 0)],
+)
+def test_a_record_is_one_witness_by_name_or_place(monkeypatch, finished, told):
+    """However often it says so: one server's word alone is not believed (R26)."""
+    other = planned("db2")
+    row = FleetOrders(finished=tuple(one.replace("PLACE", other.place) for one in finished))
+    done = ServerPlan(server=server("db1"), batch=BatchPlan(name="b", server_uuid="v", tables=(),
+                                                            orders=row))  # fmt: skip
+    plans = {"db1": done, "db2": other}
+    asked: list[int] = []
+
+    def settled(plan: ServerPlan, witnesses: int) -> ServerPlan:
+        asked.append(witnesses)
+        return plan
+
+    monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
+    monkeypatch.setattr(planning, "_settled", settled)
+    planning.plan_fleet(FleetConfig(servers=(done.server, other.server), asked=""))
+    assert asked == [told] * bool(told)
