@@ -38,6 +38,7 @@ _DROPPING: Final = (
     *(ClauseKind.DROP_INDEX, ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT),
     *(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_PRIMARY_KEY),
 )
+_RENAMED: Final = re.compile(r"([^\s,]+)\s+TO\s+([^\s,]+)", re.IGNORECASE)
 _LENIENT: Final = "ALLOW_INVALID_DATES"
 _NO_SUCH_TABLE: Final = 1146
 
@@ -88,12 +89,28 @@ def form_expected(session: FrameworkSession, one: OnlineChange, around: SessionF
 def second_time(statement: str, around: SessionFacts, *, changed: bool) -> str:
     """Return what a statement does to a table that it has perhaps ``changed``; empty for no harm.
 
-    Where the definition is as before, only one that takes values or rows can have been made.
+    Where the definition is as before, only one that takes values, rows or names can have been made.
     """
     parsed = _parsed(statement, around)
-    if parsed is None or not (changed or parsed.dropped or parsed.of_kind(*TAKES_ROWS)):
+    if parsed is None:
+        if _exchanges(statement):
+            return "exchange the tables again"
+        fails = statement.lstrip().upper().startswith(("CREATE", "DROP"))
+        return "change the table once more" if changed and not fails else ""
+    if not (changed or parsed.dropped or parsed.of_kind(*TAKES_ROWS)):
         return ""
     return parsed.second_time
+
+
+def _exchanges(statement: str) -> bool:
+    """Return whether a RENAME TABLE gives the very names that it takes."""
+    if not statement.lstrip().upper().startswith("RENAME"):
+        return False
+    pairs = [
+        [one.rpartition(".")[2].strip('`"').lower() for one in pair]
+        for pair in _RENAMED.findall(statement.rstrip(" ;"))
+    ]
+    return {old for old, _ in pairs} == {new for _, new in pairs}
 
 
 def lines_dropped(statement: str, around: SessionFacts, definition: str) -> tuple[str, ...]:

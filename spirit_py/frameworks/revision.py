@@ -414,7 +414,8 @@ class Revision:
         schema, name = table
         record = schema, AuxiliaryNames.of(name).checkpoint
         around = look_around(self.session())
-        changed = form != step.before
+        # On a table that is gone it fails.
+        changed = form not in {step.before, joining.ABSENT}
         then = joining.second_time(step.statement, around, changed=changed)
         # With a record the run itself resumes, or refuses.
         if then and not joining.definition_of(self.session(), record):

@@ -142,9 +142,13 @@ class StepTable:
     ) -> None:
         self._session = session
         self.name = _name_of_steps(versions)
-        self._schema = ""
+        self._default, self._home = "", versions[0]
         self._held = False
         self.exists = False
+
+    @property
+    def _schema(self) -> str:
+        return self._default or self._home
 
     @property
     def _lock(self) -> str:
@@ -158,7 +162,7 @@ class StepTable:
         ((held,),) = self._session().query(
             "SELECT COALESCE(DATABASE(), '') = %s"
             " AND (COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, 0))",
-            (self._schema, self._lock, self._lock),
+            (self._default, self._lock, self._lock),
         )
         self._held = bool(held)
         return self._held
@@ -171,9 +175,13 @@ class StepTable:
                 self._session().query("DO RELEASE_LOCK(%s)", (self._lock,))
 
     def read(self, schema: str) -> list[RevisionStep]:
-        """Return the steps that a run has left, none of a foreign table; Refusal if unreadable."""
-        self._schema = schema
-        self.exists = has_mark(cast("SqlSession", self._session()), (schema, self.name), _MARK)
+        """Return the steps that a run has left, none of a foreign table; Refusal if unreadable.
+
+        Without a default ``schema`` they are beside the version table.
+        """
+        self._default = schema
+        session = cast("SqlSession", self._session())
+        self.exists = has_mark(session, (self._schema, self.name), _MARK)
         return self._rows("id >= 0", RevisionStep) if self.exists else []
 
     def versions(self) -> NotedVersions | None:
@@ -460,8 +468,8 @@ def is_auxiliary(session: FrameworkSession, table: Name, versions: Name) -> bool
     """Return whether a table is one of ours by its name, beside one that bears our mark."""
     plain, (schema, name) = cast("SqlSession", session), table
     ((home,),) = plain.query("SELECT DATABASE()")
-    steps, of_versions = (str(home), _name_of_steps(versions)), AuxiliaryNames.of(versions[1])
-    there = versions[0] or str(home)
+    there, of_versions = versions[0] or str(home), AuxiliaryNames.of(versions[1])
+    steps = str(home or there), _name_of_steps(versions)
     if table in {steps, (there, of_versions.new), (there, of_versions.old)}:
         return has_mark(plain, steps, _MARK)
     for _, checkpoint in checkpoint_tables(plain, schema):

@@ -12,10 +12,11 @@ import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 
+from spirit_py import points
 from spirit_py.api.running import Running
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import Interrupted, Refusal
 from spirit_py.frameworks import online
 from spirit_py.frameworks import revision as revision_module
 from spirit_py.frameworks.steps import NotedVersions, StepTable, digest
@@ -144,6 +145,30 @@ def test_a_statement_with_an_unknown_outcome_is_not_taken_for_refused(db, code):
     ]
 
 
+def test_tables_that_were_perhaps_exchanged_are_not_exchanged_back(db):
+    """No definition shows whether a RENAME that was begun has been made."""
+    prepared(db)
+    db.execute("INSERT INTO gone VALUES (7); ALTER TABLE gone ADD PRIMARY KEY (id)")
+
+    def fail(_connection, _cursor, statement, *_):
+        if statement.startswith("RENAME"):
+            raise MySQLdb.OperationalError(1053, "after it was made")
+
+    def change(*, fails):
+        with connected(db) as connection:
+            if fails:
+                sa.event.listen(connection, "after_cursor_execute", fail)
+            with migration(connection, min_rows=1000) as op:
+                op.drop_column("orders", "b")
+                op.execute(f"RENAME TABLE small TO x, `{db.name}`.gone TO small, x TO gone")
+
+    with pytest.raises(sa.exc.OperationalError, match="after it was made"):
+        change(fails=True)
+    with pytest.raises(Refusal, match="exchange the tables again"):
+        change(fails=False)
+    assert db.query("SELECT id FROM small") == [(7,)]
+
+
 def test_the_next_migration_passes_over_nothing(db, caplog):
     """Its statements are its own, though they are the same as those of the one before."""
     caplog.set_level(logging.INFO, logger=LOG)
@@ -170,6 +195,60 @@ def test_a_migration_that_was_edited_is_carried_out_as_it_is_now(db, caplog):
     assert {"`z` varchar(9)", "`b` varchar(9)"} <= {
         one.strip().split(" DEFAULT")[0] for one in definitions(db)["orders"].splitlines()
     }
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_what_a_run_does_not_send_again_is_kept_but_for_what_dropped_an_index(db, drops):
+    """A revision may ask what is there; what follows is passed over, and a lost index is named."""
+    prepared(db)
+    db.execute("ALTER TABLE small ADD COLUMN p INT, ADD INDEX by_p (p)")
+
+    def change(stop_after, *, guarded):
+        with connected(db) as connection, migration(connection, min_rows=1000) as op:
+            if not guarded and drops:
+                op.drop_index("by_p", "small")
+            elif not guarded:
+                op.add_column("small", sa.Column("c", sa.Integer))
+            op.drop_column("orders", "b")
+            op.execute("DO 0")
+            if stop_after:
+                raise Stopped
+
+    with pytest.raises(Stopped):
+        change(True, guarded=False)
+    if drops:
+        with pytest.raises(Refusal, match="does not send, so nothing may bring back") as refused:
+            change(False, guarded=True)
+        assert "ADD KEY `by_p` (`p`)" in refused.value.hint
+        db.execute(refused.value.hint.partition(",")[0])
+    change(False, guarded=True)
+    assert STEPS not in tables(db)
+    assert ("`c` int" in definitions(db)["small"]) is not drops
+
+
+def test_ctrl_c_while_a_new_foreign_key_is_looked_at_leaves_what_came_before_it_made(
+    db, monkeypatch
+):
+    """The key is in the definition, and no form shows that: nobody else has changed the table."""
+    prepared(db)
+    db.execute("UPDATE orders SET a = 1")
+
+    def change():
+        with connected(db) as connection, migration(connection, min_rows=1000) as op:
+            op.create_index("by_a", "orders", ["a"])
+            op.create_foreign_key("f", "orders", "small", ["a"], ["id"])
+
+    def ctrl_c(point):
+        if point == "orphans.chunk":
+            raise Interrupted(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(points, "reach", ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            change()
+    assert "CONSTRAINT" in definitions(db)["orders"]
+    change()
+    assert STEPS not in tables(db)
 
 
 def test_a_table_that_somebody_else_has_changed_since_is_not_guessed_about(db):

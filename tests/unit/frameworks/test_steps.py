@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spirit_py import points
+from spirit_py.classes import replace
 from spirit_py.frameworks import steps as steps_module
 from spirit_py.frameworks.joining import ABSENT, form_of
 from spirit_py.frameworks.steps import RevisionStep, StepTable, VersionSwap, made_of
@@ -66,6 +67,14 @@ def test_a_table_that_is_made_and_one_that_goes():
     assert made_of([], "a") == 0
 
 
+def test_what_has_no_step_may_come_between():
+    """A plain statement of the migration itself has changed the table before the next step."""
+    made, begun = steps("a", "b", made=1)[0], replace(steps("c", "d", made=0)[0], number=1)
+    assert made_of([made, begun], "c") == 1
+    assert made_of([made, begun], "d") == 2
+    assert made_of([made, begun], "x") == -1
+
+
 CREATE = (
     "CREATE TABLE `t` (\n  `a` int,\n  CONSTRAINT `{0}f` FOREIGN KEY (`a`) REFERENCES `p` (`a`),\n"
     "  CONSTRAINT `{0}c` CHECK ((`a` > 1))\n) ENGINE=InnoDB{1}"
@@ -84,6 +93,15 @@ def test_foreign_keys_come_from_the_definition_that_has_them():
     without = whole.replace("\n  CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `p` (`a`),", "")
     assert form_of(without) != form_of(whole)
     assert form_of(without, whole) == form_of(whole)
+
+
+def test_a_parent_may_be_renamed():
+    """It is another table's change, though the definition shows it."""
+    parent = "REFERENCES `p` (`a`)"
+    renamed = CREATE.replace(parent, "REFERENCES `s`.`q,``(` (`b`, `c d`)")
+    assert form_of(renamed.format("", "")) == form_of(CREATE.format("", ""))
+    cascade = CREATE.replace(parent, f"{parent} ON DELETE CASCADE")
+    assert form_of(cascade.format("", "")) != form_of(CREATE.format("", ""))
 
 
 class Killed(Exception):
