@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 import django
+import pymysql
 import pytest
 from django.conf import settings
 from django.db import models, router, transaction
@@ -19,6 +20,7 @@ from django.db.migrations import (
     RemoveField,
     RenameField,
     RenameIndex,
+    RunPython,
     RunSQL,
 )
 from django.db.migrations.optimizer import MigrationOptimizer
@@ -393,6 +395,39 @@ def test_mariadb_is_another_database(shop, monkeypatch):
     shop.apply(connection, WIDER, Online(WIDER), SpiritAlter("x", "FORCE", "", added))
     assert "`note`" in shop.definition()
     assert shop.changed() == []
+
+
+def test_a_command_looks_once_for_what_an_earlier_one_has_left(shop, monkeypatch):
+    """Django sends its signal for each application, always with the one plan."""
+    began = []
+    monkeypatch.setattr(operations, "begin", lambda *given: began.append(given[1]))
+    connection = shop.connection()
+    monkeypatch.setattr(operations, "connections", {"other": connection})
+    plans: Any = [[], [(Migration("0002", "shop"), False)]]
+    with contextlib.closing(connection):
+        for plan in plans:
+            for _ in range(3):
+                pre_migrate.send(sender=None, using="other", plan=plan)
+    assert began == [(), plans[1]]
+
+
+def test_a_function_begins_after_the_change_before_it(shop, monkeypatch):
+    """It may look at the table by another connection than that which changes it."""
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"tables": ["shop_order"], "threads": 1})
+    seen = []
+    look = RunPython(lambda *_: seen.append("`a` bigint" in shop.definition()))
+    connection = shop.connection()
+    monkeypatch.setattr(transaction, "get_connection", lambda _: connection)
+    shop.apply(connection, WIDER, look)
+    assert seen == [True]
+
+
+def test_a_driver_in_the_place_of_mysqlclient_keeps_its_checks(shop):
+    """PyMySQL proves the name of the server where mysqlclient proves its certificate alone."""
+    connection = shop.connection(OPTIONS={"ssl": {"ca": "/ca.pem"}})
+    assert "ssl_mode" not in changing._told(connection, {})
+    connection.Database = pymysql
+    assert changing._told(connection, {})["ssl_mode"] == "VERIFY_IDENTITY"
 
 
 def test_what_wraps_statements_for_a_while_takes_itself_away_and_not_ours(shop):

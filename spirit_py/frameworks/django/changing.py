@@ -102,7 +102,9 @@ def _gather(
 def _told(connection: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     _, options = split_settings(_settings())
     told = options | {name: value for name, value in asked.items() if value is not None}
-    return arguments_of("mysqldb", connection.get_connection_params(), told) | told
+    # PyMySQL may be installed in the place of mysqlclient, and checks more.
+    driver = str(connection.Database.__name__).lower()
+    return arguments_of(driver, connection.get_connection_params(), told) | told
 
 
 def names_again(
@@ -171,6 +173,7 @@ def revision_of(connection: Any) -> Revision:
             alone=lambda: False,
         )
         _revisions[connection] = found
+        connection.set_autocommit = partial(_set_autocommit, found, connection.set_autocommit)
         # Django's own context takes away the last one, whose ever it is.
         connection.execute_wrappers.insert(0, partial(_following, found))
     return found
@@ -189,6 +192,15 @@ def _following(
     if noting and not more[-1]["connection"].in_atomic_block:
         revision.noted()
     return result
+
+
+def _set_autocommit(
+    revision: Revision, given: Execute, autocommit: Any, *more: Any, **by: Any
+) -> None:
+    """Carry out what waits before ``atomic()`` begins, such as that of RunPython."""
+    if not (autocommit or revision.takes_all):
+        revision.flush()
+    given(autocommit, *more, **by)
 
 
 def noting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChange]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from weakref import WeakKeyDictionary
 
 from django.db import connections, router
 from django.db.migrations.operations.base import Operation
@@ -217,13 +218,16 @@ def _flat(operations: Sequence[Operation]) -> Iterator[Operation]:
             yield one
 
 
-def _finish_earlier(using: str, plan: Plan = (), **_: Any) -> None:
+def _finish_earlier(using: str, plan: Plan | None = None, **_: Any) -> None:
     connection = connections[using]
-    if is_mysql(connection):
+    # Django sends the signal, with the one plan of a command, for each application.
+    if is_mysql(connection) and (plan is None or plan is not _seen.get(connection)):
         connection.ensure_connection()
-        begin(connection, plan)
+        begin(connection, plan or ())
+        _seen[connection] = plan
 
 
+_seen: Final[WeakKeyDictionary[Any, Plan | None]] = WeakKeyDictionary()
 pre_migrate.connect(_finish_earlier, dispatch_uid="spirit_py")
 
 
