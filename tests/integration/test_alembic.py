@@ -443,6 +443,30 @@ def _widen(connection, settings):
         spirit_alter(op, "orders", WIDER)
 
 
+def test_a_schema_that_stands_for_another_is_that_in_what_goes_online(db, orders, caplog):
+    """As in what Alembic sends itself (schema_translate_map)."""
+    with connected(db) as connection:
+        connection.execution_options(schema_translate_map={"tenant": db.name})
+        with migration(connection, min_rows=1000) as op:
+            op.create_index("by_a", "orders", ["a"], schema="tenant")
+    assert [line for line in caplog.messages if "changed (" in line]
+    assert "`by_a`" in db.query("SHOW CREATE TABLE orders")[0][1]
+
+
+def test_a_connection_without_a_schema_has_its_steps_beside_the_versions(db, orders, caplog):
+    """There is no other schema for them."""
+    server = db.server
+    url = f"mysql+mysqldb://{server.user}:{server.password}@{server.host}:{server.port}"
+    with sa.create_engine(url, poolclass=sa.pool.NullPool).connect() as connection:
+        opts = {"spirit_py": {**QUICK, "min_rows": 1000}, "version_table_schema": db.name}
+        op = Operations(MigrationContext.configure(connection=connection, opts=opts))
+        op.add_column("orders", sa.Column("note", sa.String(9)), schema=db.name)
+        op.execute("DO 0")
+    assert [line for line in caplog.messages if "changed (" in line]
+    assert "`note`" in db.query("SHOW CREATE TABLE orders")[0][1]
+    assert tables(db) == ["orders"]
+
+
 def test_autogenerate_drops_none_of_our_own_tables(db):
     """While a change is under way, or has failed: no model has its tables, nor their indexes."""
     db.execute(

@@ -27,23 +27,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from alembic.autogenerate.api import AutogenContext
+    from alembic.ddl.impl import DefaultImpl
     from alembic.operations.ops import UpgradeOps
     from alembic.runtime.migration import MigrationContext
     from sqlalchemy import Executable
-    from sqlalchemy.engine import Dialect
 
     from spirit_py.options.commands import MigrationArguments
 
 
-def text_of(construct: Executable | str, dialect: Dialect) -> str:
+def text_of(construct: Executable | str, impl: DefaultImpl) -> str:
     """Return the statement that the server would get; empty for what is no DDL or text."""
+    dialect, connection = impl.dialect, impl.connection
     if isinstance(construct, str):
         construct = sa.text(construct)
     if not isinstance(construct, (DDLElement, sa.TextClause)):
         return ""
     if isinstance(construct, sa.TextClause) and construct.compile().params:
         return ""
-    text = str(construct.compile(dialect=dialect)).strip()
+    # The schemas are those that the connection is told to use in their place.
+    other = connection and connection.get_execution_options().get("schema_translate_map")
+    more = {"schema_translate_map": other, "render_schema_translate": True} if other else {}
+    text = str(construct.compile(dialect=dialect, **more)).strip()
     doubled = getattr(dialect.identifier_preparer, "_double_percents", False)
     return text.replace("%%", "%") if doubled else text
 
@@ -148,7 +152,7 @@ def online_alter_table(
     recorded: list[str] = []
 
     def record(construct: Executable | str, *_: Any, **__: Any) -> None:
-        recorded.append(text_of(construct, impl.dialect))
+        recorded.append(text_of(construct, impl))
 
     recorder = copy.copy(impl)
     recorder._exec = record  # type: ignore[method-assign] # noqa: SLF001 - Alembic has no other way
@@ -213,7 +217,7 @@ class OnlineMySQLImpl(MySQLImpl):
         return self.as_sql or getattr(self.dialect, "is_mariadb", False)
 
     def _exec(self, construct: Executable | str, *more: Any, **settings: Any) -> Any:
-        statement = "" if self.is_apart else text_of(construct, self.dialect)
+        statement = "" if self.is_apart else text_of(construct, self)
         plainly = partial(super()._exec, construct, *more, **settings)
         if isinstance(construct, UpdateBase) and not self.is_apart:
             text = str(construct.compile(dialect=self.dialect))
