@@ -355,6 +355,21 @@ def test_a_foreign_key_is_refused_with_its_remedy(shop):
     assert shop.changed() == []
 
 
+def test_a_foreign_key_in_two_steps_goes_online(db, shop, monkeypatch):
+    """Its index comes at the end of a migration, or of Online: the key needs it."""
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"tables": ["shop_order"], "threads": 1})
+    db.execute("CREATE TABLE shop_customer (id INT PRIMARY KEY)")
+    fields: Any = [("id", models.AutoField(primary_key=True))]
+    CreateModel("Customer", fields).state_forwards("shop", shop.state)
+    column = AddField("order", "cust", _customer(null=True, db_constraint=False))
+    add = "ALTER TABLE shop_order ADD CONSTRAINT f FOREIGN KEY (cust_id)"
+    key = RunSQL(f"{add} REFERENCES shop_customer (id)")
+    with pytest.raises(Refusal, match="index"):
+        shop.apply(shop.connection(), column, key)
+    shop.apply(shop.connection(), Online(column), key)
+    assert "CONSTRAINT `f`" in shop.definition()
+
+
 def test_what_cannot_go_online_is_refused_and_not_sent_as_it_is(shop, monkeypatch):
     """Where the change was to go online, asked for or by the settings: no ALTER blocks a writer."""
     clauses = "ADD COLUMN b INT /*!80023 INVISIBLE */"
