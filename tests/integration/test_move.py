@@ -442,14 +442,7 @@ def start_followed(two, listener=None):
 
 @pytest.mark.slow
 def test_a_revert_brings_the_table_back(two):
-    """What was written on the target is on the source again; nothing is lost on the way.
-
-    A table that is renamed away has other names of CHECKs, and lists them in another order.
-    """
-    two.here.execute(
-        "ALTER TABLE t ADD CHECK (a > -9), ADD CONSTRAINT t_chk_a CHECK (a > -8),"
-        " ADD CONSTRAINT positive CHECK (a > -7)"
-    )
+    """What was written on the target is on the source again; nothing is lost on the way."""
     with Application(two) as clients:
         process = start_followed(two)
         clients.wait_for(60)
@@ -616,7 +609,14 @@ def test_what_a_way_back_has_left_is_forgotten(two, listener):
 
 @pytest.mark.slow
 def test_killed_in_the_operators_command_it_leaves_the_way_back(two, listener):
-    """The place is noted before the command: the next process follows, and a revert is possible."""
+    """The place is noted before the command: the next process follows, and a revert is possible.
+
+    A table that is renamed away has other names of CHECKs, and lists them in another order.
+    """
+    two.here.execute(
+        "ALTER TABLE t ADD CHECK (a > -9), ADD CONSTRAINT t_chk_a CHECK (a > -8),"
+        " ADD CONSTRAINT positive CHECK (a > -7)"
+    )
     with Application(two) as clients:
         clients.wait_for(20)
         hold = listener.hold("switch.commanded")
