@@ -2,10 +2,10 @@
 
 MySQL cannot roll back DDL, so a step for each statement is kept in a table, with the form of the
 definition before and after. A step counts as made only where the table has the form that it or a
-later one left. No text of a row is sent to the server, and who can write one can also write the
-framework's own table (R26). A second version table is prepared with the noted rows, both are proven
-under the lock (R24, R25), and one RENAME swaps it with the tables of the migration: so tables and
-version change at one moment.
+later one left. Of a row names and values alone reach the server, quoted by the framework
+(:class:`Answers`), and who can write one can also write the framework's own table (R26). A second
+version table is prepared with the noted rows, both are proven under the lock (R24, R25), and one
+RENAME swaps it with the tables of the migration: so tables and version change at one moment.
 """
 
 from __future__ import annotations
