@@ -159,10 +159,13 @@ def _number(pattern: re.Pattern[str], status: str, absent: str) -> int:
 
 
 OURS_SECONDS: Final = 2
+#: A statement that waits for a table's lock, or a backup's, has the global one already; one that
+#: waits for the global lock itself, or in its commit, is not in front.
 _RUNNING: Final = """
 SELECT PROCESSLIST_ID, PROCESSLIST_TIME FROM performance_schema.threads
 WHERE PROCESSLIST_COMMAND = 'Query' AND PROCESSLIST_TIME >= %s
-AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting%%'
+AND (COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting%%'
+ OR PROCESSLIST_STATE LIKE '%% metadata lock' OR PROCESSLIST_STATE = 'Waiting for backup lock')
 AND COALESCE(PROCESSLIST_STATE, '') <> 'User lock'
 AND PROCESSLIST_ID <> CONNECTION_ID()"""
 

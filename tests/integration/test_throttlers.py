@@ -156,6 +156,44 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
     throttler.close()
 
 
+@pytest.mark.parametrize(
+    ("theirs", "statement"),
+    [
+        ("SELECT * FROM {0}.t FOR SHARE", "ALTER TABLE {0}.t ADD INDEX (id)"),
+        ("LOCK INSTANCE FOR BACKUP", "CREATE TABLE {0}.u (id INT)"),
+    ],
+)
+def test_a_statement_of_ours_that_waits_keeps_no_global_lock_waiting(db, theirs, statement):
+    """Behind a dump, or a backup, it has the lock already for which the other waits."""
+    db.execute("CREATE TABLE t (id INT)")
+    options = replace(connection_options(db), label=run_label([(db.name, "t")]))
+    said: list[str] = []
+    throttler = global_lock_throttler(options, lines_to(said.append))
+    ours, dump, backup = connect(options, role="test"), db.connect(), db.connect()
+    dump.query("BEGIN")
+    dump.query(theirs.format(db.name))
+    dump.store_result()
+    state = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+    calls = [BackgroundCall(lambda: ours.query(statement.format(db.name)))]
+    try:
+        until(lambda: "Waiting" in str(db.query(state, (ours.id,))), "the wait of ours")
+        calls.append(BackgroundCall(lambda: backup.query("FLUSH TABLES WITH READ LOCK")))
+        until(lambda: throttler.look() == "" and said, "the lock")
+        with pytest.raises(ServerFault, match="interrupted"):
+            calls[0].result()
+        calls[1].result()
+        assert f"session {ours.id} of this run" in said[0]
+    finally:
+        for one in (dump, backup):
+            db.execute(f"KILL {one.thread_id()}")
+            one.close()
+        for call in calls:
+            with contextlib.suppress(ServerFault, MySQLdb.Error):
+                call.result()
+        ours.close()
+        throttler.close()
+
+
 @pytest.mark.parametrize("how", ["FLUSH\nTABLES", "/* backup; /app */ flush tables"])
 def test_a_global_lock_is_seen_however_it_is_written(db, how):
     """Frameworks and backup tools put a comment in front; a word elsewhere is no such request."""
