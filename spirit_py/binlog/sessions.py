@@ -19,7 +19,12 @@ from spirit_py.events.event import Tell, untold
 from spirit_py.events.run import Warned
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.facts import ServerLife, look_at
-from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    Disposition,
+    connection_lost,
+    disposition,
+)
 from spirit_py.mysql.replication import (
     WITHOUT_FILTER,
     binlog_files,
@@ -49,13 +54,18 @@ if TYPE_CHECKING:
 #: For the next file of the binlog, or an answer; a table may be locked meanwhile.
 _NEXT_FILE_SECONDS: Final = 1.0
 _NEXT_FILE_LOOK: Final = 0.02
+#: For LOCK INSTANCE FOR BACKUP, or a global lock: a later one of these waits for us meanwhile.
+_PROOF_WAIT: Final = 2
 
 
 class LentSession:
     """A session, opened when it is first needed, and again when it was lost."""
 
-    def __init__(self, connection: ConnectionOptions, *, role: str, read_timeout: int) -> None:
+    def __init__(
+        self, connection: ConnectionOptions, *, role: str, read_timeout: int, lock_wait: int = 30
+    ) -> None:
         self._connection = connection
+        self._lock_wait = lock_wait
         self._role = role
         self._read_timeout = read_timeout
         self._turn = threading.Lock()
@@ -78,7 +88,12 @@ class LentSession:
         if self._held.session is not None and not self._held.session.alive():
             self._held.close()
         session = self._held.session or self._held.take(
-            connect(self._connection, role=self._role, read_timeout=self._read_timeout)
+            connect(
+                self._connection,
+                role=self._role,
+                read_timeout=self._read_timeout,
+                lock_wait_timeout=self._lock_wait,
+            )
         )
         if self._ended:
             self._held.close()
@@ -186,8 +201,8 @@ class FollowedServer:
         answer_within = math.ceil(options.wait_timeout) + 1
         # Proofs wait while commits stall, so they have a session of their own.
         self._control, self._proofs = (
-            LentSession(connection, role=role, read_timeout=answer_within)
-            for role in ("feed-control", "feed-proof")
+            LentSession(connection, role=role, read_timeout=answer_within, lock_wait=wait)
+            for role, wait in (("feed-control", 30), ("feed-proof", _PROOF_WAIT))
         )
         self._weights = ServerWeights(connection, read_timeout=answer_within)
         self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
@@ -380,10 +395,13 @@ class FollowedServer:
         except ServerFault as fault:
             if disposition(fault) is Disposition.FATAL:
                 raise
+            hint = "see whether the server is up, and whether its commits wait for a"
+            hint += " semi-synchronous replica; run the same command again"
+            if fault.code == LOCK_WAIT_TIMEOUT:
+                hint = "a backup or a global lock is in the way; run the same command after it"
             raise FeedSilent(
                 f"the server at {self._connection.address} does not say {question}: {fault.text}",
-                hint="see whether the server is up, and whether its commits wait for a"
-                " semi-synchronous replica; run the same command again",
+                hint=hint,
             ) from fault
 
     @staticmethod

@@ -13,10 +13,12 @@ from spirit_py.errors import (
     MEETING_PAUSE,
     MEETING_SECONDS,
     ChangesNotFlushed,
+    FeedSilent,
     RowsMeet,
     ValueLost,
 )
 from spirit_py.feed.buffer import Manner
+from spirit_py.mysql.faults import not_now
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -299,7 +301,7 @@ class Flusher:
             # A later change of the row can be read only once the image itself is visible.
             with self._lock:
                 unproven = self.shared.gate.unproven()
-            self.shared.stream.prove_visible(unproven)
+            self._await_visible(unproven)
             self.applier.apply_what_counts(mapping, taken, in_order=in_order)
         return False
 
@@ -333,7 +335,7 @@ class Flusher:
                 raise ChangesNotFlushed(met.message, hint=met.hint) from met
 
     def _flush_here(self, subscription: TableSubscription, session: SqlSession) -> None:
-        self._prove(subscription)
+        self._prove(subscription, self.shared.stream.prove_visible)
         buffer = subscription.buffer
         with self._lock:
             self.ledger.seal()
@@ -356,7 +358,7 @@ class Flusher:
         with self._quiet():
             with self._lock:
                 unproven = self.shared.gate.unproven()
-            self.shared.stream.prove_visible(unproven)
+            self._await_visible(unproven)
             with self._lock:
                 self.shared.gate.prove(unproven)
             yield
@@ -379,9 +381,19 @@ class Flusher:
 
     def _prove_all(self) -> None:
         for subscription in list(self._subscriptions):
-            self._prove(subscription)
+            self._prove(subscription, self._await_visible)
 
-    def _prove(self, subscription: TableSubscription) -> None:
+    def _await_visible(self, gtids: str) -> None:
+        """Prove it, again and again while a backup or a global lock is in front; not in a lock."""
+        while True:
+            try:
+                return self.shared.stream.prove_visible(gtids)
+            except FeedSilent as silent:
+                if self.shared.over or not not_now(silent.__cause__):
+                    raise
+            self.shared.ended.wait(_IDLE_PAUSE)
+
+    def _prove(self, subscription: TableSubscription, prove: Callable[[str], None]) -> None:
         """Without GTIDs: prove that what was received is visible, before anything is applied."""
         filters = subscription.buffer.filters
         if filters.proofs is None or not filters.active:
@@ -390,6 +402,6 @@ class Flusher:
             if not subscription.buffer.partitions.waiting:
                 return
             number = filters.proofs.begin()
-        self.shared.stream.prove_visible("")
+        prove("")
         with self._lock:
             filters.proofs.end(number, subscription.tracker.dispatched)

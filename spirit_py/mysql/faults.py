@@ -157,6 +157,11 @@ def connection_lost(error: BaseException) -> bool:
     return isinstance(error, ServerFault) and error.code in LOST
 
 
+def not_now(error: BaseException | None) -> bool:
+    """Return whether a lock did not come in time, or the statement that waits for it was ended."""
+    return isinstance(error, ServerFault) and error.code in {LOCK_WAIT_TIMEOUT, INTERRUPTED}
+
+
 def server_away(error: BaseException) -> bool:
     """Return whether the server cannot be used now; an ended session counts as unreachable."""
     return isinstance(error, ServerFault) and error.code in _AWAY

@@ -107,6 +107,7 @@ class MemoryStream:
         weighed: how many keys each question for weights had.
         may_weigh: questions for weights wait until it is set.
         unweighable: raised instead of an answer.
+        unprovable: raised by proofs of visibility, one after the other.
     """
 
     purged: int = 0
@@ -121,6 +122,7 @@ class MemoryStream:
     weighed: list[int] = field(default_factory=list)
     may_weigh: threading.Event = field(default_factory=_set_event)
     unweighable: Exception | None = None
+    unprovable: list[Exception] = field(default_factory=list)
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _from: int = 0
@@ -212,6 +214,8 @@ class MemoryStream:
 
     def prove_visible(self, gtids: str) -> None:
         """Everything is visible at once."""
+        if self.unprovable:
+            raise self.unprovable.pop()
         self.proofs += 1
 
     def weigh(

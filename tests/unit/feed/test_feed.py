@@ -27,6 +27,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
+    FeedSilent,
     HiddenChange,
     Interrupted,
     PositionNotFound,
@@ -264,6 +265,22 @@ def test_a_change_in_a_chunk_in_flight_waits(scene: Scene) -> None:
     feed.flush()
     assert set(scene.applier.table) == {"5", "50"}
     assert scene.stream.proofs >= 2, "without GTIDs each flush proves what it applies"
+
+
+@pytest.mark.parametrize("code", [1205, 1317])
+def test_a_backup_in_front_of_a_proof_is_waited_for(scene: Scene, code: int) -> None:
+    """R4: nothing is applied, and nothing fails, until the proof is made."""
+    feed, _ = scene.open(copying=True)
+    scene.stream.has_gtids = False
+    for _ in range(3):
+        silent = FeedSilent("it does not say whether commits are visible")
+        silent.__cause__ = ServerFault(code, "not now", where="x")
+        scene.stream.unprovable.append(silent)
+    scene.stream.commit(T, upsert(50))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.table == {"50": "(50)"}
+    assert not scene.stream.unprovable
 
 
 def test_the_drop_filter_and_the_dispatch_are_one(scene: Scene) -> None:
