@@ -29,8 +29,6 @@ from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import NewTable, drop_sentinel
-from spirit_py.plan.definition import tried_definition
-from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
 from spirit_py.table.names import AuxiliaryNames, Swap
 
@@ -67,19 +65,6 @@ def clear_abandoned(
             run.tell(AuxiliaryDropped(said=line))
     for table in tables:
         _drop(run, session, table, still_deferred=still_deferred)
-
-
-def require_accepted(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> None:
-    """Have the server try each definition, before rows are dropped for it; Refusal as it says."""
-    for context in contexts:
-        if made_by_server([context]) is not None:
-            continue
-        with (
-            run.session("trial", native=True) as native,
-            tried_definition(session, native, context.source, context.statement) as tried,
-        ):
-            if tried.refusal is not None:
-                raise tried.refusal
 
 
 def refuse_no_more(_kind: object, error: BaseException | None, _trace: object) -> None:

@@ -31,7 +31,13 @@ from spirit_py.migration.doubts import relieved
 from spirit_py.migration.facts import Concluded, IndexBuildPlanned, PlainFact
 from spirit_py.migration.indexes.build import build_indexes, dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
-from spirit_py.migration.opening import Contexts, begin_engines, evaluated_at, open_migration
+from spirit_py.migration.opening import (
+    Contexts,
+    begin_engines,
+    evaluated_at,
+    open_migration,
+    require_accepted,
+)
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.rehearsal import begin_rehearsal, note_rehearsal
 from spirit_py.migration.reverse.keeper import Keeper
@@ -186,7 +192,7 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
         begin_engines(run, contexts)
     require_folders(run, list(sources))
     if decision.throws_away:
-        auxiliary.require_accepted(run, session, contexts)
+        require_accepted(run, session, contexts)
         run.stack.push(auxiliary.refuse_no_more)
     # What leads to their other tables goes with the record.
     orphaned = [one for one in decision.lost if one.home in sources and one != abandoned]

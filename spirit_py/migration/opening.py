@@ -27,11 +27,12 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, keys_lost, screen_of
+from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.other_writers import require_own_server
-from spirit_py.preflight.clauses import as_begun
+from spirit_py.preflight.clauses import as_begun, made_by_server
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.spark import choice
 from spirit_py.statement import ClauseKind
@@ -259,3 +260,16 @@ def begin_engines(run: Run, contexts: Contexts) -> None:
 def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
     """Have the defaults of new columns evaluated at the time when the migration began (R22)."""
     return tuple(replace(context, moment=moment) for context in contexts)
+
+
+def require_accepted(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> None:
+    """Have the server try each definition, before rows are dropped for it; Refusal as it says."""
+    for context in contexts:
+        if made_by_server([context]) is not None:
+            continue
+        with (
+            run.session("trial", native=True) as native,
+            tried_definition(session, native, context.source, context.statement) as tried,
+        ):
+            if tried.refusal is not None:
+                raise tried.refusal
