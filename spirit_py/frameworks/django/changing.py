@@ -154,7 +154,7 @@ def _is_apart(editor: BaseDatabaseSchemaEditor) -> bool:
     if editor.collect_sql or connection.in_atomic_block or not is_mysql(connection):
         return True
     connection.ensure_connection()
-    return False
+    return revision_of(connection).takes_all
 
 
 def revision_of(connection: Any) -> Revision:
