@@ -7,6 +7,7 @@ table is emptied first, a partition at a time.
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -18,6 +19,7 @@ from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
+from spirit_py.locks.look import LockedBy
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import WOULD_WAIT, excused, takes_no_writes
@@ -146,16 +148,18 @@ def drop_old_table(
     lock_wait: int = 5,
     attempts: int = 8,
     patience: float = PATIENCE,
+    backups: float = 0.0,
     before_each: Callable[[], object] = lambda: None,
     last_look: Callable[[Session], object] | None = None,
 ) -> str:
     """Drop a table that no migration needs any more; return why one of this name still exists.
 
     Each try has a session of its own, to survive a restart. Another table of this name stays (R24).
-    ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away;
-    ``before_each`` is called before a partition is emptied, and may wait. ``last_look`` is called
-    when the table is locked, which lasts until a partition or the table is dropped: what it raises
-    with the code of an archive is raised, and what is left of the table stays.
+    ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away,
+    ``backups`` for a backup or a global lock in front; ``before_each`` is called before a partition
+    is emptied, and may wait. ``last_look`` is called when the table is locked, which lasts until a
+    partition or the table is dropped: what it raises with the code of an archive is raised, and
+    what is left of the table stays.
     """
     points.reach("cleanup.old_table")
 
@@ -181,7 +185,14 @@ def drop_old_table(
         return "nothing proves that it is the table that was swapped out: see who created it"
 
     try:
-        again = retrying(stop, attempts=attempts, patience=patience, passing=takes_no_writes)
+        until, kept = time.monotonic() + backups, LockedBy((options, ()), defines=True)
+        again = retrying(
+            stop,
+            attempts=attempts,
+            patience=patience,
+            passing=takes_no_writes,
+            locked=lambda: time.monotonic() < until and kept(),
+        )
         return str(again(drop))
     except SpiritError as error:
         if error.error_code is ErrorCode.ARCHIVE_FAILED:

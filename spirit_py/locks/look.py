@@ -14,7 +14,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault
 from spirit_py.locks.blockers import Blocker
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied, excused
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, LOCK_WAIT_TIMEOUT, access_denied, excused
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import open_transactions, process_list, stops_writes
 from spirit_py.sql import string_literal
@@ -98,6 +98,12 @@ AND g.LOCK_TYPE IN
  ('EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE', 'SHARED_READ_ONLY'))""",
 )
 
+#: And what keeps DDL waiting besides.
+_KEEPS_DEFINITIONS: Final = _KEEPS_OUT.replace(
+    "(g.OBJECT_TYPE IN",
+    "(g.OBJECT_TYPE LIKE 'BACKUP%' AND g.LOCK_TYPE = 'SHARED' OR g.OBJECT_TYPE IN",
+)
+
 #: A statement behind which every write of the server waits.
 _FOR_ALL: Final = """
 SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_TIME, PROCESSLIST_INFO
@@ -143,6 +149,8 @@ _BACKUP: Final = "BACKUP"
 @dataclass(frozen=True, kw_only=True)
 class LockRequest:
     """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting.
+
+    A request for no table that ``defines`` is that of the first one to be made.
 
     ``guessed``: those of the tables that the server may not lock. ``opened``: further ones, which
     only need not be locked against readers, nor be about to be.
@@ -226,7 +234,8 @@ def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
 def _in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
     parts = [_locks_on(table, request) for table in request.tables]
     parts += [f"{_is(table)} AND LOCK_TYPE IN {_KEEPS_READERS_OUT}" for table in request.opened]
-    shared = ["OBJECT_TYPE = 'GLOBAL'"] * (set(request.tables) != set(request.read_only))
+    writes = request.defines or set(request.tables) != set(request.read_only)
+    shared = ["OBJECT_TYPE = 'GLOBAL'"] * writes
     # LOCK TABLES FOR BACKUP of Percona Server is a type of its own.
     shared += [f"OBJECT_TYPE LIKE '{_BACKUP}%'"] * request.defines
     if shared:
@@ -257,19 +266,35 @@ def find_locked_out(session: SqlSession, tables: Iterable[Name]) -> list[Blocker
 
 def _of_tables(session: SqlSession, sql: str, tables: Iterable[Name]) -> list[Blocker]:
     names = ", ".join(f"({', '.join(map(string_literal, table))})" for table in tables)
+    names = names or "(NULL, NULL)"
     query = partial(session.query, sql.format(names))
     return _described(session, excused(query, (), access_denied))
+
+
+def keeps_definitions(session: SqlSession) -> str:
+    """Return whose backup, or global lock, keeps DDL waiting now; empty where none is seen."""
+    found = _of_tables(session, _KEEPS_DEFINITIONS, ())
+    return next((f"the end of a lock on the whole server: {one}" for one in found), "")
+
+
+def require_definable(session: SqlSession) -> None:
+    """Raise the fault 1205 at once where DDL would wait so: others wait for what it has by then."""
+    if who := keeps_definitions(session):
+        raise ServerFault(LOCK_WAIT_TIMEOUT, f"waiting for {who}", where=f"session {session.id}")
 
 
 class LockedBy:
     """Looks whether others hold or want a lock of one of some tables, or of all of the server.
 
     Called after error 1205, which a row's lock gives as well: only what is seen is waited for. The
-    log names the first that is found.
+    log names the first that is found. ``defines``: also a backup's lock, which keeps DDL waiting.
     """
 
-    def __init__(self, *asked: tuple[ConnectionOptions, Sequence[Name]]) -> None:
+    def __init__(
+        self, *asked: tuple[ConnectionOptions, Sequence[Name]], defines: bool = False
+    ) -> None:
         self._asked = asked
+        self._sql = _KEEPS_DEFINITIONS if defines else _KEEPS_OUT
         self._told = False
 
     @classmethod
@@ -290,11 +315,11 @@ class LockedBy:
         for connection, tables in self._asked:
             try:
                 with connect(connection, role="lock-look", read_timeout=_ANSWER_SECONDS) as session:
-                    found = _of_tables(session, _KEEPS_OUT, tables)
+                    found = _of_tables(session, self._sql, tables)
             except ServerFault:
                 continue
             if others := [one for one in found if not one.own]:
-                names = " and ".join(".".join(table) for table in tables)
+                names = " and ".join(".".join(table) for table in tables) or "the whole server"
                 text = f"the end of a lock on {names}: {others[0]}"
                 if not self._told:
                     self._told = True

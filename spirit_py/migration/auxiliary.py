@@ -19,6 +19,9 @@ from spirit_py.checkpoint.writer import create_checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
+from spirit_py.locks.blockers import LockPolicy
+from spirit_py.locks.look import LockRequest, require_definable
+from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.swap.attachments import try_triggers
 from spirit_py.migration.throttling import search_throttled
@@ -84,9 +87,37 @@ def _failure(refusal: errors.Refusal, more: str = "") -> errors.MigrationFailure
     return failure
 
 
-def mark(run: Run, session: SqlSession, record: CheckpointRecord) -> None:
-    """Create the checkpoint tables; the end of the run keeps or drops all that is beside them."""
+def await_definitions(run: Run, session: Session) -> None:
+    """Wait while a backup or a global lock of another session keeps tables from being made."""
+    turns = LockTurns(
+        [(run.config.connection, Front(LockRequest(tables=(), defines=True)))],
+        # Nothing shorter lets it pass, as a statement would.
+        replace(LockPolicy.of(run.config), old=0.0, wait=0.0),
+        run.stop,
+        what="the first table of the migration",
+        show=run.show,
+        tell=run.tell,
+        held_up=run.held_up,
+        # It would be ended for being idle.
+        attend=session.alive,
+    )
+    if not retrying(run.stop)(turns.await_free):
+        raise errors.MigrationFailure(
+            f"no table can be made meanwhile: {turns.described()}",
+            hint="run the same command again when the backup, or the global lock, has ended",
+            error_code=ErrorCode.LOCK_NOT_GRANTED,
+        )
+
+
+def guard(run: Run, record: CheckpointRecord) -> None:
+    """Have the end of the run keep or drop all that is beside the checkpoint tables."""
     run.stack.push(partial(leave, run, [table.name for table in record.tables], taken_over=False))
+
+
+def mark(session: SqlSession, record: CheckpointRecord, guarded: Callable[[], object]) -> None:
+    """Create the checkpoint tables, once that is ``guarded``; ServerFault 1205 behind a backup."""
+    require_definable(session)
+    guarded()
     create_checkpoint_tables(session, record)
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import Warned
+from spirit_py.locks.look import LockedBy
 from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.own_sessions import claim, run_label, shown_run
-from spirit_py.mysql.retry import retrying, waiting_for
+from spirit_py.mysql.retry import patiently
 from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import Engines
 from spirit_py.threads import StopSwitch
@@ -174,17 +175,26 @@ class Job:
         passing: Callable[[BaseException], bool] = lambda _: False,
         there: bool = False,
     ) -> T:
-        """Do one step in a session of its own; ``work`` runs again if the server was away."""
+        """Do one step in a session of its own; ``work`` runs again if the server was away.
+
+        Behind a backup, or a global lock, it is repeated until that is over.
+        """
+        options = self.config.there if there else self.config.connection
+        locked = LockedBy((options, ()), defines=True)
 
         def once() -> T:
             with self.session(role, there=there) as session:
                 return work(session)
 
-        def away(_: int, fault: BaseException) -> None:
-            self.show(waiting_for(self.config.there if there else self.config.connection, fault))
-
-        again = retrying(stop or self.stop, attempts=_STEP_ATTEMPTS, on_retry=away, passing=passing)
-        result: T = again(once)
+        result: T = patiently(
+            once,
+            options,
+            stop or self.stop,
+            tell=self.show,
+            locked=locked,
+            attempts=_STEP_ATTEMPTS,
+            passing=passing,
+        )
         self.show("")
         return result
 

@@ -197,8 +197,10 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     # What leads to their other tables goes with the record.
     orphaned = [one for one in decision.lost if one.home in sources and one != abandoned]
     left = (abandoned, *orphaned)
+    auxiliary.await_definitions(run, session)
     auxiliary.clear_abandoned(run, session, list(sources), left, still_deferred=True)
-    marked = cache(partial(auxiliary.mark, run, session, record))
+    guarded = cache(partial(auxiliary.guard, run, record))
+    marked = cache(partial(auxiliary.mark, session, record, guarded))
 
     @cache
     def listen() -> None:
@@ -212,6 +214,7 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     begin_engines(run, contexts)
     run.enter(Phase.CREATE)
     traffic = traffic_now(session)
+    auxiliary.await_definitions(run, session)
     # Operators reach the run from now on; before, where a change in place has to wait.
     listen()
     contexts = evaluated_at(contexts, record.started_at)

@@ -169,10 +169,11 @@ def patiently(
     tell: Callable[[str], None] | None = None,
     hiccups: tuple[type[SpiritError], ...] = (),
     locked: Callable[[], str] = lambda: "",
+    **more: Any,
 ) -> T:
     """Return what ``work``, which may run again, returns; ``tell`` gets what is waited for.
 
-    ``locked`` as in :func:`retrying`; what it returns is shown.
+    ``locked`` and ``more`` as in :func:`retrying`; what the first returns is shown.
     """
     told = False
     holder = ""
@@ -189,7 +190,7 @@ def patiently(
             tell(holder or waiting_for(options, fault))
         holder = ""
 
-    result: T = retrying(stop, on_retry=away, hiccups=hiccups, locked=held)(work)
+    result: T = retrying(stop, on_retry=away, hiccups=hiccups, locked=held, **more)(work)
     if tell is not None and told:
         tell("")
     return result

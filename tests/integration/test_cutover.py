@@ -18,6 +18,7 @@ from spirit_py.errors import (
     Interrupted,
     OutcomeUnknown,
 )
+from spirit_py.locks.look import LockedBy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.threads import StopSwitch
@@ -734,6 +735,36 @@ def test_old_table_in_use(db):
     assert "Lock wait timeout" in why
     reader.connection.rollback()
     assert "t" in tables(db)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 120.0])
+def test_a_backup_in_front_of_a_drop_is_waited_for_as_long_as_is_said(db, monkeypatch, seconds):
+    """Its lock is named, and the table goes when the backup is over."""
+    make_tables(db)
+    backup = db.connect().cursor()
+    backup.execute("LOCK INSTANCE FOR BACKUP")
+    looked: list[str] = []
+    looking = LockedBy.__call__
+
+    def look(self):
+        looked.append(looking(self))
+        backup.connection.close()
+        return looked[-1]
+
+    monkeypatch.setattr(LockedBy, "__call__", look)
+    why = drop_old_table(
+        connection_options(db),
+        db.name,
+        "t",
+        proof=number_of(db, "t"),
+        stop=StopSwitch(),
+        lock_wait=1,
+        attempts=1,
+        backups=seconds,
+    )
+    assert bool(why) is (seconds == 0.0)
+    assert all("the end of a lock on the whole server: session" in one for one in looked)
+    assert bool(looked) is (seconds > 0)
 
 
 def test_a_server_that_is_away_after_the_swap_is_reported_not_raised(db, proxy):

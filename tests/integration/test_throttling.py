@@ -367,6 +367,29 @@ def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(sm
     assert_nothing_left(small)
 
 
+@pytest.mark.parametrize("how", ["LOCK INSTANCE FOR BACKUP", "FLUSH TABLES WITH READ LOCK"])
+def test_a_migration_that_is_started_during_a_backup_waits_for_its_end(small, how):
+    """Who holds up the first table is named, and nothing waits behind a request of ours."""
+    backup = small.connect()
+    backup.query(how)
+    run = Migrating(
+        ThreadEngine(), config_for(small, table="t", alter="ADD l INT", no_shortcut=True)
+    )
+    try:
+        who = f"session {backup.thread_id()} of "
+        what = "before the first table of the migration is requested"
+        run.wait_until(
+            lambda: any(
+                who in seen.waiting_for and what in seen.waiting_for for seen in run.told.snapshots
+            ),
+            "the wait",
+        )
+        assert small.query("SHOW TABLES LIKE '%chkpnt'") == []
+    finally:
+        backup.close()
+    assert run.end().outcome == "done"
+
+
 @pytest.mark.slow
 def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""

@@ -14,6 +14,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
+from spirit_py.locks.look import keeps_definitions
 from spirit_py.locks.named import (
     named_lock_holder,
     release_named_lock,
@@ -265,10 +266,12 @@ class Asking:
             )
         queue = RequestQueue(*found.home)
         if not queue.is_ours(self.session):
+            who = keeps_definitions(self.session)
             raise Refusal(
                 f"the process that works on {self._name}{self._where()} takes no requests now:"
-                f" {queue} is not there",
-                hint="ask again in a moment; signals control the process as well",
+                f" {queue} is not there{who and f', and waits for {who}'}",
+                hint=f"ask again {'when that is over' if who else 'in a moment'}; signals control"
+                " the process as well",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         return found

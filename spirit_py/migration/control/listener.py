@@ -17,6 +17,7 @@ from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.events.run import ControlObeyed, ControlRefused
+from spirit_py.locks.look import require_definable
 from spirit_py.migration.checkpoints import PositionReach
 from spirit_py.migration.control.settings import shown
 from spirit_py.migration.control.subject import live_figures, refused
@@ -147,6 +148,7 @@ class ControlListener:
             if any(session.id <= lost for lost in self._unanswered):
                 # The server was restarted: nothing of before is carried out, and numbers are new.
                 self._unanswered.clear()
+            require_definable(session)
             try:
                 self._queue.create(session)
             except ServerFault as fault:

@@ -87,6 +87,7 @@ def drop_swapped_out(
                 name,
                 proof=proof,
                 stop=job.stop,
+                backups=job.config.cutover_timeout,
                 before_each=rest,
                 last_look=last_look,
             )

@@ -6,13 +6,13 @@ import contextlib
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from spirit_py.errors import ServerFault
 from spirit_py.locks import look
-from spirit_py.locks.look import LockedBy
+from spirit_py.locks.look import LockedBy, require_definable
 
 if TYPE_CHECKING:
-    import pytest
-
     from spirit_py.config import ConnectionOptions
 
 MAPPING: Any = SimpleNamespace(
@@ -43,3 +43,34 @@ def test_each_table_is_looked_for_on_its_own_server(monkeypatch: pytest.MonkeyPa
     asked.clear()
     assert LockedBy.of(alone, MAPPING)() == ""
     assert asked == ["C", [("here", "t"), ("there", "u")]]
+
+
+def test_a_backup_keeps_only_definitions_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only writes rows passes LOCK INSTANCE FOR BACKUP; a request may be for no table."""
+    asked: list[str] = []
+
+    class Asked:
+        """A session that shows no locks."""
+
+        def query(self, sql: str) -> list[Any]:
+            asked.append(sql)
+            return []
+
+    monkeypatch.setattr(look, "connect", lambda *_, **__: contextlib.nullcontext(Asked()))
+    options = cast("ConnectionOptions", "A")
+    assert LockedBy((options, [("s", "t")]))() == ""
+    assert LockedBy((options, ()), defines=True)() == ""
+    assert ["LIKE 'BACKUP%'" in sql for sql in asked] == [False, True]
+    assert "IN ((NULL, NULL))" in asked[1]
+
+
+def test_nothing_is_made_behind_a_backup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait in the global lock that another may want; who is in front is named."""
+    holders: list[str] = []
+    monkeypatch.setattr(look, "_of_tables", lambda *_: holders)
+    session: Any = SimpleNamespace(id=7)
+    require_definable(session)
+    holders.append("session 8 of backup@web1")
+    with pytest.raises(ServerFault, match="on the whole server: session 8 of backup") as raised:
+        require_definable(session)
+    assert raised.value.code == 1205

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -13,9 +14,9 @@ import spirit_py.migration.run as module
 from spirit_py.batch import entry as batch_entry
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
-from spirit_py.errors import AnotherServer
+from spirit_py.errors import AnotherServer, ServerFault
 from spirit_py.events.run import ResumeDecided
-from spirit_py.migration import entry
+from spirit_py.migration import entry, job
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.migration import compared_under
 from spirit_py.migration.reverse.revert import Revert
@@ -50,6 +51,29 @@ def run_of(told: RecordingReporter | None = None, **more: Any) -> Run:
     config: Any = MigrationConfig(connection=ConnectionOptions(), database="s", table="t", **more)
     engine: Any = None
     return Run(config, told or RecordingReporter(), engine_factory=engine, stop=StopSwitch())
+
+
+def test_a_step_behind_a_backup_is_repeated_until_that_is_over(monkeypatch):
+    """Any number of times, and what is waited for is shown; a lock of nobody ends the step."""
+    run, left = run_of(), [ServerFault(1205, "no lock", where="x")] * 40
+    monkeypatch.setattr(run.stop, "pause", lambda _: None)
+    monkeypatch.setattr(run, "session", lambda *_, **__: contextlib.nullcontext())
+    shown: list[str] = []
+    monkeypatch.setattr(run, "show", shown.append)
+    monkeypatch.setattr(job, "LockedBy", lambda *_, **__: lambda: "a backup" if left else "")
+
+    def work(_session):
+        if left:
+            raise left.pop()
+        return "made"
+
+    assert run.step("sentinel", work) == "made"
+    assert shown[0] == "a backup"
+    assert shown[-1] == ""
+    left[:] = [ServerFault(1205, "no lock", where="x")] * 40
+    monkeypatch.setattr(job, "LockedBy", lambda *_, **__: lambda: "")
+    with pytest.raises(ServerFault, match="no lock"):
+        run.step("sentinel", work)
 
 
 def test_another_server_is_not_hurried(monkeypatch):
