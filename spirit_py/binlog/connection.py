@@ -44,7 +44,9 @@ _IN_THE_CLEAR: Final = frozenset({b"mysql_clear_password", b"dialog"})
 """Plugins that send the password as it is."""
 _OF_FILE: Final = frozenset({wire.ROTATE, wire.FORMAT_DESCRIPTION})
 _FATAL_BINLOG_READ: Final = 1236
-_FATAL: Final = frozenset({1044, 1045, 1130, 1142, 1227, 1820, 1862, 3118, 3955})
+_NOT_GRANTED: Final = frozenset({1044, 1142, 1227})
+#: The login was refused, or the password has to be changed first.
+_NO_LOGIN: Final = frozenset({1045, 1130, 1820, 1862, 3118, 3955})
 _GONE: Final = (
     *("purged", "could not find first log file", "could not find next log", "impossible position"),
     *("position > file size", "more gtids than", "has more gtids"),
@@ -228,7 +230,12 @@ class BinlogConnection:
                     error_code=ErrorCode.WRONG_OPTIONS,
                 )
             return BinlogUnreadable(f"cannot read {where}", hint="see the server's error log")
-        if code in _FATAL:
+        if code in _NO_LOGIN:
+            hint = "see whether the account is locked, or its password has changed or expired; then"
+            hint += " run the same command again, with the password that it has"
+            denied = ErrorCode.ACCESS_DENIED
+            return FeedFailure(f"may not read {where}", hint=hint, error_code=denied)
+        if code in _NOT_GRANTED:
             hint = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* to the account"
             denied = ErrorCode.MISSING_PRIVILEGES
             return FeedFailure(f"may not read {where}", hint=hint, error_code=denied)

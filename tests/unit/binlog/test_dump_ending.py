@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
-from spirit_py.errors import PositionNotFound
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import FeedFailure, PositionNotFound
 
 
 def ended(ending: bytes) -> BinlogConnection:
@@ -32,3 +33,19 @@ def test_the_end_of_the_stream_is_a_loss():
     """A closed stream never means that everything was read."""
     with pytest.raises(StreamLost, match="ended the stream"):
         ended(b"\xfe").read()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "hint"),
+    [
+        (3118, ErrorCode.ACCESS_DENIED, "locked"),
+        (1045, ErrorCode.ACCESS_DENIED, "password"),
+        (1227, ErrorCode.MISSING_PRIVILEGES, "GRANT REPLICATION SLAVE"),
+    ],
+)
+def test_a_refused_login_is_no_missing_privilege(number: int, code: ErrorCode, hint: str) -> None:
+    """An account that is locked, or whose password was rotated, needs no GRANT."""
+    with pytest.raises(FeedFailure) as raised:
+        ended(b"\xff" + struct.pack("<H", number) + b"#HY000no").read()
+    assert raised.value.error_code is code
+    assert hint in raised.value.hint
