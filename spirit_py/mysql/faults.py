@@ -26,7 +26,9 @@ _RAISE_LIMIT: Final = (
     " take it away (ALTER USER ... WITH MAX_QUERIES_PER_HOUR 0, or the one that is named), then run"
     " the same command again"
 )
-_TOO_MANY: Final = frozenset({TOO_MANY_CONNECTIONS, 1203, _ACCOUNT_LIMIT})
+#: No memory for a further session, no thread (OUT_OF_RESOURCES, CANT_CREATE_THREAD).
+_NO_RESOURCES: Final = frozenset({1041, 1135})
+_TOO_MANY: Final = frozenset({TOO_MANY_CONNECTIONS, 1203, _ACCOUNT_LIMIT}) | _NO_RESOURCES
 ACCESS_DENIED: Final = 1045
 SYNTAX_ERROR: Final = 1064
 NO_SUCH_TABLE: Final = 1146
@@ -72,19 +74,21 @@ LOST: Final = frozenset({
     2055,  # lost connection at a system call
     3169,  # session was killed
     4031,  # disconnected for inactivity
+    *(4081, 4082),  # disconnected for its memory, of all sessions or of one (measured on 9.7.4)
     5014,  # TLS read failed in the client library
 })  # fmt: skip
 #: The plugin of the replication group rolled the transaction back during commit.
 _TAKEN_BACK: Final = 3101
 _OFFLINE: Final = 3032  # offline_mode=ON, which has ended the sessions that there were
 _CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005, _OFFLINE})
-_AWAY: Final = LOST | _CANNOT_CONNECT | {TOO_MANY_CONNECTIONS, 1203}
+_AWAY: Final = LOST | _CANNOT_CONNECT | _NO_RESOURCES | {TOO_MANY_CONNECTIONS, 1203}
 _TRANSIENT: Final = frozenset({
     TOO_MANY_CONNECTIONS,
     LOCK_WAIT_TIMEOUT,
     DEADLOCK,
     INTERRUPTED,
     1203,  # max_user_connections
+    *_NO_RESOURCES,
     _ACCOUNT_LIMIT,
     1412,  # table definition has changed, retry the transaction
     1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
@@ -257,6 +261,7 @@ _CONNECTION_FAULTS: Final = (
      "check that this is a MySQL server, and its error log"),
     ((TOO_MANY_CONNECTIONS, 1203), "{text}",
      "wait, or raise max_connections or the account's limits"),
+    (tuple(_NO_RESOURCES), "{text}", "wait, or see the memory and the threads of its machine"),
     ((_ACCOUNT_LIMIT,), "{text}", _RAISE_LIMIT),
     ((_OFFLINE,), "{text}", "wait until it has offline_mode=OFF again"),
     # The server's words are the same for all of these.

@@ -27,14 +27,14 @@ def fault(code: int, text: str = "text of the server") -> ServerFault:
     return ServerFault(code, text, where="test session")
 
 
-@pytest.mark.parametrize("code", [1040, 1205, 1213, 1317, 2002, 2003, 3024, 3032, 3101])
+@pytest.mark.parametrize("code", [1040, 1041, 1135, 1205, 1213, 1317, 2002, 2003, 3024, 3032, 3101])
 def test_transient_errors_are_tried_again(code):
     """Deadlocks, lock waits, interruptions and full servers pass."""
     assert disposition(fault(code)) is Disposition.RETRY
     assert disposition(fault(code), committing=True) is Disposition.RETRY
 
 
-@pytest.mark.parametrize("code", [1053, 2006, 2013, 2026, 2055, 4031])
+@pytest.mark.parametrize("code", [1053, 2006, 2013, 2026, 2055, 4031, 4081, 4082])
 def test_a_connection_lost_during_commit_leaves_the_outcome_open(code):
     """A lost connection is tried again, unless it was lost during commit or RENAME."""
     assert connection_lost(fault(code))
