@@ -30,6 +30,7 @@ _REBUILD: Final = frozenset({
     "FORCE", "ENGINE", "INNODB", "ALGORITHM", "INPLACE", "COPY", "LOCK", "NONE", "SHARED",
     "EXCLUSIVE", "DEFAULT", "DISABLE", "ENABLE", "KEYS", "=", ",",
 })  # fmt: skip
+_REBUILD_PARTITION: Final = frozenset({("OPTIMIZE", "PARTITION"), ("REBUILD", "PARTITION")})
 #: What an ALTER TABLE may do with partitions that changes neither rows nor the definition. REPAIR
 #: moves rows that are in a wrong partition, where readers who skip it have not seen them.
 _LOOKS: Final = frozenset({"ANALYZE", "CHECK"})
@@ -246,6 +247,14 @@ def _is_rebuild(tokens: list[Token]) -> bool:
     if [token.upper for token in tokens[:2]] != ["ALTER", "TABLE"]:
         return False
     _, at = _name_at(tokens, 2)
+    words = tuple(token.upper for token in tokens[at : at + 2])
+    if words in _REBUILD_PARTITION:
+        listed = tokens[at + 2 :]
+        # Names, or ALL, with commas between: nothing else can follow.
+        return len(listed) % 2 == 1 and all(
+            token.is_symbol(",") if n % 2 else token.kind not in {"symbol", "string"}
+            for n, token in enumerate(listed)
+        )
     return at < len(tokens) and all(
         (token.value if token.kind == "symbol" else token.upper) in _REBUILD
         for token in tokens[at:]
