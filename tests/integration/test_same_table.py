@@ -156,6 +156,19 @@ def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, poin
     assert f"{db.name}.{name} was rebuilt" in run.told.text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["REBUILD PARTITION p0, p2", "OPTIMIZE PARTITION ALL"])
+def test_a_rebuild_of_partitions_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, what):
+    """Some of them, or all, have other numbers: no row is another one."""
+    make(db)
+    db.query("ALTER TABLE t PARTITION BY KEY (id) PARTITIONS 3")
+    once_at(monkeypatch, "chunk.dispatched", lambda: db.query(f"ALTER TABLE t {what}"))
+    run = begin(engine, db)
+    assert run.end().outcome == "done"
+    assert sorted(db.query("SELECT id, v, z FROM t")) == [(*row, 5) for row in ROWS]
+    assert f"{db.name}.t was rebuilt" in run.told.text
+
+
 def test_a_rebuild_right_before_the_feed_s_place_is_none_of_a_change(db, engine, monkeypatch):
     """R25: it is in no event that the feed will see, and nothing is copied yet."""
     make(db)
