@@ -86,9 +86,15 @@ class RequestQueue(RecordTable):
             ) from error
         return answer if isinstance(answer, Answer) and answer.token == token else None
 
-    def withdraw(self, session: SqlSession, number: int) -> bool:
-        """Delete a request, or its answer; return False for one that was claimed."""
-        return excused(lambda: self.claim(session, number), False, ABSENT_TABLE)
+    def withdraw(self, session: SqlSession, asked: Asked) -> bool:
+        """Delete a request, and no answer to it; return False for one that was claimed."""
+        text = string_literal(to_text(asked.request))
+        sql = f"DELETE FROM {self.quoted} WHERE id = {asked.number} AND record = {text}"
+        return bool(excused(lambda: session.execute(sql), 0, ABSENT_TABLE))
+
+    def forget(self, session: SqlSession, number: int) -> None:
+        """Delete a request, or the answer to it."""
+        excused(lambda: self.claim(session, number), False, ABSENT_TABLE)
 
     def waiting(self, session: SqlSession) -> list[Asked | Malformed]:
         """Return the requests in the order of arrival; delete answers that were not read.

@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.checkpoint.codec import to_text
-from spirit_py.checkpoint.live import Request
-from spirit_py.checkpoint.queue import RequestQueue
+from spirit_py.checkpoint.live import WORKING, Answer, Request
+from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.cli import main
 from spirit_py.errors import ServerFault
 from spirit_py.locks.named import take_named_lock
@@ -579,6 +579,21 @@ def test_a_process_that_hangs_is_seen(table, tmp_path):
         until(lambda: live(table)["state"] == "running", "figures again")
         hold.release()
         command.finish()
+
+
+def test_only_a_request_is_withdrawn_and_not_the_answer_in_its_place(db):
+    """The process may have claimed it, and begun, since the last look at it."""
+    queue = RequestQueue(db.name, "t")
+    with connect(connection_options(db), role="test") as session:
+        queue.create(session)
+        request = Request.of("revert", {"über": "die Straße"})
+        asked = Asked(number=queue.put(session, request), request=request)
+        queue.answer(session, asked.number, Answer(token=request.token, state=WORKING, said=()))
+        assert not queue.withdraw(session, asked)
+        assert queue.answer_to(session, asked.number, request.token) is not None
+        asked = Asked(number=queue.put(session, request), request=request)
+        assert queue.withdraw(session, asked)
+        assert not queue.withdraw(session, asked)
 
 
 def test_an_interrupted_request_says_nothing_of_the_table(table, tmp_path):

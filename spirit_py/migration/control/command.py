@@ -78,7 +78,7 @@ def follow_answer(
             return False
         if not shown and time.monotonic() - began > within:
             counts = "has taken the request up, and may carry it out yet"
-            if queue.withdraw(session, asked.number):
+            if answer is None and queue.withdraw(session, asked):
                 counts = "has not taken the request up, which is withdrawn"
             raise MigrationFailure(
                 f"the process that works on the table does not answer ({asked.request}): it"
@@ -157,7 +157,7 @@ class Asking:
                 within=_ANSWER_SECONDS,
             )
         finally:
-            queue.withdraw(self.session, asked.number)
+            queue.forget(self.session, asked.number)
             release_named_lock(self.session, request.lock)
         if not answered:
             raise MigrationFailure(

@@ -340,7 +340,7 @@ class Revert(Job):
         """Take the request back, or its answer away: it was answered, or is not wanted any more."""
         try:
             with self.session("revert", read_timeout=_READ_SECONDS) as session:
-                queue.withdraw(session, asked.number)
+                queue.forget(session, asked.number)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 self.warn(f"the request could not be taken back: {fault.message}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.checkpoint.live import Request, StandingOrders
+from spirit_py.checkpoint.live import WORKING, Answer, Request, StandingOrders
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import Aborted, MigrationFailure, Refusal, ServerFault
@@ -107,18 +107,20 @@ def test_a_pause_of_reverse_replication_is_refused_in_a_process_that_did_not_swa
     assert run.paused[-1] == ""
 
 
+@pytest.mark.parametrize("begun", [None, Answer(token="0" * 16, state=WORKING, said=())])
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_request_without_an_answer_says_whether_it_counts_yet(monkeypatch, taken):
-    """One that the process has taken out of the queue can be carried out later."""
+def test_a_request_without_an_answer_says_whether_it_counts_yet(monkeypatch, taken, begun):
+    """One that the process has taken out of the queue, as a revert that it begins, may be later."""
     monkeypatch.setattr(command, "named_lock_holder", lambda *_: 7)
-    queue: Any = SimpleNamespace(answer_to=lambda *_: None, withdraw=lambda *_: not taken)
+    queue: Any = SimpleNamespace(answer_to=lambda *_: begun, withdraw=lambda *_: not taken)
     asked = Asked(number=1, request=Request.of(Verb.PAUSE, {}), who="me@here")
     nothing: Any = None
     with pytest.raises(MigrationFailure) as failed:
         command.follow_answer(
             nothing, queue, asked, process_lock="", said=nothing, pause=nothing, within=-1.0
         )
-    says = "may carry it out yet" if taken else "has not taken the request up, which is withdrawn"
+    counts = taken or begun is not None
+    says = "may carry it out yet" if counts else "has not taken the request up, which is withdrawn"
     assert says in failed.value.message
 
 
