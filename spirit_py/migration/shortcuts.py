@@ -201,6 +201,12 @@ def _tried(
         with trying.still():
             return _await_turn(run, context, listen)
 
+    def attend() -> None:
+        _reach(listen)
+        # Behind somebody in front, too, a pause takes nothing of the time, and kills nobody.
+        with trying.still():
+            _await_pace(run, context, listen)
+
     with throttled(run, Work.SWAP):
         try:
             # Before the time begins in which the lock has to be had.
@@ -213,7 +219,7 @@ def _tried(
                     session,
                     context.source,
                     context.statement,
-                    _turns(run, session, context, partial(_attend, run, context, listen), trying),
+                    _turns(run, session, context, attend, trying),
                     made=made,
                     proof=whole or _proof_of(session, context),
                     whole=whole is not None,
@@ -293,13 +299,6 @@ def _leave_deferred(run: Run, context: PreflightContext) -> None:
     )
     if found is not None:
         raise _Deferred(f"table {found.full_name} defers the change")
-
-
-def _attend(run: Run, context: PreflightContext, listen: Callable[[], None]) -> None:
-    """Let operators reach the run behind a lock: one that postpones it waits for that no longer."""
-    _reach(listen)
-    if run.state.postponements:
-        _leave_deferred(run, context)
 
 
 def _reach(listen: Callable[[], None]) -> None:

@@ -59,6 +59,7 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
     gate = SimpleNamespace(asks=False, try_ended=str)
     run = anything(config=CONFIG, stop=StopSwitch(), show=str, tell=untold, held_up=uncounted)
     run.veto, run.session = gate, lambda *_, **__: nullcontext()
+    run.state = anything(postponements=0)
 
     class Tried:
         def __init__(self, *given: Any, await_turn: Any, **_: Any) -> None:
@@ -68,6 +69,8 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
             nonlocal now
             before = self._turns.left
             self._await_turn()
+            # Behind somebody in front, where the window may close, or an operator pause it.
+            self._turns.attend()
             ((_, front),) = self._turns.fronts
             seen.append((self._turns.left - before, front.clock is self._turns.clock))
             now += 1.0
@@ -81,10 +84,11 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
         now += 500.0
         return True
 
+    held = [True, False]
     doubles: dict[str, Any] = {
         "shape_after": lambda *_: "",
         "throttled": lambda *_: nullcontext(),
-        "_await_pace": lambda *_: False,
+        "_await_pace": lambda *_: held.pop() and held_back(),
         "_await_turn": held_back,
         "_proof_of": lambda *_: None,
         "Stopwatch": lambda: Stopwatch(clock),
@@ -98,3 +102,4 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
     context = anything(source=None, statement=None)
     shortcuts._tried(run, anything(), anything(), context, lambda: None)
     assert seen == [(0.0, True), (-1.0, True)]
+    assert not held
