@@ -202,12 +202,12 @@ def test_a_server_that_became_a_replica_while_the_drop_waited_drops_nothing(
     """A pause, or a server under load, may hold it back for hours behind the first look."""
     held_back = []
 
-    def held(_job, what, *_):
+    def held(_turn, _job, what, *_):
         held_back.append(what)
         db.set_global("read_only", "ON")
 
     with monkeypatch.context() as patch:
-        patch.setattr(old_tables, "await_pace", held)
+        patch.setattr(old_tables.DropTurn, "wait", held)
         with pytest.raises(MigrationFailure, match=r"takes no writes \(read_only=ON\)") as ended:
             change().end()
     assert ended.value.error_code is ErrorCode.OLD_TABLE_LEFT

@@ -11,7 +11,7 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint.drop import drop_old_table
@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
+    from spirit_py.pace import Pace
     from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
+    from spirit_py.throttle.latency import Measures
 
     LastLook = Callable[[Session], object]
 
@@ -65,6 +67,7 @@ def drop_swapped_out(
     direction: Direction,
     last_look: LastLook | None = None,
     *,
+    turn: DropTurn | None = None,
     writable: Callable[[SqlSession], None] | None = None,
 ) -> list[str]:
     """Drop what was swapped out, once nothing holds that back; return what is left; or a stop.
@@ -72,17 +75,17 @@ def drop_swapped_out(
     ``last_look`` is called when a table is locked; its ArchiveFailure is raised. ``writable`` is
     asked last before each table, and raises: what held the drop back may have lasted for hours.
     """
-    left = []
+    left, turn = [], turn or DropTurn()
     for source in tables:
         name = direction.swapped_out(source[1])
-        await_pace(job, f"drop of {name}")
+        turn.wait(job, f"drop of {name}")
         _ask(job, writable)
         noted = partial(noted_proof, table=source, proof=direction.outgoing)
-        options, rest = job.config.connection, partial(_between_partitions, job, name, writable)
+        rest = partial(_between_partitions, job, turn, name, writable)
         try:
             proof = job.step("cleanup", noted)
             why = drop_old_table(
-                options,
+                job.config.connection,
                 source[0],
                 name,
                 proof=proof,
@@ -103,19 +106,51 @@ def drop_swapped_out(
     return left
 
 
-def await_pace(job: Job, what: str, until: Callable[[], bool] = lambda: False) -> None:
-    """Wait until nothing holds back a drop, or ``until`` is true; raise the reason of a stop."""
-    while not until() and (reason := job.pace.reason(Work.DROP)):
-        job.show(f"{reason} ({what})")
-        job.stop.wait(_PACE_SECONDS)
-        job.stop.check()
-    job.show("")
+class DropTurn:
+    """The turn to drop an old table: of a batch one migration has it at a time.
+
+    It is given up while something holds back the drop, and at the end of the block.
+    """
+
+    def __init__(self, measures: Measures | None = None) -> None:
+        self._lock = None if measures is None else measures.dropping
+        self._held = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def wait(self, job: Job, what: str, until: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the drop may begin, or ``until`` is true; raise the reason of a stop."""
+        while not until() and (reason := self._reason(job.pace)):
+            job.show(f"{reason} ({what})")
+            job.stop.wait(_PACE_SECONDS)
+            job.stop.check()
+        job.show("")
+
+    def end(self) -> None:
+        """Let others of the batch drop theirs."""
+        if self._held and self._lock is not None:
+            self._lock.release()
+        self._held = False
+
+    def _reason(self, pace: Pace) -> str:
+        """Return what the drop has to wait for; empty with the turn."""
+        if reason := pace.reason(Work.DROP):
+            self.end()
+            return reason
+        self._held = self._held or self._lock is None or self._lock.acquire(blocking=False)
+        return "" if self._held else "the drop of another table of the batch"
 
 
-def _between_partitions(job: Job, name: str, writable: Callable[[SqlSession], None] | None) -> None:
+def _between_partitions(
+    job: Job, turn: DropTurn, name: str, writable: Callable[[SqlSession], None] | None
+) -> None:
     """Leave the disk to others for a moment, and longer while something holds back the drop."""
     job.stop.wait(_REST_SECONDS)
-    await_pace(job, f"drop of {name}")
+    turn.wait(job, f"drop of {name}")
     _ask(job, writable)
 
 
@@ -229,25 +264,26 @@ def settle_old_tables(
 
     if run.config.drop_old_after:
         _step(run, partial(end_reverse, tables=tables))
-    waits = run.config.drop_old_after and not for_good
-    if waits and _wait(run, tables, way_back, direction, last_first):
-        return
-    if not for_good:
-        left_alone = partial(_left_for_good, tables=tables, waited=bool(waits))
-        for_good = any(_step(one, left_alone) for one in last_first())
-    require = partial(_require_writable, tables=tables, fenced=bool(run.config.targets))
-    for one in last_first() if not for_good else ():
-        # A primary may have become a replica in the grace: the drop would be made there alone.
-        _step(one, require)
-    last_look = None if for_good else before_drop()
-    run.go_on_to(Phase.CLEANUP)
-    if not for_good and (run.config.drop_old_after or run.state.swapped_before):
-        # What is half emptied leads nowhere.
-        _step(run, partial(end_reverse, tables=tables, noted=True))
-    left = _names(tables, direction)
-    if not for_good:
-        dropped = partial(drop_swapped_out, last_look=last_look, writable=require)
-        left = list(dict.fromkeys(_drop(run, tables, direction, last_first, dropped)))
+    with DropTurn(run.measures) as turn:
+        waits = run.config.drop_old_after and not for_good
+        if waits and _wait(run, tables, way_back, direction, last_first, turn=turn):
+            return
+        if not for_good:
+            left_alone = partial(_left_for_good, tables=tables, waited=bool(waits))
+            for_good = any(_step(one, left_alone) for one in last_first())
+        require = partial(_require_writable, tables=tables, fenced=bool(run.config.targets))
+        for one in last_first() if not for_good else ():
+            # A primary may have become a replica in the grace: the drop would be made there alone.
+            _step(one, require)
+        last_look = None if for_good else before_drop()
+        run.go_on_to(Phase.CLEANUP)
+        if not for_good and (run.config.drop_old_after or run.state.swapped_before):
+            # What is half emptied leads nowhere.
+            _step(run, partial(end_reverse, tables=tables, noted=True))
+        left = _names(tables, direction)
+        if not for_good:
+            dropped = partial(drop_swapped_out, last_look=last_look, turn=turn, writable=require)
+            left = list(dict.fromkeys(_drop(run, tables, direction, last_first, dropped)))
     run.note(OldTablesLeft(left))
     leave = partial(leave_to_operator, tables=tables)
     kept = [bool(left) and _step(one, leave) for one in last_first()]
@@ -280,29 +316,13 @@ def _drop(
     runs: Callable[[], Sequence[Run]],
     dropped: Callable[[Run, Sequence[Name], Direction], list[str]],
 ) -> list[str]:
-    with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP), _one_at_a_time(run):
+    with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP):
         left = []
         for one in runs():
             if kept := dropped(one, tables, direction):
                 run.stop.check()
             left += kept
         return left
-
-
-@contextlib.contextmanager
-def _one_at_a_time(run: Run) -> Iterator[None]:
-    """Wait while another migration of the batch drops its old table."""
-    if run.measures is None:
-        yield
-        return
-    while not run.measures.dropping.acquire(timeout=_PACE_SECONDS):
-        run.show("the drop of another table of the batch")
-        run.stop.check()
-    try:
-        run.show("")
-        yield
-    finally:
-        run.measures.dropping.release()
 
 
 def _names(tables: Sequence[Name], direction: Direction) -> list[str]:
@@ -315,10 +335,13 @@ def _wait(
     way_back: Callable[[], SwapsBackToo | None],
     direction: Direction,
     fronts: Callable[[], Sequence[Run]],
+    *,
+    turn: DropTurn,
 ) -> bool:
     """Wait until the grace is over, or the old tables are gone; True after a revert.
 
-    Of several servers' old tables the last one's grace counts.
+    Of several servers' old tables the last one's grace counts. Where there is a way back, False is
+    with the ``turn`` to drop them.
     """
     with after_change(run.stop):
         back = way_back()
@@ -336,9 +359,10 @@ def _wait(
             if until and back is not None:
                 # As long as the old table stays, it can be swapped back.
                 with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP):
-                    await_pace(run, f"drop of {names}", lambda: back.asked)
+                    turn.wait(run, f"drop of {names}", lambda: back.asked)
             if back is None or back.closed():
                 return False
+            turn.end()
         if not kept and left > 0:
             due = time.monotonic() + left
             kept = f"is {OldTableRecord(swapped_at=0.0, until=until)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import auxiliary
 from spirit_py.migration.swap import old_tables
+from spirit_py.migration.swap.old_tables import DropTurn, drop_swapped_out
 from spirit_py.migration.swap.same_tables import FORWARD
+from spirit_py.pace import Unhindered
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.latency import Measures
 
@@ -105,6 +108,7 @@ def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
             name=name,
             stop=stopped,
             state=SimpleNamespace(swapped_before=False),
+            measures=None,
             config=SimpleNamespace(drop_old_after=0.0, targets=()),
             go_on_to=lambda _: None,
             note=lambda _: None,
@@ -127,23 +131,93 @@ def test_another_server_in_the_grace_is_named_as_such():
     assert "made on the first server" in raised.value.hint
 
 
+def dropping(monkeypatch, measures: Measures, drop: Callable[..., object]) -> Any:
+    """Return a run whose drops call ``drop``, and a function that drops the tables, of a batch."""
+    monkeypatch.setattr(old_tables, "_PACE_SECONDS", 0.0)
+    monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(old_tables, "throttled", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(old_tables, "drop_old_table", drop)
+    monkeypatch.setattr(old_tables, "_step", lambda _run, work: work(None))
+    monkeypatch.setattr(old_tables, "_seconds_left", lambda *_, **__: (0.0, 1.0))
+    nothing: Any = lambda *_: None  # noqa: E731
+    run: Any = SimpleNamespace(stop=StopSwitch(), pace=Unhindered(), step=nothing, show=nothing)
+    run.tell, run.go_on_to = nothing, nothing
+    run.config = SimpleNamespace(connection=None, drop_old_after=1.0)
+
+    def drop_all(given: Measures | None = measures) -> list[str]:
+        with DropTurn(given) as turn:
+            dropped = partial(drop_swapped_out, turn=turn)
+            return old_tables._drop(run, TABLES, FORWARD, lambda: [run], dropped)
+
+    return run, drop_all
+
+
 def test_of_a_batch_one_drops_its_old_table_at_a_time(monkeypatch):
     """A stop ends the wait for the other one, and says that the change is done."""
     measures, drops = Measures(), list[bool]()
-    monkeypatch.setattr(old_tables, "throttled", lambda *_: contextlib.nullcontext())
-
-    def dropped(*_: Any) -> list[str]:
-        drops.append(measures.dropping.locked())
-        return []
-
-    run: Any = SimpleNamespace(measures=measures, stop=StopSwitch(), show=lambda _: None)
-    alone: Any = SimpleNamespace(measures=None, stop=StopSwitch(), show=lambda _: None)
-    for one in (run, alone):
-        assert old_tables._drop(one, TABLES, FORWARD, lambda: [run], dropped) == []
-    assert drops == [True, False]
+    run, drop_all = dropping(
+        monkeypatch, measures, lambda *_, **__: drops.append(measures.dropping.locked())
+    )
+    for given in (measures, None):
+        assert drop_all(given) == []
+    assert drops == [True, True, False, False]
     assert not measures.dropping.locked()
     run.stop.request(Interrupted(15))
     with measures.dropping, pytest.raises(Interrupted) as stopped:
-        old_tables._drop(run, TABLES, FORWARD, lambda: [run], dropped)
+        drop_all()
     assert "the change is done" in stopped.value.hint
-    assert drops == [True, False]
+    assert len(drops) == 4
+
+
+def test_a_drop_that_is_paused_lets_others_of_the_batch_drop_theirs(monkeypatch):
+    """Also between two partitions; a stop then leaves the turn to them."""
+    measures, reasons, seen = Measures(), [""], list[bool]()
+
+    def reason(_work: object) -> str:
+        if said := reasons.pop():
+            return said
+        seen.append(measures.dropping.locked())
+        return ""
+
+    def drop(*_: object, before_each: Callable[[], object], **__: object) -> None:
+        seen.append(measures.dropping.locked())
+        reasons.extend(["", "", "", "paused"])
+        before_each()
+        seen.append(measures.dropping.locked())
+        reasons[:] = ["", "", ""]
+
+    run, drop_all = dropping(monkeypatch, measures, drop)
+    run.pace = SimpleNamespace(reason=reason)
+    drop_all()
+    assert seen == [False, True, False, True, True, True, False, True]
+    assert not measures.dropping.locked()
+
+
+def test_who_waits_for_anothers_drop_can_be_swapped_back(monkeypatch):
+    """The way back ends with the turn to drop, not before; a revert goes first."""
+    measures, run = Measures(), dropping(monkeypatch, Measures(), lambda *_, **__: None)[0]
+
+    class Back:
+        looks = 0
+
+        @property
+        def asked(self) -> bool:
+            self.looks += 1
+            return self.looks > 2
+
+        def taken(self) -> bool:
+            return self.looks > 2
+
+        def closed(self) -> bool:
+            return not self.asked
+
+    fronts: Any = lambda: [run]  # noqa: E731
+    with DropTurn(measures) as turn:
+        with measures.dropping:
+            assert old_tables._wait(run, TABLES, Back, FORWARD, fronts, turn=turn)
+        assert not measures.dropping.locked()
+        back = Back()
+        back.looks = -2
+        assert not old_tables._wait(run, TABLES, lambda: back, FORWARD, fronts, turn=turn)
+        assert measures.dropping.locked()
+    assert not measures.dropping.locked()
