@@ -130,7 +130,7 @@ def line_of(sql: str, tokens: tuple[Token, ...]) -> str:
     """Return the same, with one blank for what is between two tokens: comments, ends of lines."""
     gaps = [" " if token.start > before.end else "" for before, token in pairwise(tokens)]
     return "".join(
-        gap + sql[one.start : one.end] for gap, one in zip(["", *gaps], tokens, strict=True)
+        gap + sql[one.start : one.end] for gap, one in zip(["", *gaps], tokens, strict=False)
     )
 
 

@@ -215,7 +215,8 @@ def test_the_normal_form_is_shown_where_nothing_else_is_known_or_believed():
     """A record of an earlier version has nothing else; a forged one has another statement (R26)."""
     record = record_of("ALTER TABLE t MODIFY A INT; ALTER TABLE u FORCE", "")
     normal = "ALTER TABLE `s`.`t` MODIFY COLUMN `a` int; ALTER TABLE `s`.`u` FORCE"
-    for written in ("", "ALTER TABLE `p`.`salaries` FORCE", f"{record.written}; DROP", "'"):
+    forged = ("ALTER TABLE `p`.`salaries` FORCE", f"{record.written}; DROP", "'", "/* */")
+    for written in ("", *forged):
         assert shown_statement(replace(record, written=written), "") == normal
     more, fewer = f"{record.statement};\nALTER TABLE `p`.`t` FORCE", record.statement[:41]
     long = f"{record.statement}{' ' * (1 << 16)}"
