@@ -69,6 +69,8 @@ class Veto:
         with self._asking:
             if self._overruled or self.clock() < self._good_until:
                 return ""
+            # Who has caught it, as a look beside a comparison does, asks no more.
+            self._require_time()
             if (began := self.clock()) >= self._again_at:
                 try:
                     self._why = self._answer_of(self.gate)
@@ -131,14 +133,18 @@ class Veto:
         if self._refused_at is not None:
             # Asked later than after the pause: something else has held the swap back.
             self._waited += min(began, self._again_at) - self._refused_at + now - began
-        if self._waited >= limit:
+        pause = min(self._pause, limit - self._waited)
+        self._refused_at, self._again_at = now, now + pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._require_time()
+        self.job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=pause))
+
+    def _require_time(self) -> None:
+        limit = self.job.config.cutover_timeout
+        if self._refused_at is not None and self._waited >= limit:
             raise MigrationFailure(
-                f"the hook has not agreed to the swap for {human_seconds(limit)}: {why}",
+                f"the hook has not agreed to the swap for {human_seconds(limit)}: {self._why}",
                 hint="run the same command again when it may swap, or without --hook-veto;"
                 " --cutover-timeout says for how long it is asked",
                 error_code=ErrorCode.SWAP_HELD_BACK,
             )
-        pause = min(self._pause, limit - self._waited)
-        self.job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=pause))
-        self._refused_at, self._again_at = now, now + pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)

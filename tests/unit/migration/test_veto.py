@@ -62,6 +62,12 @@ def test_a_hook_that_never_agrees_is_asked_once_more_at_the_end() -> None:
     # The first question, those after 5 s and 10 s, and one when the time is over.
     assert hook.times == 4
     assert 20.0 <= hook.now - 1.0 < 23.0
+    # A look beside a comparison passes over what it raises, and comes again.
+    with pytest.raises(MigrationFailure, match=r"has not agreed to the swap for 20\.0s: not now"):
+        wait()
+    assert hook.times == 4
+    hook.veto.overrule()
+    wait()
 
 
 def test_the_time_begins_again_once_it_has_agreed() -> None:
