@@ -208,14 +208,31 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
             checkpoint = CheckpointTable(*found.home)
     try:
         record = checkpoint.read(session, ReverseRecord)
+        if record is None or (schema, table) not in {one.name for one in record.tables}:
+            return None
+        _require_noted(session, record)
     except UnreadableCheckpoint as error:
         raise Refusal(
             f"the record of reverse replication of {schema}.{table} cannot be read: {error}",
-            hint="use the version of spirit-py that wrote it",
+            hint="use the version of spirit-py that wrote it, or see who has created it",
             error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         ) from error
-    known = record is not None and (schema, table) in {one.name for one in record.tables}
-    return record if known else None
+    return record
+
+
+def _require_noted(session: SqlSession, record: ReverseRecord) -> None:
+    """UnreadableCheckpoint where the checkpoint of a table does not lead to its record (R26).
+
+    After a revert it may be gone; then there is no old table either.
+    """
+    for table in record.tables:
+        if table.name == record.home:
+            continue
+        noted = CheckpointTable(*table.name).read_record(session)
+        if noted is None and not existing_tables(session, table.schema, [table.old]):
+            continue
+        if noted is None or noted.home != record.home:
+            raise UnreadableCheckpoint(f"it names {table}, whose checkpoint does not name it")
 
 
 def old_tables(session: SqlSession, record: ReverseRecord) -> dict[Name, Identity]:

@@ -171,15 +171,17 @@ class CheckpointTable(RecordTable):
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
         """Return the row of that kind, or None; raise UnreadableCheckpoint if it is unreadable.
 
-        The note of a move that was copied here, from beside another table, is none.
+        The note of a move and the record of a way back are none of a table beside which they were
+        not written: they were copied here, or forged (R26).
         """
         found = self._value(session, _RECORD, kind)
         if found is None:
             return None
         read = codec.message_from_text if kind in _SHOWN else codec.from_text
         row = read(str(found), kind)
-        copied = isinstance(row, MoveNote) and row.beside and not self.is_beside(row.beside)
-        return None if copied else row
+        of = row.beside if isinstance(row, MoveNote) else None
+        of = row.home if isinstance(row, ReverseRecord) else of
+        return row if of is None or self.is_beside(of) else None
 
     def unreadable(self, session: SqlSession) -> str:
         """Return why a row cannot be read that says what may be dropped; empty if all can."""

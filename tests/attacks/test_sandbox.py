@@ -124,6 +124,41 @@ def run_status(victim: Any, words: list[str]) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("before", ["0", "z"])
+def test_a_forged_way_back_swaps_back_no_table_of_another_schema(victim, before):
+    """Also where the record is that of the schema that comes first, and no note proves the rest."""
+    sandbox = f"{before}{victim.db.name}"
+    victim.db.execute(f"CREATE DATABASE `{sandbox}`")
+    victim.db.execute(f"GRANT ALL ON `{sandbox}`.* TO migrator")
+    kept = ("--alter", ALTER, "--no-shortcut", "--drop-old-after", "never")
+    at = f"`{sandbox}`._t_chkpnt"
+    try:
+        developer = victim.attacker("developer", f"ALL ON `{sandbox}`.*")
+        victim.db.execute(f"CREATE TABLE `{sandbox}`.t SELECT * FROM t")
+        victim.db.execute(f"ALTER TABLE `{sandbox}`.t ADD PRIMARY KEY (id)")
+        for more in ((), ("--database", sandbox)):
+            done = run_here(victim.migrator, "migrate", *kept, *more)
+            assert done.returncode == 0, done.stderr
+        query = "SELECT record FROM {} WHERE id = 2"
+        places = (at, "_t_chkpnt") if before == "0" else ("_t_chkpnt", at)
+        home, other = (json.loads(victim.db.query(query.format(one))[0][0]) for one in places)
+        home["tables"] += other["tables"]
+        run(developer, f"REPLACE INTO {at} (id, record) VALUES (2, %s)", (json.dumps(home),))
+        for noted in (True, False):
+            if not noted:
+                # As a tool of another kind leaves its old table.
+                victim.db.execute("DROP TABLE _t_chkpnt")
+            left = victim.db.query("SHOW TABLES"), victim.db.query("SHOW CREATE TABLE t")
+            done = run_here(victim.migrator, "revert", "--database", sandbox)
+            assert done.returncode == 2, done.stderr
+            assert f"it names {victim.db.name}.t" in done.stderr or before == "z", done.stderr
+            assert (victim.db.query("SHOW TABLES"), victim.db.query("SHOW CREATE TABLE t")) == left
+        for name in ("_t_old", "t"):
+            victim.db.execute(f"DROP TABLE {name}")
+    finally:
+        victim.db.execute(f"DROP DATABASE `{sandbox}`")
+
+
 @pytest.mark.parametrize("text", [HOSTILE[0], HOSTILE[2]])
 def test_what_a_developer_left_before_the_first_run_is_not_executed(victim, text):
     """Neither by status, a rehearsal, a migration, a revert nor a cleanup (R26)."""
