@@ -133,7 +133,7 @@ def clean_up(
             grants.require(_NEEDED, schema, same, astuple(AuxiliaryNames.of(name)))
         unproven = "without it nothing proves which tables are this program's"
         grants.require(IDENTITY_PRIVILEGES, "", unproven)
-        require_own_server(session, tables)
+        require_own_server(session, tables, fenced=True)
         _take_all(session, tables)
         again, record = _migration(session, (database, table))
         if again != tables:

@@ -527,6 +527,18 @@ def test_the_old_table_of_a_fenced_source_is_dropped_after_its_grace(two, listen
 
 
 @pytest.mark.slow
+def test_a_cleanup_drops_the_old_table_of_a_fenced_source(two):
+    """As the end of the grace does: read_only says nothing of a table that is out of the way."""
+    two.move()
+    two.here.set_global("read_only", "ON")
+    try:
+        two.cleanup(two.here, "t", "--drop-old")
+    finally:
+        two.here.execute("SET GLOBAL read_only = OFF")
+    assert two.tables(two.here) == []
+
+
+@pytest.mark.slow
 def test_the_target_forgets_a_move_whose_way_back_never_began(two, listener):
     """The old table stays on the source, and nothing leads back from the target."""
     given = ("--keep-old-current", "10m", "--drop-old-after", "0s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.examination import begun_on
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
@@ -13,8 +14,10 @@ from spirit_py.mysql.facts import read_facts, read_only_by, server_uuid
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
+from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import is_like
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,18 +84,23 @@ def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[
 
 
 def require_own_server(
-    session: SqlSession, tables: Iterable[Name], *, writes_only_here: bool = False
+    session: SqlSession,
+    tables: Iterable[Name],
+    *,
+    writes_only_here: bool = False,
+    fenced: bool = False,
 ) -> None:
     """Require it before anything of an earlier run is written or dropped; Refusal on a replica.
 
     What is beside the tables there has come by replication, as from the primary on which the
-    process runs. No channel writes the tables of a server that was promoted.
+    process runs. No channel writes the tables of a server that was promoted. ``fenced``: the
+    source of a move may take no writes of clients, once all its tables are out of the way.
     """
     found = [name for name in tables if CheckpointTable(*name).is_ours(session)]
     if not found:
         return
     facts = read_facts(session)
-    if name := read_only_by(facts):
+    if (name := read_only_by(facts)) and not (fenced and _is_left(session, found)):
         raise Refusal(
             f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
             hint="give the address of the primary",
@@ -120,6 +128,19 @@ def require_own_server(
                 " replication to here first",
                 error_code=ErrorCode.OTHER_WRITERS,
             )
+
+
+def _is_left(session: SqlSession, tables: Iterable[Name]) -> bool:
+    """Return whether a move has put its tables out of the way on this server, which is no replica.
+
+    Whoever may not see whether it is one has it count as one.
+    """
+    if excused(lambda: bool(replica_status(session)), True, access_denied):
+        return False
+    moved = ((one, AuxiliaryNames.of(one[1]).moved) for one in tables)
+    return all(
+        is_one_of(session, one[0], away, read_proofs(session, *one).source) for one, away in moved
+    )
 
 
 def require_writable(session: SqlSession, which: str = "the server") -> ServerFacts:
