@@ -195,6 +195,9 @@ def _tried(
     if clauses.made_natively([context]):
         zone = clauses.native_zone(context)
         whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
+    proof, statement = whole or _proof_of(session, context), context.statement
+    if isinstance(proof, KeyProof):
+        statement = proof.keeping_indexes(statement, context.source)
     trying = Stopwatch()
 
     def await_turn() -> bool:
@@ -218,10 +221,10 @@ def _tried(
                     native,
                     session,
                     context.source,
-                    context.statement,
+                    statement,
                     _turns(run, session, context, attend, trying),
                     made=made,
-                    proof=whole or _proof_of(session, context),
+                    proof=proof,
                     whole=whole is not None,
                     renew=partial(_renew, run, native, session),
                     await_turn=await_turn,

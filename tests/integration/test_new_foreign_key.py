@@ -92,6 +92,23 @@ def test_the_server_adds_it_and_checks_it_from_then_on(db, desk, engine, alter):
         db.execute("INSERT INTO t VALUES (9, 9, 'z', 9)")
 
 
+@pytest.mark.parametrize("other", ["", "g"])
+def test_the_index_that_the_server_made_for_another_key_is_not_built_anew(db, desk, engine, other):
+    """ADD FOREIGN KEY alone builds it under the new name: another definition than is expected."""
+    db.execute("ALTER TABLE t DROP KEY p, ADD CONSTRAINT g FOREIGN KEY (p) REFERENCES p (id)")
+    if not other:
+        db.execute("ALTER TABLE t DROP FOREIGN KEY g")
+    indexes = (
+        "SELECT i.NAME, i.INDEX_ID FROM information_schema.INNODB_INDEXES i"
+        " JOIN information_schema.INNODB_TABLES t USING (TABLE_ID)"
+        f" WHERE t.NAME = '{db.name}/t' ORDER BY i.INDEX_ID"
+    )
+    before = db.query(indexes)
+    assert migrate(db, engine).algorithm == "inplace"
+    assert db.query(indexes) == before
+    assert key_of(desk) is not None
+
+
 @pytest.mark.parametrize(
     ("alter", "says"),
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.attached.foreign_keys.catalogue import keys_of
+from spirit_py.attached.foreign_keys.catalogue import keys_of, maybe_generated
 from spirit_py.attached.foreign_keys.model import ForeignKey
 from spirit_py.chunk.chunk import KeyRange, chunk_predicate, order_by, walk_directions
 from spirit_py.chunk.chunker import INVISIBLE_INDEX
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.statement import Clause
+    from spirit_py.statement import AlterStatement, Clause
     from spirit_py.table.names import Name
     from spirit_py.table.schema import Column, Index, TableSchema
 
@@ -116,6 +116,12 @@ class KeyProof:
     def without(self, shape: str) -> str:
         """Return a definition without its foreign keys."""
         return FOREIGN_KEY.sub("", shape)
+
+    def keeping_indexes(self, statement: AlterStatement, child: TableSchema) -> AlterStatement:
+        """Return the statement as it is sent: no index of the child is built anew."""
+        kept = map(quote_identifier, maybe_generated(child, self.wanted))
+        renames = (f"RENAME INDEX {name} TO {name}" for name in kept)
+        return replace(statement, clauses=", ".join((*renames, statement.clauses)))
 
     def happened(self, *, answered: bool) -> bool:  # noqa: ARG002 - the protocol's
         """Return whether the key is there."""
