@@ -107,44 +107,57 @@ class SparkTables:
         stages = [one for one in map(tracker.getStageInfo, running) if one]
         return sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
 
-    @contextlib.contextmanager
-    def job(self, what: str, show: Callable[[], object] | None = None) -> Iterator[None]:
-        """Have a stop cancel the jobs, and an ArchiveFailure say what they were to do.
-
-        ``show`` is called now and then, in a thread, to show how far they are.
-        """
-        self._context.setJobGroup(self._group, what)
-
-        def watch(stopping: threading.Event) -> None:
-            while not stopping.wait(_LOOK_SECONDS):
-                if self._stop.requested:
-                    self._context.cancelJobGroup(self._group)
-
-        def look(stopping: threading.Event) -> None:
-            while show is not None and not stopping.wait(_PROGRESS_SECONDS):
-                show()
-
-        # By itself: while a server does not answer, a stop has to be seen.
-        showing = Background("archive-progress", look)
-        watching = Background("archive-watch", watch)
-        watching.start()
-        try:
-            with showing:
-                yield
-        except Exception as error:
-            self._stop.check()
-            raise ArchiveFailure(
-                f"Spark could not {what}: {said_by_java(error)}",
-                hint="see Spark's log (--verbose), then run the same command again",
-            ) from error
-        finally:
-            watching.stop()
+    def job(
+        self, what: str, show: Callable[[], object] | None = None
+    ) -> contextlib.AbstractContextManager[None]:
+        """Do what :func:`job` does for the jobs of this group."""
+        return job(self._context, self._group, self._stop, what, show)
 
     def close(self) -> None:
         """Forget the session, so that the next one has a JVM that lives."""
         from pyspark.sql import SparkSession
 
         SparkSession._instantiatedSession = None  # noqa: SLF001 - as its own stop() does
+
+
+@contextlib.contextmanager
+def job(
+    context: Any,
+    group: str,
+    stop: StopSwitch,
+    what: str,
+    show: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """Have a stop cancel the jobs of a group, and an ArchiveFailure say what they were to do.
+
+    ``show`` is called now and then, in a thread, to show how far they are.
+    """
+    context.setJobGroup(group, what)
+
+    def watch(stopping: threading.Event) -> None:
+        while not stopping.wait(_LOOK_SECONDS):
+            if stop.requested:
+                context.cancelJobGroup(group)
+
+    def look(stopping: threading.Event) -> None:
+        while show is not None and not stopping.wait(_PROGRESS_SECONDS):
+            show()
+
+    # By itself: while a server does not answer, a stop has to be seen.
+    showing = Background("archive-progress", look)
+    watching = Background("archive-watch", watch)
+    watching.start()
+    try:
+        with showing:
+            yield
+    except Exception as error:
+        stop.check()
+        raise ArchiveFailure(
+            f"Spark could not {what}: {said_by_java(error)}",
+            hint="see Spark's log (--verbose), then run the same command again",
+        ) from error
+    finally:
+        watching.stop()
 
 
 def kinds_of(table: StoredTable, more: Sequence[str] = ()) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SparkFailure, SpiritError, WorkersLost
 from spirit_py.fleet.process import ServerProcess, ServerTask
-from spirit_py.spark.member import lacking
+from spirit_py.spark.member import guarded, lacking
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spirit_py.fleet.process import ServerWork, Told
     from spirit_py.spark.gang import GangEngine
+    from spirit_py.spark.member import Outcome
     from spirit_py.threads import StopSwitch
 
 _TRIES: Final = 3
@@ -75,8 +76,9 @@ class OnSpark:
         self._engine = engine
         #: Since when the cluster does not say how many tasks it runs.
         self._unanswered_since: float | None = None
-        #: Whether its tasks can do the work.
-        self._tried = False
+        #: Whether its tasks can do the work: by itself, as it may wait for an executor for minutes.
+        self._trial: Background | None = None
+        self._tried: Outcome[str] | None = None
 
     def run(self, work: ServerWork, hear: Callable[[Told], None], stop: StopSwitch) -> None:
         """Run a server's process below an executor; what it tells comes at its end."""
@@ -116,16 +118,18 @@ class OnSpark:
         return outcome.result or []
 
     def slots(self) -> int | None:
-        """Return how many tasks the cluster runs at a time; 0 as long as it may answer again."""
+        """Return how many tasks the cluster runs at a time; 0 as long as it may say so later."""
         try:
             found = self._engine.slots
-            lacks = "" if self._tried else self._lacking()
+            lacks = self._lacks()
         except SpiritError:
             # Those at work go on.
             now = time.monotonic()
             since = self._unanswered_since = self._unanswered_since or now
             if self._engine.failure is not None or now - since > _UNANSWERED_SECONDS:
                 raise
+            return 0
+        if lacks is None:
             return 0
         self._unanswered_since = None
         if lacks:
@@ -134,8 +138,22 @@ class OnSpark:
                 hint="its executors need what docs/fleet.md names, or leave --spark-master out",
                 error_code=ErrorCode.SPARK_FAILED,
             )
-        self._tried = True
         return found
+
+    def _lacks(self) -> str | None:
+        """Return what its tasks lack; None as long as the trial has not ended, or raise why."""
+        if self._trial is None:
+            self._trial = Background("fleet-trial", self._try)
+            self._trial.start()
+        if not self._trial.wait(_LOOK_SECONDS) or self._tried is None:
+            return None
+        if self._tried.error is not None:
+            self._trial = None
+            raise self._tried.error
+        return self._tried.result or ""
+
+    def _try(self, _stopping: threading.Event) -> None:
+        self._tried = guarded(0, lambda _rank: self._lacking())
 
     def _lacking(self) -> str:
         (outcome,) = self._engine.run_gang(

@@ -15,6 +15,7 @@ from spirit_py.archiving.columns import StoredTable
 from spirit_py.archiving.folder import ArchiveFailure, Folder
 from spirit_py.archiving.notes import Archived, require_noted, require_there
 from spirit_py.archiving.ranges import Partitioning, ReadTable
+from spirit_py.archiving.session import job
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.examination import old_table_of, owner_of
 from spirit_py.checkpoint.proofs import find_reverse, noted_proof, read_proofs
@@ -41,7 +42,6 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.checks.archive import require_names
 from spirit_py.preflight.checks.kept_rows import judged_with
 from spirit_py.preflight.row_expression import Given, read_row_expression
-from spirit_py.spark.java import said_by_java
 from spirit_py.spark.member import lacking
 from spirit_py.spark.settings import single_machine
 from spirit_py.table.names import AuxiliaryNames, archive_folder, is_local
@@ -94,7 +94,7 @@ def require_folders(run: Run, tables: Sequence[Name]) -> None:
         for name in tables:
             Folder(context, archive_folder(config.archive_to, name)).require_usable()
         if not single_machine(config):
-            _require_arrow(context)
+            _require_arrow(run, context)
     except ArchiveFailure as error:
         raise Refusal(
             error.message,
@@ -105,11 +105,11 @@ def require_folders(run: Run, tables: Sequence[Name]) -> None:
         ) from error
 
 
-def _require_arrow(context: Any) -> None:
-    try:
+def _require_arrow(run: Run, context: Any) -> None:
+    run.show("a task on an executor of Spark")
+    with job(context, "spirit-py trial", run.stop, "run a task"):
         (lacks,) = context.parallelize([0], 1).map(lambda _: lacking(["pyarrow"])).collect()
-    except Exception as error:
-        raise ArchiveFailure(f"Spark could not run a task: {said_by_java(error)}") from error
+    run.show("")
     if lacks:
         raise ArchiveFailure(
             f"the executors cannot make an archive: {lacks}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock, PropertyMock
@@ -22,6 +23,7 @@ from spirit_py.fleet.planning import FleetPlan, ServerPlan
 from spirit_py.spark.member import Outcome, guarded
 from spirit_py.threads import StopSwitch
 from tests.kits.reporter import RecordingReporter
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -287,6 +289,23 @@ def test_no_server_begins_on_executors_that_lack_a_library():
         places.OnSpark(cluster(3, modules=["MySQLdb"])).slots()
     spark = places.OnSpark(cluster(3, 2))
     assert [spark.slots(), spark.slots()] == [3, 2]
+
+
+def test_a_trial_that_waits_for_an_executor_holds_up_neither_looks_nor_a_stop():
+    """Spark tries for ten minutes: nothing begins meanwhile, and the loop goes on."""
+    free = threading.Event()
+    engine = cluster(*[3] * 100)
+    trial = type(engine).run_gang
+
+    def run_gang(self: object, function: Callable[[int], str], **given: object) -> Any:
+        assert free.wait(30)
+        return trial(self, function, **given)
+
+    type(engine).run_gang = run_gang
+    spark = places.OnSpark(engine)
+    assert [spark.slots(), spark.slots()] == [0, 0]
+    free.set()
+    until(lambda: spark.slots() == 3, "the end of the trial")
 
 
 def test_a_cluster_that_does_not_answer_begins_nothing_for_a_while(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.codes import ErrorCode
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import CriticalLoad, Refusal
+from spirit_py.errors import CriticalLoad, Interrupted, Refusal
 from spirit_py.migration import archive
 from spirit_py.threads import StopSwitch
 
@@ -20,7 +21,7 @@ from spirit_py.threads import StopSwitch
 @pytest.mark.parametrize("master", ["spark://a:7077", "local[2]"])
 def test_executors_without_arrow_are_found_before_anything_is_written(monkeypatch, master):
     """Otherwise after the swap: the driver has it."""
-    tasks = SimpleNamespace()
+    tasks = SimpleNamespace(setJobGroup=lambda *_: None)
     tasks.parallelize = lambda found, _slices: SimpleNamespace(
         map=lambda work: SimpleNamespace(collect=lambda: [work(one) for one in found])
     )
@@ -31,7 +32,10 @@ def test_executors_without_arrow_are_found_before_anything_is_written(monkeypatc
         spark_master=master,
     )
     run: Any = SimpleNamespace(
-        config=config, show=None, engines=SimpleNamespace(context=lambda _show: tasks)
+        config=config,
+        show=lambda _: None,
+        stop=StopSwitch(),
+        engines=SimpleNamespace(context=lambda _show: tasks),
     )
     monkeypatch.setattr(archive, "Folder", lambda *_: SimpleNamespace(require_usable=lambda: None))
     archive.require_folders(run, [("s", "t")])
@@ -41,6 +45,27 @@ def test_executors_without_arrow_are_found_before_anything_is_written(monkeypatc
     )
     with lacks:
         archive.require_folders(run, [("s", "t")])
+
+
+def test_a_task_that_waits_for_an_executor_is_shown_and_ends_with_the_run():
+    """Without a free one Spark waits for good, while the run has the table's named lock."""
+    cancelled, shown, stop = threading.Event(), list[str](), StopSwitch()
+    stop.request(Interrupted(15))
+
+    def collect() -> Any:
+        assert cancelled.wait(30)
+        raise RuntimeError("the job was cancelled")
+
+    waits = SimpleNamespace(map=lambda _work: SimpleNamespace(collect=collect))
+    context = SimpleNamespace(
+        setJobGroup=lambda *_: None,
+        parallelize=lambda *_: waits,
+        cancelJobGroup=lambda _group: cancelled.set(),
+    )
+    run: Any = SimpleNamespace(stop=stop, show=shown.append)
+    with pytest.raises(Interrupted):
+        archive._require_arrow(run, context)
+    assert "executor" in shown[0]
 
 
 @pytest.mark.parametrize("settings", ["as before", "others"])
