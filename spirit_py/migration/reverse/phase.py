@@ -9,7 +9,7 @@ import contextlib
 import math
 from dataclasses import astuple, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
@@ -81,6 +81,12 @@ def plan_way_back(
     return record
 
 
+_ASK_AGAIN: Final = (
+    "the same command says whether the old table can still follow; spirit-py cleanup --drop-old"
+    " drops it"
+)
+
+
 def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> ReverseRecord:
     """Write the first record; ReverseReplicationLost where the place of the swap is not known."""
     seconds = run.config.keep_old_current
@@ -95,7 +101,8 @@ def begin_reverse(run: Run, planned: ReverseRecord, swapped: CutoverResult) -> R
     place = swapped.after_rename
     write_record = partial(begin, planned=planned, position=place, seconds=seconds)
     # Without the record the way back is lost, and a server is read-only for a moment at times.
-    with after_change(run.stop):
+    then = (_ASK_AGAIN,) if seconds else ()
+    with after_change(run.stop, *then):
         return run.step("keep", write_record, passing=takes_no_writes)
 
 

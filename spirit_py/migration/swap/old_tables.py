@@ -207,22 +207,22 @@ def after_change(
         yield
     except (ArchiveFailure, LeftAfterChange):
         raise
-    except AnotherServer as error:
-        # A replica that was promoted may lack the swap.
-        error.hint = (
-            "the change was made on the first server: run the same command again on the present"
-            " primary, which shows whether that one has it"
-        )
-        error.says_done = True
-        raise
     except SpiritError as error:
-        cause = stop.cause_of(error)
-        if not isinstance(cause, Interrupted):
+        cause = error if isinstance(error, AnotherServer) else stop.cause_of(error)
+        if isinstance(cause, AnotherServer):
+            # A replica that was promoted may lack the swap.
+            cause.hint = (
+                "the change was made on the first server: run the same command again on the present"
+                " primary, which shows whether that one has it"
+            )
+            cause.says_done = True
+        elif isinstance(cause, Interrupted):
+            cause.hint = f"the change is done; {then}"
+        else:
             raise LeftAfterChange(
                 f"the change is done, and its old table is left: {cause}",
-                hint="run the same command again: it drops the old table when it is due",
+                hint=then,
             ) from error
-        cause.hint = f"the change is done; {then}"
         if cause is error:
             raise
         raise cause from error

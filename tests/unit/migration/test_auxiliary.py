@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import (
+    AnotherServer,
+    Interrupted,
+    MigrationFailure,
+    Refusal,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.migration import auxiliary
+from spirit_py.migration.reverse.phase import begin_reverse
 from spirit_py.migration.swap import old_tables
 from spirit_py.migration.swap.old_tables import DropTurn, drop_swapped_out
 from spirit_py.migration.swap.same_tables import FORWARD
@@ -122,13 +130,38 @@ def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
     assert asked == ["third", "second"]
 
 
-def test_another_server_in_the_grace_is_named_as_such():
+@pytest.mark.parametrize("seen", ["here", "by another thread"])
+def test_another_server_in_the_grace_is_named_as_such(seen):
     """R14: a replica that was promoted may lack the swap: nothing is promised of its old table."""
-    with pytest.raises(AnotherServer) as raised, old_tables.after_change(StopSwitch()):
-        raise AnotherServer("another server answers", hint="of the feed")
+    stop, another = StopSwitch(), AnotherServer("another server answers", hint="of the feed")
+    if seen != "here":
+        stop.request(another)
+    with pytest.raises(AnotherServer) as raised, old_tables.after_change(stop):
+        raise another if seen == "here" else ServerFault(2013, "Lost connection", where="keep")
     assert raised.value.error_code is ErrorCode.ANOTHER_SERVER
     assert raised.value.message == "another server answers"
     assert "made on the first server" in raised.value.hint
+    assert raised.value.says_done
+
+
+@pytest.mark.parametrize("error", [ServerFault(1290, "read only", where="keep"), Interrupted(15)])
+@pytest.mark.parametrize(
+    ("seconds", "then"),
+    [(0.0, "drops the old table when it is due"), (60.0, "whether the old table can still follow")],
+)
+def test_what_is_said_where_the_way_back_is_not_noted(error, seconds, then):
+    """With --keep-old-current the same command refuses, where nothing else drops the old table."""
+
+    def step(*_: Any, **__: Any) -> None:
+        raise error
+
+    config = SimpleNamespace(keep_old_current=seconds)
+    run: Any = SimpleNamespace(config=config, stop=StopSwitch(), step=step)
+    planned: Any = SimpleNamespace(tables=())
+    swapped: Any = SimpleNamespace(after_rename="p", answer_lost=False)
+    with pytest.raises(SpiritError) as raised:
+        begin_reverse(run, planned, swapped)
+    assert then in raised.value.hint
 
 
 def dropping(monkeypatch, measures: Measures, drop: Callable[..., object]) -> Any:
