@@ -437,6 +437,36 @@ def test_a_function_begins_after_the_change_before_it(shop, monkeypatch):
     assert seen == [True]
 
 
+@pytest.mark.parametrize("case", ["at the end", "in what is put off", "as a whole"])
+def test_a_connection_goes_on_after_a_change_has_failed(db, shop, monkeypatch, case):
+    """Its next queries are not refused, and the same migration can be run again."""
+
+    def refuse(*_, **__):
+        raise Refusal("not now")
+
+    sent = {} if case == "as a whole" else {"tables": ["shop_order"]}
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"threads": 1, **sent})
+    fields: Any = [("id", models.AutoField(primary_key=True)), ("note", NOTE)]
+    whole = type("Whole", (AtomicMigration, Migration), {})
+    migration = (whole if case == "as a whole" else Migration)("0002", "shop")
+    migration.operations = [WIDER]
+    if case == "in what is put off":
+        migration.operations = [CreateModel("Small", fields), WIDER]
+    engine = "django.db.backends.mysql" if case == "as a whole" else ENGINE
+    with contextlib.closing(shop.connection(engine)) as connection:
+        with monkeypatch.context() as refusing:
+            refusing.setattr(revision, "change", refuse)
+            with pytest.raises(Refusal, match="not now"), connection.schema_editor() as editor:
+                migration.apply(shop.state.clone(), editor)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM shop_order")
+            assert cursor.fetchone() == (ROWS,)
+        changing.begin(connection, [])
+        with connection.schema_editor() as editor:
+            migration.apply(shop.state.clone(), editor)
+    assert "`a` bigint" in shop.definition()
+
+
 def test_a_driver_in_the_place_of_mysqlclient_keeps_its_checks(shop):
     """PyMySQL proves the name of the server where mysqlclient proves its certificate alone."""
     connection = shop.connection(OPTIONS={"ssl": {"ca": "/ca.pem"}})

@@ -171,12 +171,13 @@ class AtomicMigration:
         _require_apart(cast("Any", self).operations)
         MigrationRecorder(connection).ensure_schema()
         revision = revision_of(connection)
-        with _asked(editor, dict(self.spirit_py)), revision.as_a_whole():
-            state = run()
-            _send_late(editor)
-        for one in noted(connection):
-            revision.version(one)
-        revision.flush()
+        with _asked(editor, dict(self.spirit_py)):
+            with revision.as_a_whole():
+                state = run()
+                _send_late(editor)
+            for one in noted(connection):
+                revision.version(one)
+            revision.flush()
         return state
 
 

@@ -29,13 +29,20 @@ class OnlineSchemaEditor(DatabaseSchemaEditor):
         traceback: TracebackType | None,
     ) -> None:
         """Send what Django has put off, and carry out what waits; nothing after an exception."""
-        super().__exit__(kind, value, traceback)
         if self.collect_sql:
+            super().__exit__(kind, value, traceback)
             return
-        if kind is None:
-            revision_of(self.connection).flush()
-        else:
-            revision_of(self.connection).give_up()
+        revision = revision_of(self.connection)
+        try:
+            super().__exit__(kind, value, traceback)
+            if kind is None:
+                revision.flush()
+        except BaseException:
+            # The connection may be used for something else.
+            revision.give_up()
+            raise
+        if kind is not None:
+            revision.give_up()
 
     def execute(self, sql: Any, params: Sequence[Any] | None = ()) -> None:
         """Execute a statement; a change of a large table goes online."""
