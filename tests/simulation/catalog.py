@@ -598,10 +598,15 @@ def _read_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> Ro
     return [(_EXPRESSIONS[found[1]](row, session.server.unix_time),)]
 
 
-@statement(rf"DELETE FROM {_ID} WHERE id = (-?\d+)")
+@statement(rf"DELETE FROM {_ID} WHERE id = (-?\d+)(?: AND record = {_HEX})?")
 def _forget_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     name, key = (found[1], found[2]), int(found[3])
-    number = session.server.write(session, name, lambda rows: [(key, None)] if key in rows else [])
+
+    def gone(rows: Any) -> list[tuple[int, None]]:
+        right = key in rows and (found[4] is None or rows[key][1] == _text(found[4]))
+        return [(key, None)] if right else []
+
+    number = session.server.write(session, name, gone)
     session.server.end_statement(session)
     return number
 
