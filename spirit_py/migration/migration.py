@@ -37,6 +37,7 @@ from spirit_py.migration.opening import (
     evaluated_at,
     open_migration,
     require_accepted,
+    warn_of_dropped,
 )
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.rehearsal import begin_rehearsal, note_rehearsal
@@ -199,6 +200,7 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     left = (abandoned, *orphaned)
     auxiliary.await_definitions(run, session)
     auxiliary.clear_abandoned(run, session, list(sources), left, still_deferred=True)
+    warn_of_dropped(run, decision)
     guarded = cache(partial(auxiliary.guard, run, record))
     marked = cache(partial(auxiliary.mark, session, record, guarded))
 

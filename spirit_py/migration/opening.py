@@ -183,10 +183,6 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
     elif decision.reason:
         _agree_to_drop(run, found, decision)
         tell_afresh(run, decision)
-        own = decision.abandoned
-        for one in (own, *(lost for lost in decision.lost if lost in found.others)):
-            if one is not None and one.rows_copied:
-                run.warn(f"dropped with the earlier run: {_work_of(one)}")
     return decision
 
 
@@ -207,6 +203,14 @@ def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
         f" --start-afresh; to drop it only: {cleanup}",
         details=tuple(f"would be lost: {_work_of(one)}" for one in decision.lost or (None,)),
     )
+
+
+def warn_of_dropped(run: Run, decision: Afresh) -> None:
+    """Warn of the rows that are dropped, once they are."""
+    own, lost = decision.abandoned, decision.lost
+    for one in lost if own is None or own in lost else (own, *lost):
+        if one.rows_copied:
+            run.warn(f"dropped with the earlier run: {_work_of(one)}")
 
 
 def _work_of(record: CheckpointRecord | None) -> str:

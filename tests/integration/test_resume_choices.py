@@ -219,9 +219,11 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
 
 
 def test_an_alter_that_the_server_refuses_costs_no_copy(stopped, engine):
-    """Exit code 2: nothing is dropped, and the earlier command resumes."""
+    """Exit code 2: nothing is dropped, nor said to be, and the earlier command resumes."""
+    run = start(engine, stopped, alter="ADD INDEX (nope)", start_afresh=True)
     with pytest.raises(Refusal, match="nope") as refused:
-        start(engine, stopped, alter="ADD INDEX (nope)", start_afresh=True).end()
+        run.end()
+    assert "dropped with the earlier run" not in run.told.text
     assert refused.value.exit_code == 2
     assert tables(stopped) == KEPT
     assert start(engine, stopped).end().runs == 2
