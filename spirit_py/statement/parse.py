@@ -177,7 +177,7 @@ def _drop_index(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStat
         raise unknown_clause(cursor)
     schema, table = _table_name(cursor, default_schema)
     if not cursor.done:
-        refuse_clause(Cursor(cursor.sql, cursor.tokens[cursor.at :]))
+        refuse_clause(cursor)
         raise unknown_clause(cursor)
     clauses = f"DROP INDEX {quote_identifier(name)}"
     return _statement(schema, table, clauses, tokenize(clauses, mode))
@@ -189,7 +189,7 @@ def _without_modifiers(cursor: Cursor) -> str:
     while not cursor.done:
         depth += cursor.symbol("(") - cursor.symbol(")")
         if depth == 0:
-            refuse_clause(Cursor(cursor.sql, cursor.tokens[cursor.at :]))
+            refuse_clause(cursor)
         cursor.at += 1
     return text_of(cursor.sql, cursor.tokens[start:])
 

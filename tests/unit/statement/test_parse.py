@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.statement import ClauseKind as Kind
 from spirit_py.statement import alter_of, changed_table, defined_table, parse_statement
+from spirit_py.statement.cursor import Cursor
+from spirit_py.statement.lexer import SqlMode, Token, tokenize
+from spirit_py.statement.parse import _without_modifiers
 
 
 def clauses(text: str):
@@ -602,3 +607,27 @@ def test_what_can_be_made_twice_is_known(clauses, does):
     """The second time it moves, adds or drops more than it was to; others fail, or do nothing."""
     found = alter_of("s", "t", clauses).second_time
     assert does in found if does else found == ""
+
+
+class _Counted(tuple[Token, ...]):
+    """Tokens that count how many of them are read."""
+
+    __slots__ = ()
+
+    read = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        type(self).read += len(found) if isinstance(key, slice) else 1
+        return found
+
+
+def test_an_index_of_many_options_is_read_in_linear_time():
+    """Whoever may write a record of the checkpoint has its text read again for status."""
+    steps = []
+    for count in (200, 400):
+        sql = "(a)" + " KEY_BLOCK_SIZE 1" * count
+        _Counted.read = 0
+        assert _without_modifiers(Cursor(sql, _Counted(tokenize(sql, SqlMode())))) == sql
+        steps.append(_Counted.read)
+    assert steps[1] <= 2.5 * steps[0]
