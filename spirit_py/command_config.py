@@ -70,12 +70,13 @@ class FleetOrders:
         return self.number >= now * 1000 + _CLOCKS_DIFFER
 
 
-def place_of(server_uuid: str, database: str) -> str:
+def place_of(server_uuid: str, schema: str) -> str:
     """Return by what an entry of a list is known whatever its name: a server, and a schema of it.
 
-    A server that has taken another one's place has another uuid, and its name.
+    That is the list's, which all commands have. A server that has taken another one's place has
+    another uuid, and its name.
     """
-    return hashlib.sha256(f"{server_uuid} {database}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{server_uuid} {schema}".encode()).hexdigest()[:32]
 
 
 def agreed(
@@ -136,11 +137,15 @@ class BatchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetServer:
-    """One server of a fleet: what it is called, its labels, and its part of the change."""
+    """One server of a fleet: what it is called, its labels, and its part of the change.
+
+    ``schema`` is that which its entry names: ``--database`` alone names that of the others.
+    """
 
     name: str
     batch: BatchConfig
     labels: Mapping[str, str] = field(default_factory=dict)
+    schema: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,7 +168,10 @@ def _part(server: Server, options: dict[str, Any], statements: str, identity: st
             own = _as_pattern(own)
         config = batch_config(own, settings(own), listed=statements)
     return FleetServer(
-        name=server.name, batch=replace(config, fleet=identity), labels=server.labels
+        name=server.name,
+        batch=replace(config, fleet=identity),
+        labels=server.labels,
+        schema=server.schema,
     )
 
 
@@ -273,7 +276,12 @@ def _member(server: Server, options: dict[str, Any]) -> FleetMember:
     with _naming(server):
         complete(own)
         connection = connection_of(own)
-    return FleetMember(name=server.name, connection=connection, database=own["database"])
+    return FleetMember(
+        name=server.name,
+        connection=connection,
+        database=own["database"],
+        schema=server.schema,
+    )
 
 
 @contextlib.contextmanager

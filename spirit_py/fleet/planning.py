@@ -97,8 +97,8 @@ class ServerPlan:
     @property
     def place(self) -> str:
         """By what the entry is known whatever its name; empty where it could not be looked at."""
-        each = self.server.batch.each
-        return "" if self.batch is None else place_of(self.batch.server_uuid, each.database)
+        schema = self.server.schema
+        return "" if self.batch is None else place_of(self.batch.server_uuid, schema)
 
     @property
     def begun(self) -> bool:

@@ -155,11 +155,15 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
 
 @dataclass(frozen=True, kw_only=True)
 class FleetMember:
-    """How a server of the list is reached; ``database`` is the schema of its entry, if any."""
+    """How a server of the list is reached; ``schema`` is that of its entry, if any.
+
+    ``database`` is a configuration file's where the entry has none.
+    """
 
     name: str
     connection: ConnectionOptions
     database: str
+    schema: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +197,7 @@ class ServerRecords:
     @property
     def place(self) -> str:
         """By what the entry is known whatever its name."""
-        return place_of(self.identity.partition(" ")[0], self.member.database)
+        return place_of(self.identity.partition(" ")[0], self.member.schema)
 
     def order(self, orders: FleetOrders, *, resumes: bool) -> None:
         """Write orders into each record; ``resumes``: no table resumes with a pause."""

@@ -57,6 +57,11 @@ class Server:
     options: Mapping[str, Any]
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def schema(self) -> str:
+        """The schema that the entry names; empty for none."""
+        return _schema(self.options)
+
 
 def of_file(path: Path) -> tuple[Server, ...]:
     """Read a list; UsageFault where it cannot be read, or others may write it."""
@@ -218,5 +223,9 @@ def _address(options: Mapping[str, Any]) -> str:
     url = options.get("dsn", {})
     host = options.get("host") or url.get("host") or options.get("socket") or "localhost"
     port = options.get("port") or url.get("port")
-    schema = options.get("database") or url.get("database")
+    schema = _schema(options)
     return "".join((host, f":{port}" if port else "", f"/{schema}" if schema else ""))
+
+
+def _schema(options: Mapping[str, Any]) -> str:
+    return str(options.get("database") or options.get("dsn", {}).get("database") or "")

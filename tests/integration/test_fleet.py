@@ -736,7 +736,7 @@ def members_of(fleet):
         host=server.host, port=server.port, user=server.user, password=server.password
     )
     return [
-        FleetMember(name=name, connection=options, database=schema)
+        FleetMember(name=name, connection=options, database=schema, schema=schema)
         for name, schema in zip(fleet.names, fleet.made.schemas, strict=True)
     ]
 

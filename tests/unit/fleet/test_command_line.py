@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from spirit_py import cli
+from spirit_py.batch.plan import BatchPlan
+from spirit_py.cli import fleet
 from spirit_py.cli.fleet import fleet_config
 from spirit_py.errors import UsageFault
+from spirit_py.fleet.planning import ServerPlan
+from spirit_py.fleet.records import ServerRecords
+from spirit_py.fleet.servers import of_file
 
 LIST = """
 mysql://db1:3307/shop_1 name=a region=eu
@@ -51,6 +56,20 @@ def test_each_server_gets_its_part(listed):
     kept = config_of(listed, *CHANGE, "--keep", "id > 5")
     names = {one.servers[0].batch.fleet for one in (config, other, kept)}
     assert len(names) == 3
+
+
+@pytest.mark.parametrize("at", ["mysql://db1", "mysql://db1/shop"])
+def test_a_server_has_one_place_for_the_command_and_for_its_control(tmp_path, at):
+    """Nobody gives ``ctl`` the schema that ``migrate`` had by --database."""
+    file = tmp_path / "servers"
+    file.write_text(at)
+    (server,) = config_of(str(file), *CHANGE, "--database", "shop").servers
+    batch = BatchPlan(name="b", server_uuid="u", tables=())
+    line = ["--no-defaults", "--user", "u", "--fleet", str(file), "pause"]
+    with cli.main.commands["ctl"].make_context("ctl", line) as context:
+        member = fleet._member(of_file(file)[0], context.params)
+    part = ServerRecords(member=member, table="", identity="u host 3306")
+    assert part.place == ServerPlan(server=server, batch=batch).place
 
 
 def test_an_archive_has_a_folder_for_each_server(listed):
