@@ -21,8 +21,9 @@ FORMAT: Final = 4
 """The format that this version writes and reads."""
 _ADDED: Final = frozenset({
     "allow", "answers", "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside",
-    "choices", "evaluated", "files", "fleet", "judged", "keep", "kept", "looked_at", "lost",
-    "making", "mysql", "origins", "places", "shard", "shards", "sources", "unseen", "written",
+    "choices", "evaluated", "files", "fleet", "guarded_shape", "judged", "keep", "kept",
+    "looked_at", "lost", "making", "mysql", "origins", "places", "shard", "shards", "sources",
+    "unseen", "written",
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""
 

@@ -272,7 +272,7 @@ def _is_settled(session: SqlSession, table: ReverseTable) -> bool:
     names = table.names
     left = (names.new, table.old, table.undone, names.checkpoint)
     now = shape_here(session, table.schema, table.table)
-    return now == table.old_shape and not existing_tables(session, table.schema, left)
+    return now in table.old_shapes and not existing_tables(session, table.schema, left)
 
 
 def why_not_back(session: SqlSession, record: ReverseRecord) -> str:
@@ -280,9 +280,9 @@ def why_not_back(session: SqlSession, record: ReverseRecord) -> str:
     if record.reason:
         return record.reason
     for table in record.tables:
-        for name, noted in ((table.old, table.old_shape), (table.table, table.now_shape)):
+        for name, noted in ((table.old, table.old_shapes), (table.table, {table.now_shape})):
             found = shape_here(session, table.schema, name)
-            if found != noted:
+            if found not in noted:
                 what = f"the definition of {table.schema}.{name} was changed since the swap"
                 return what if found else f"{table.schema}.{name} is gone"
     return ""

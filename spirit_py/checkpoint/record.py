@@ -355,6 +355,7 @@ class ReverseTable(OfTable):
     """One table whose old one follows it; ``undone``: the new table's name in the swap back.
 
     After a move the table is on another server, and the old one has the name of one moved away.
+    ``guarded_shape`` is the old one's after a try to swap back, where it is another one then.
     """
 
     old: str
@@ -362,12 +363,18 @@ class ReverseTable(OfTable):
     changes: ReverseChanges = field(default_factory=ReverseChanges)
     now_shape: str = ""
     old_shape: str = ""
+    guarded_shape: str = ""
     losses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_names(self.schema, self.table)
         if self.old not in {self.names.old, self.names.moved} or self.undone != self.names.undone:
             raise ValueError(f"{self.old} and {self.undone} are not the tables of {self.table}")
+
+    @property
+    def old_shapes(self) -> frozenset[str]:
+        """The digests that the old one's definition may have."""
+        return frozenset({self.old_shape, self.guarded_shape} - {""})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.migration.facts import PlainFact, Swapped
 from spirit_py.migration.migration import OneServer
 from spirit_py.migration.reverse.feed import (
+    guarded_digest,
     open_reverse_feed,
     plan_reverse,
     require_definitions,
@@ -255,7 +256,9 @@ def plan_back(
     for context, mapping in zip(contexts, mappings, strict=True):
         planned = plan_reverse(mapping, context.statement, context.facts)
         was = digest_of(shape_of(context.source), context.table)
-        tables.append(replace(planned, old=planned.names.moved, old_shape=was))
+        guarded = guarded_digest(context.session, context.source)
+        old = planned.names.moved
+        tables.append(replace(planned, old=old, old_shape=was, guarded_shape=guarded))
     record = ReverseRecord(tables=tuple(tables), modes=config.modes)
     for line in record.losses:
         run.warn(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,8 +31,9 @@ from spirit_py.preflight.check import refuse
 from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.preflight import mapping_of
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
+from spirit_py.statement import alter_of
 from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
-from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.names import AuxiliaryNames, building_name
 from spirit_py.table.unique_keys import ambiguous
 
 if TYPE_CHECKING:
@@ -107,6 +109,25 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
         return ""
     after = _made_of(native, source, statement)
     return "" if after.unknown else after.new
+
+
+def shape_guarded(session: SqlSession, source: TableSchema) -> str:
+    """Return the definition once the snapshot guard's column has come and gone; empty for unknown.
+
+    ADD COLUMN writes constants of CHECKs anew, as 16 for 0x10 beside a BIGINT, and DROP COLUMN
+    drops a CHECK of no column (9.7.4). ``session`` as for :func:`shape_after`.
+    """
+    if " CHECK (" not in source.create_sql:
+        return ""
+    column = quote_identifier(building_name("guard", secrets.token_hex(3)))
+    shape = ""
+    with as_stored(session):
+        for clause in (f"ADD COLUMN {column} TINYINT", f"DROP COLUMN {column}"):
+            shape = shape_after(session, source, alter_of(source.schema, source.name, clause))
+            if not shape:
+                break
+            source = replace(source, create_sql=shape)
+    return shape
 
 
 def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement) -> Tried:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from spirit_py import points
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.proofs import reverse_left
@@ -381,6 +382,29 @@ def test_a_revert_that_fails_may_be_tried_again(db, engine):
     changed.revert(RecordingReporter())
     assert following.result() is True
     assert [key for key, _ in rows_of(db, names="id, v")] == [1, 2, 3]
+    assert changed.columns() == ["id", "v"]
+
+
+def test_what_the_guard_makes_of_checks_is_no_change_of_the_old_table(db, engine, monkeypatch):
+    """A try that fails behind the guard's ALTERs, by which the server writes constants anew."""
+    checks = "CHECK (v < '5000'), CHECK (v < 0x1000), CHECK (1 = 1)"
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v BIGINT NOT NULL, {checks})")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
+    following = changed.keep()
+
+    def fail(point):
+        if point == "cutover.rename":
+            raise MigrationFailure("planted")
+
+    before = db.query("SHOW CREATE TABLE _t_old")
+    with monkeypatch.context() as patch:
+        patch.setattr(points, "reach", fail)
+        with pytest.raises(SpiritError, match="planted"):
+            changed.revert()
+    assert db.query("SHOW CREATE TABLE _t_old") != before
+    changed.revert(RecordingReporter())
+    assert following.result() is True
     assert changed.columns() == ["id", "v"]
 
 

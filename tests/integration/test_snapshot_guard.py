@@ -14,7 +14,7 @@ from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFa
 from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables import guard_column
-from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.mysql.tables.definition import read_shape, shape_of
 from spirit_py.mysql.tables.guard_column import why_server_cannot
 from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
@@ -25,6 +25,7 @@ from tests.kits.migrate import Migrating, config_for, migrate_here
 from tests.kits.reporter import lines_to
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
 from tests.kits.reverse import SwappedTable
+from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import until
 
 TABLE_CHANGED = 1412
@@ -377,6 +378,17 @@ def test_row_versions_are_found_by_any_name(db, monkeypatch):
                 db.execute(f"ALTER TABLE `{name}` ADD COLUMN c{number} INT, ALGORITHM=INSTANT")
             assert "has 3 of 4" in guard_column.why_no_version_left(session, db.name, name)
         assert "cannot be read" in guard_column.why_no_version_left(session, db.name, "nowhere")
+
+
+@pytest.mark.parametrize("alter", ["ADD CHECK (a < 0x10)", "ADD b BIGINT CHECK (b < '7')"])
+def test_constants_of_checks_are_settled_before_the_definition_is_noted(db, alter):
+    """Else a resume after a try that was killed behind the guard takes it for another session's."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a BIGINT, CHECK (a < 3e9))")
+    with open_schema_tools(db) as desk:
+        made = shape_of(desk.create(alter))
+        guard_column.add_column(desk.session, db.name, "_t_new", "_spirit_py_guard")
+        guard_column.drop_column(desk.session, db.name, "_t_new", "_spirit_py_guard")
+        assert read_shape(desk.session, db.name, "_t_new") == made
 
 
 def test_how_many_row_versions_there_are():

@@ -22,6 +22,7 @@ from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import read_shape, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
+from spirit_py.plan.definition import shape_guarded
 from spirit_py.table.build import NULLS_KEPT, losses_of, not_nulls, reverse_mapping, way_back
 from spirit_py.table.names import AuxiliaryNames
 
@@ -62,14 +63,22 @@ def reverse_table(migration: TableMapping) -> ReverseTable:
 def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:
     """Note the definitions right after the swap, with which later ones are compared."""
     now, old = (_shape(session, table.schema, name) for name in (table.table, table.old))
-    return replace(table, now_shape=now, old_shape=old)
+    found = read_table(session, table.schema, table.old)
+    guarded = "" if found is None else guarded_digest(session, found)
+    return replace(table, now_shape=now, old_shape=old, guarded_shape=guarded)
+
+
+def guarded_digest(session: SqlSession, old: TableSchema) -> str:
+    """Return what :func:`require_definitions` takes, too; empty where that is not known."""
+    shape = shape_guarded(session, old)
+    return shape and digest_of(shape, old.name)
 
 
 def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> None:
     """Compare the definitions with those at the swap; quick under a lock. Raises SchemaChanged."""
     for table in tables:
-        for name, noted in ((table.table, table.now_shape), (table.old, table.old_shape)):
-            if noted and _shape(session, table.schema, name) != noted:
+        for name, noted in ((table.table, {table.now_shape} - {""}), (table.old, table.old_shapes)):
+            if noted and _shape(session, table.schema, name) not in noted:
                 raise SchemaChanged(
                     f"another session changed the definition of {table.schema}.{name} since the"
                     " swap",

@@ -85,6 +85,7 @@ ROWS: tuple[Any, ...] = (
                 ),
                 now_shape="1",
                 old_shape="2",
+                guarded_shape="3",
                 losses=("all",),
             ),
         ),
@@ -142,8 +143,8 @@ COMPARED = {
     *("CheckpointRecord.statement", "CheckpointRecord.server_uuid", "Proofs.source.server"),
     *("Proofs.new.server", "BatchRecord.server_uuid", "BatchRecord.home", "TableRecord.statement"),
     *(f"CheckpointRecord.tables.{kind}_shape" for kind in ("source", "target", "bare")),
-    *("ReverseRecord.tables.now_shape", "ReverseRecord.tables.old_shape", "Answer.token"),
-    *("LiveFigures.run", "StandingOrders.over", "MoveNote.target"),
+    *(f"ReverseRecord.tables.{kind}_shape" for kind in ("now", "old", "guarded")),
+    *("Answer.token", "LiveFigures.run", "StandingOrders.over", "MoveNote.target"),
 }
 #: Shown alone, and written as an escape where a terminal is; see ``status/plain.py``.
 SHOWN = {
