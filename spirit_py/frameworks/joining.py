@@ -236,10 +236,14 @@ def _parsed(statement: str, around: SessionFacts) -> AlterStatement | None:
 
 
 def form_of(create: str, foreign_keys_of: str = "") -> str:
-    """Return a digest without counter and names of constraints; foreign keys may be of another."""
+    """Return digests without counter and names of constraints; foreign keys may be of another.
+
+    The second is there with foreign keys, and does without the names of their parents.
+    """
     plain, other = (
         _NAME_OF_CONSTRAINT.sub("CONSTRAINT ", _COUNTER.sub("", one))
         for one in (create, foreign_keys_of or create)
     )
-    keys = (_PARENT.sub("", one) for one in _FOREIGN_KEY.findall(other))
-    return digest((_FOREIGN_KEY.sub("", plain), sorted(keys)))
+    keys, plain = _FOREIGN_KEY.findall(other), _FOREIGN_KEY.sub("", plain)
+    forms = (sorted(keys), sorted(_PARENT.sub("", one) for one in keys))
+    return " ".join(dict.fromkeys(digest((plain, one)) for one in forms))

@@ -415,7 +415,7 @@ class Revision:
         record = schema, AuxiliaryNames.of(name).checkpoint
         around = look_around(self.session())
         # On a table that is gone it fails.
-        changed = form not in {step.before, joining.ABSENT}
+        changed = form != joining.ABSENT and not steps.same_form(form, step.before)
         then = joining.second_time(step.statement, around, changed=changed)
         # With a record the run itself resumes, or refuses.
         if then and not joining.definition_of(self.session(), record):

@@ -108,14 +108,20 @@ def digest(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()[:32]
 
 
+def same_form(one: str, other: str) -> bool:
+    """Return whether forms of a definition share a digest: a parent may have another name."""
+    return not set(one.split()).isdisjoint(other.split())
+
+
 def made_of(steps: list[RevisionStep], form: str) -> int:
     """Return how many steps of a table are made, by its form; -1 where others have changed it."""
-    made = 0 if not steps or steps[0].before == form else -1
+    made = 0 if not steps or same_form(steps[0].before, form) else -1
     for number, step in enumerate(steps, start=1):
-        if not step.made and step.before == form:
+        if not step.made and same_form(step.before, form):
             # What has no step came between.
             made = number - 1
-        if step.after == form and (step.made or step.before != step.after):
+        changes = step.made or not same_form(step.before, step.after)
+        if changes and same_form(step.after, form):
             made = number
         if not step.made:
             break

@@ -12,7 +12,7 @@ from spirit_py import points
 from spirit_py.classes import replace
 from spirit_py.frameworks import steps as steps_module
 from spirit_py.frameworks.joining import ABSENT, form_of
-from spirit_py.frameworks.steps import RevisionStep, StepTable, VersionSwap, made_of
+from spirit_py.frameworks.steps import RevisionStep, StepTable, VersionSwap, made_of, same_form
 from spirit_py.mysql.tables.identity import NOTHING, Identity
 
 
@@ -99,9 +99,21 @@ def test_a_parent_may_be_renamed():
     """It is another table's change, though the definition shows it."""
     parent = "REFERENCES `p` (`a`)"
     renamed = CREATE.replace(parent, "REFERENCES `s`.`q,``(` (`b`, `c d`)")
-    assert form_of(renamed.format("", "")) == form_of(CREATE.format("", ""))
     cascade = CREATE.replace(parent, f"{parent} ON DELETE CASCADE")
-    assert form_of(cascade.format("", "")) != form_of(CREATE.format("", ""))
+    before, after, other = (form_of(one.format("", "")) for one in (CREATE, renamed, cascade))
+    assert same_form(before, after)
+    assert not same_form(before, other)
+    assert made_of(steps("a", before, made=1), after) == 1
+    assert made_of(steps(before, after, made=0), before) == 0
+
+
+def test_a_form_of_an_earlier_version_is_known_again():
+    """It has no digest without the names of parents."""
+    now = form_of(CREATE.format("", ""))
+    earlier, _ = now.split()
+    assert made_of(steps("a", earlier, made=1), now) == 1
+    assert made_of(steps(earlier, "a", made=0), now) == 0
+    assert not same_form("", now)
 
 
 class Killed(Exception):
