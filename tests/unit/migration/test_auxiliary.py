@@ -175,7 +175,7 @@ def dropping(monkeypatch, measures: Measures, drop: Callable[..., object]) -> An
     nothing: Any = lambda *_: None  # noqa: E731
     run: Any = SimpleNamespace(stop=StopSwitch(), pace=Unhindered(), step=nothing, show=nothing)
     run.tell, run.go_on_to = nothing, nothing
-    run.config = SimpleNamespace(connection=None, drop_old_after=1.0)
+    run.config = SimpleNamespace(connection=None, drop_old_after=1.0, cutover_timeout=1.0)
 
     def drop_all(given: Measures | None = measures) -> list[str]:
         with DropTurn(given) as turn:
