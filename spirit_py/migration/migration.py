@@ -193,7 +193,7 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
         begin_engines(run, contexts)
     require_folders(run, list(sources))
     if decision.throws_away:
-        require_accepted(run, session, contexts)
+        require_accepted(partial(run.session, "trial", native=True), session, contexts)
         run.stack.push(auxiliary.refuse_no_more)
     # What leads to their other tables goes with the record.
     orphaned = [one for one in decision.lost if one.home in sources and one != abandoned]

@@ -40,7 +40,7 @@ from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds, to_the_second
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.contracts import SqlSession
@@ -266,13 +266,18 @@ def evaluated_at(contexts: Contexts, moment: str) -> Contexts:
     return tuple(replace(context, moment=moment) for context in contexts)
 
 
-def require_accepted(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> None:
-    """Have the server try each definition, before rows are dropped for it; Refusal as it says."""
+def require_accepted(
+    opened: Callable[[], Session], session: SqlSession, contexts: Sequence[PreflightContext]
+) -> None:
+    """Have the server try each definition, before rows are dropped for it; Refusal as it says.
+
+    ``opened`` returns a session with the server's own settings.
+    """
     for context in contexts:
         if made_by_server([context]) is not None:
             continue
         with (
-            run.session("trial", native=True) as native,
+            opened() as native,
             tried_definition(session, native, context.source, context.statement) as tried,
         ):
             if tried.refusal is not None:

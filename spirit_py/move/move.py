@@ -7,7 +7,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.decision import Resume
+from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.proofs import shape_digest
 from spirit_py.checkpoint.record import MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -33,7 +33,7 @@ from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.facts import Concluded, PlainFact
 from spirit_py.migration.indexes.plan import IndexPlan, nothing_deferred
 from spirit_py.migration.migration import NewTables, ReadServer, compared_under, copy_and_swap
-from spirit_py.migration.opening import begin_engines, evaluated_at
+from spirit_py.migration.opening import begin_engines, evaluated_at, require_accepted
 from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.across import Across, finish_switch, plan_back
@@ -92,6 +92,11 @@ def _run_phases(run: MoveRun) -> None:
             finish_switch(run, decision.record)
             return
         begun = [one.record for one in opened] if isinstance(decision, Resume) else []
+        if isinstance(decision, Afresh) and decision.throws_away:
+            for way, one, there in between(run, opened, theirs):
+                trial = partial(way.session, "trial", native=True, there=True)
+                require_accepted(trial, there, facing(one.contexts, way.config))
+            run.stack.push(auxiliary.refuse_no_more)
         if not begun:
             drop_all(run, _names(opened[0].contexts))
         new = _new_tables(run, opened, theirs, begun)

@@ -1112,6 +1112,17 @@ def test_another_change_needs_consent(two, listener):
     assert_moved(two)
 
 
+@pytest.mark.slow
+def test_a_change_that_a_target_refuses_costs_no_copy(two, listener):
+    """Exit code 2: nothing is dropped, and the earlier command resumes."""
+    two.kill_at(listener, "checksum.chunk")
+    report, _ = two.move("--alter", "ADD INDEX (nope)", "--start-afresh")
+    assert (report["error_code"], report["exit_code"]) == ("definition-refused", 2), report
+    report, _ = two.move()
+    assert (report["outcome"], report["runs"]) == ("done", 2), report
+    assert_moved(two)
+
+
 def migrate_here(db):
     """Run a change of the table ``t`` that the server makes in place, in this process."""
     return run_here(db, "migrate", "--alter", "ADD COLUMN y INT")
