@@ -31,6 +31,7 @@ from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants, scope_of
 from spirit_py.mysql.tables.identity import doubtful, looked_at
 from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.preflight.checks.privileges import privileges
 from spirit_py.preflight.preflight import prepare
 from spirit_py.sql import quote_table
@@ -184,6 +185,9 @@ def open_move(
     require_no_other(run.config, opened)
     _tell(run, decision, sum(rows_copied(one.found) for one in opened))
     if isinstance(decision, Resume):
+        # Operators are heard by what is written, before the checks, which may take long.
+        for one in () if decision.cleanup else opened:
+            require_still_here(one.session, one.run.config, tables)
         begin_control(run, home, decision.record, run.fronts())
     if not (isinstance(decision, Resume) and decision.cleanup):
         check_servers(run, opened, theirs, facts[len(sessions) :])
