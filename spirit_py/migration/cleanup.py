@@ -176,8 +176,11 @@ def _without_checkpoint(session: SqlSession, table: Name, ask: Ask, say: Say) ->
     _refuse_others(session, *table)
     require_name(session, table[0])
     if not take_from_others(session, table):
-        RequestQueue(*table).drop(session)
-        if is_own_sentinel(session, table[0], sentinel):
+        requests, deferred = RequestQueue(*table), is_own_sentinel(session, table[0], sentinel)
+        if deferred or requests.is_ours(session):
+            require_own_server(session, [table], noted=False)
+        requests.drop(session)
+        if deferred:
             left = Leftovers([table], own=[(table[0], sentinel)])
             _list(left, say)
             _confirm(left, ask)

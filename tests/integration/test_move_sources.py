@@ -449,7 +449,7 @@ def test_another_source_says_where_a_move_is_asked(sources, listener):
     assert here["live"] is not None
     assert shown["live"] is None
     assert there["moved_from"] == list(sources.ways[:2])
-    assert f"figures    on {first}" in run_here(us, "status").stdout
+    assert f"its note names {first}: ask" in " ".join(run_here(us, "status").stdout.split())
     for db in (us, sources.there):
         refused = run_here(db, "ctl", "pause")
         assert refused.returncode == 2, refused

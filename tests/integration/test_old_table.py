@@ -187,9 +187,9 @@ def test_a_server_that_became_a_replica_in_the_grace_drops_nothing_alone(db, cha
         running.end()
     swapped_earlier(db, HOUR)
     db.set_global("read_only", "ON")
-    with pytest.raises(MigrationFailure, match=r"takes no writes \(read_only=ON\)") as ended:
+    with pytest.raises(Refusal, match=r"takes no writes \(read_only=ON\)") as ended:
         change(drop_old_after=HOUR).end()
-    assert ended.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert ended.value.error_code is ErrorCode.SERVER_SETTINGS
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
     db.execute("SET GLOBAL read_only = OFF")
     change(drop_old_after=HOUR).end()

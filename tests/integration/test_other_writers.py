@@ -14,16 +14,18 @@ from spirit_py.config import MigrationConfig, RevertConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.migration.reverse.revert import revert
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.tables.new_table import create_sentinel
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks import other_writers
 from spirit_py.preflight.preflight import prepare
 from tests.fixtures.mysql import Database
 from tests.kits.cleanup import clean
-from tests.kits.connection import options_of
+from tests.kits.connection import connection_options, options_of
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.replica import replicated_pair
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import ALTER, Interruption, make_table, start
+from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 
@@ -134,6 +136,20 @@ def replicating(db):
     finally:
         db.execute("STOP REPLICA FOR CHANNEL 'new_primary'")
         db.execute("RESET REPLICA ALL FOR CHANNEL 'new_primary'")
+
+
+@pytest.mark.parametrize("how", [demoted, replicating])
+def test_a_sentinel_without_a_checkpoint_stays_on_a_replica_too(db, how):
+    """It has come there by replication, and nothing says from where."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with connect(connection_options(db), role="test") as session:
+        create_sentinel(session, db.name, "_t_snt")
+    with how(db) as code:
+        with pytest.raises(Refusal) as refused:
+            clean(db)
+        assert refused.value.error_code is code
+        assert "_t_snt" in tables(db)
+    assert "dropped" in clean(db)
 
 
 def waits(migrating):

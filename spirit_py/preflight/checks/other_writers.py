@@ -89,14 +89,17 @@ def require_own_server(
     *,
     writes_only_here: bool = False,
     fenced: bool = False,
+    noted: bool = True,
 ) -> None:
     """Require it before anything of an earlier run is written or dropped; Refusal on a replica.
 
     What is beside the tables there has come by replication, as from the primary on which the
     process runs. No channel writes the tables of a server that was promoted. ``fenced``: the
     source of a move may take no writes of clients, once all its tables are out of the way.
+    ``noted``: nothing is done without a checkpoint, which says on which server the run was; else it
+    may be any.
     """
-    found = [name for name in tables if CheckpointTable(*name).is_ours(session)]
+    found = [name for name in tables if not noted or CheckpointTable(*name).is_ours(session)]
     if not found:
         return
     facts = read_facts(session)
@@ -109,12 +112,12 @@ def require_own_server(
     if writes_only_here:
         return
     here = server_uuid(session)
-    moved = [name for name in found if begun_on(session, name) not in {"", here}]
+    moved = [name for name in found if not noted or begun_on(session, name) not in {"", here}]
+    begun = "was begun on another server" if noted else "may have been begun on another server"
     channels = excused(lambda: _channels(session), None, access_denied) if moved else ()
     if channels is None:
         raise Refusal(
-            "the migration was begun on another server, and the account may not see whether this"
-            " one is its replica",
+            f"the migration {begun}, and the account may not see whether this one is its replica",
             hint="grant the account REPLICATION CLIENT",
             error_code=ErrorCode.MISSING_PRIVILEGES,
         )
@@ -122,8 +125,7 @@ def require_own_server(
     for schema, table in moved:
         for cause in causes(seen, schema, table):
             raise Refusal(
-                f"the migration of {schema}.{table} was begun on another server, and {cause}: this"
-                " is a replica",
+                f"the migration of {schema}.{table} {begun}, and {cause}: this is a replica",
                 hint="give the address of the primary; where this is to take its place, stop the"
                 " replication to here first",
                 error_code=ErrorCode.OTHER_WRITERS,
