@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, ov
 
 LONGEST: Final = 1 << 26
 """Bytes of a row; a longer one is no row of this program, and is not read."""
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The format that this version writes and reads."""
 _ADDED: Final = frozenset({
     "allow", "answers", "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside",

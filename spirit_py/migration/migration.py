@@ -200,7 +200,7 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     left = (abandoned, *orphaned)
     auxiliary.await_definitions(run, session)
     auxiliary.clear_abandoned(run, session, list(sources), left, still_deferred=True)
-    warn_of_dropped(run, decision)
+    warn_of_dropped(run, left)
     guarded = cache(partial(auxiliary.guard, run, record))
     marked = cache(partial(auxiliary.mark, session, record, guarded))
 

@@ -40,7 +40,7 @@ from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds, to_the_second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.contracts import SqlSession
@@ -205,11 +205,10 @@ def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
     )
 
 
-def warn_of_dropped(run: Run, decision: Afresh) -> None:
-    """Warn of the rows that are dropped, once they are."""
-    own, lost = decision.abandoned, decision.lost
-    for one in lost if own is None or own in lost else (own, *lost):
-        if one.rows_copied:
+def warn_of_dropped(run: Run, dropped: Iterable[CheckpointRecord | None]) -> None:
+    """Warn of the rows that went with earlier runs, once they are dropped."""
+    for one in dropped:
+        if one is not None and one.rows_copied:
             run.warn(f"dropped with the earlier run: {_work_of(one)}")
 
 

@@ -357,7 +357,8 @@ def _before_the_switch(
     if changed := [table.changed for table in found.tables if table.changed]:
         reason = f"another session changed the definition of {', '.join(changed)}"
         if start_afresh:
-            return Afresh(reason=reason, abandoned=record)
+            thrown = bool(record.rows_copied)
+            return Afresh(reason=reason, abandoned=record, throws_away=thrown)
         hint = "see what was changed; --start-afresh begins from the beginning"
         return Refuse(reason=reason, hint=hint)
     if found.age > max_age:

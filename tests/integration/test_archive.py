@@ -643,12 +643,12 @@ def test_another_archive_is_not_added_to(db, spark_engine, tmp_path):
 FORGED = [
     (
         "000000.json",
-        '{"format": 4, "lower": [], "upper": ["1 OR 1=1"], "written": true}',
+        '{"format": 5, "lower": [], "upper": ["1 OR 1=1"], "written": true}',
         "note",
     ),
-    ("000000.json", '{"format": 4, "lower": ["5"], "upper": ["9"], "written": true}', "follow"),
+    ("000000.json", '{"format": 5, "lower": ["5"], "upper": ["9"], "written": true}', "follow"),
     ("000000.json", "no JSON", "note"),
-    ("begun.json", '{"format": 4, "table": "x", "digest": "", "rows": -1}', "another version"),
+    ("begun.json", '{"format": 5, "table": "x", "digest": "", "rows": -1}', "another version"),
     ("../rows.parquet", "x", "not of this archive"),
 ]
 

@@ -850,7 +850,7 @@ def server_uuid(fleet):
 def test_a_forged_record_orders_nothing(four, has_row):
     """Another account may make a table with the mark: what it says is refused, or is no record."""
     schema = four.made.schemas[1]
-    row = json.dumps({"format": 4, "number": 9, "paused": True, "aborted": True})
+    row = json.dumps({"format": 5, "number": 9, "paused": True, "aborted": True})
     name = "_spirit_py_batch_0123456789ab"
     four.db.execute(
         f"CREATE TABLE {schema}.{name} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"

@@ -80,7 +80,7 @@ def test_a_record_from_before_the_choices_is_read():
     """A stopped migration of an earlier version with the same format resumes."""
     found = json.loads(to_text(RECORD))
     del found["choices"]
-    assert found["format"] == 4
+    assert found["format"] == 5
     assert read(json.dumps(found)) == RECORD
     del found["modes"]
     with pytest.raises(UnreadableCheckpoint, match="fields of a CheckpointRecord differ"):
