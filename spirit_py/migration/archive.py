@@ -93,16 +93,21 @@ def require_folders(run: Run, tables: Sequence[Name]) -> None:
     try:
         for name in tables:
             Folder(context, archive_folder(config.archive_to, name)).require_usable()
-        if not single_machine(config):
-            _require_arrow(run, context)
     except ArchiveFailure as error:
-        raise Refusal(
-            error.message,
-            hint=error.hint
-            or "name a folder that Spark can write to with --archive-to (its libraries and"
-            " credentials are given with --spark-conf), one for this archive alone",
-            error_code=ErrorCode.ARCHIVE_REFUSED,
-        ) from error
+        unusable = (
+            "name a folder that Spark can write to with --archive-to (its libraries and"
+            " credentials are given with --spark-conf), one for this archive alone"
+        )
+        raise _refusal(error, unusable) from error
+    if not single_machine(config):
+        try:
+            _require_arrow(run, context)
+        except ArchiveFailure as error:
+            raise _refusal(error, error.hint) from error
+
+
+def _refusal(error: ArchiveFailure, hint: str) -> Refusal:
+    return Refusal(error.message, hint=hint, error_code=ErrorCode.ARCHIVE_REFUSED)
 
 
 def _require_arrow(run: Run, context: Any) -> None:

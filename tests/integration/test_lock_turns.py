@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import MySQLdb
@@ -538,30 +537,35 @@ def test_short_transactions_of_a_thread_without_events_are_no_long_one(db):
         (other.thread_id(),),
     )
 
-    started = (
-        "SELECT trx_started, UNIX_TIMESTAMP() FROM information_schema.INNODB_TRX"
+    listed = (
+        "SELECT trx_id, trx_started FROM information_schema.INNODB_TRX"
         " WHERE trx_mysql_thread_id = %s"
     )
-    seen = set()
+    numbers, moments = set(), set()
 
     def shown():
         # The server's list is of up to 0.1 s before.
-        return [row for row in db.query(started, (other.thread_id(),)) if row[0] not in seen]
+        found = db.query(listed, (other.thread_id(),))
+        return [row for row in found if row[0] not in numbers]
 
-    def in_another_second(than):
-        return db.query("SELECT UNIX_TIMESTAMP() > %s", (than,))[0][0]
+    def begun():
+        """Begin a transaction; return whether it is of another second than those before."""
+        other.rollback()
+        other.query("BEGIN")
+        other.query("INSERT INTO t (v) VALUES (1)")
+        ((number, moment),) = until(shown, "the transaction", pause=FRESH_SECONDS)
+        anew = moment not in moments
+        numbers.add(number)
+        moments.add(moment)
+        return anew
 
     with connect(connection_options(db), role="test") as session:
         keys = []
         for _ in range(2):
-            other.query("BEGIN")
-            other.query("INSERT INTO t (v) VALUES (1)")
-            ((began, now),) = until(shown, "the transaction", pause=FRESH_SECONDS)
-            seen.add(began)
+            until(begun, "a transaction of another second")
             (blocker,) = front.look(session)
             keys.append(blocker.key)
-            other.rollback()
-            until(partial(in_another_second, now), "another second")
+        other.rollback()
         assert len(set(keys)) == 1
         assert front.older_than(50.0) == []
 
