@@ -22,7 +22,7 @@ FORMAT: Final = 5
 _ADDED: Final = frozenset({
     "allow", "answers", "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside",
     "choices", "evaluated", "files", "fleet", "guarded_shape", "judged", "keep", "kept",
-    "looked_at", "lost", "making", "mysql", "origins", "places", "shard", "shards", "sources",
+    "looked_at", "lost", "making", "origins", "places", "shard", "shards", "sources",
     "unseen", "written",
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""

@@ -368,11 +368,9 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
             new = f"{progress.names.new}, the new table of {progress}"
             changed = new if source_is_same else progress
             if record.mysql != found.mysql:
-                then = f"before it was {record.mysql}"
-                began = then if record.mysql else "an earlier version of spirit-py began it"
                 return Refuse(
                     reason=f"the definition of {changed} is another one than when the migration"
-                    f" began, as MySQL {found.mysql} shows it; {began}",
+                    f" began, as MySQL {found.mysql} shows it; before it was {record.mysql}",
                     hint="see what was changed, by another session or by the upgrade; to begin from"
                     " the beginning: spirit-py cleanup, then the same command",
                 )

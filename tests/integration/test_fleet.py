@@ -291,6 +291,20 @@ def test_five_of_twenty_four_are_killed_and_exactly_these_are_left(db, tmp_path,
 # -- killed, stopped, and two at once
 
 
+def done_when_killed(four, listener, point, nth=1):
+    """Kill a rebuild of each table at a point; return the schemas in which it is done."""
+    hold = listener.hold(point, nth)
+    process = four.start("--alter", REBUILD, "--canary", "1", **at(listener))
+    await_held(process, hold)
+    process.kill()
+    process.communicate(timeout=MINUTE)
+    hold.release()
+    await_no_process(four)
+    if point == "fleet.forgotten":
+        return set(four.made.schemas)
+    return {schema for schema, states in records(four).items() if states == ["done"]}
+
+
 @pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.slow
@@ -302,16 +316,7 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(four, listener, p
     """A rebuild of each table, once: what was done before the kill keeps its number (R16)."""
     last = (point, nth) == ("fleet.forgotten", 3)
     with ShardWriters(four.made) as writers:
-        hold = listener.hold(point, nth)
-        process = four.start("--alter", REBUILD, "--canary", "1", **at(listener))
-        await_held(process, hold)
-        process.kill()
-        process.communicate(timeout=MINUTE)
-        hold.release()
-        await_no_process(four)
-        done = {schema for schema, states in records(four).items() if states == ["done"]}
-        if point == "fleet.forgotten":
-            done = set(four.made.schemas)
+        done = done_when_killed(four, listener, point, nth)
         before = numbers(four)
         four.write([*reversed(four.names)])
         report, _ = four.migrate("--alter", REBUILD)
@@ -335,16 +340,7 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(four, listener, p
 @pytest.mark.parametrize("point", ["fleet.ended", "fleet.forgotten"])
 def test_a_server_that_has_another_name_by_now_is_the_same_server(four, listener, point):
     """What is done there is not done again, and no record stays because of its earlier name."""
-    hold = listener.hold(point)
-    process = four.start("--alter", REBUILD, "--canary", "1", **at(listener))
-    await_held(process, hold)
-    process.kill()
-    process.communicate(timeout=MINUTE)
-    hold.release()
-    await_no_process(four)
-    done = {schema for schema, states in records(four).items() if states == ["done"]}
-    if point == "fleet.forgotten":
-        done = set(four.made.schemas)
+    done = done_when_killed(four, listener, point)
     before = numbers(four)
     four.file.write_text(four.file.read_text().replace(" name=", " name=new-"))
     report, _ = four.migrate("--alter", REBUILD)
