@@ -210,7 +210,7 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
         record = checkpoint.read(session, ReverseRecord)
         if record is None or (schema, table) not in {one.name for one in record.tables}:
             return None
-        _require_noted(session, record)
+        record = of_its_tables(session, record)
     except UnreadableCheckpoint as error:
         raise Refusal(
             f"the record of reverse replication of {schema}.{table} cannot be read: {error}",
@@ -220,11 +220,14 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
     return record
 
 
-def _require_noted(session: SqlSession, record: ReverseRecord) -> None:
-    """UnreadableCheckpoint where the checkpoint of a table does not lead to its record (R26).
+def of_its_tables(session: SqlSession, record: ReverseRecord) -> ReverseRecord:
+    """Return the record of those tables whose checkpoints lead to it (R26).
 
-    After a revert it may be gone; then there is no old table either.
+    UnreadableCheckpoint where one does not; but a place that is only noted holds no later migration
+    of one table back, so the others have no way back then. After a revert a checkpoint may be gone;
+    then there is no old table either.
     """
+    others = []
     for table in record.tables:
         if table.name == record.home:
             continue
@@ -232,7 +235,14 @@ def _require_noted(session: SqlSession, record: ReverseRecord) -> None:
         if noted is None and not existing_tables(session, table.schema, [table.old]):
             continue
         if noted is None or noted.home != record.home:
-            raise UnreadableCheckpoint(f"it names {table}, whose checkpoint does not name it")
+            others.append(table)
+    if not others:
+        return record
+    if not record.is_noted:
+        raise UnreadableCheckpoint(f"it names {others[0]}, whose checkpoint does not name it")
+    led = tuple(table for table in record.tables if table not in others)
+    reason = f"it was swapped together with {others[0]}, which another migration has changed since"
+    return replace(record, tables=led, reason=reason)
 
 
 def old_tables(session: SqlSession, record: ReverseRecord) -> dict[Name, Identity]:

@@ -15,7 +15,13 @@ from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.examination import asked_at, examine, find_record, live_of, owner_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
-from spirit_py.checkpoint.proofs import Where, shape_here, where_is, why_not_back
+from spirit_py.checkpoint.proofs import (
+    Where,
+    of_its_tables,
+    shape_here,
+    where_is,
+    why_not_back,
+)
 from spirit_py.checkpoint.record import FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.checkpoint.writer import shown_statement
@@ -364,6 +370,7 @@ def _reverse(
 ) -> ReverseShown | None:
     try:
         record = checkpoint.read(session, ReverseRecord)
+        record = record and of_its_tables(session, record)
     except UnreadableCheckpoint as error:
         return ReverseShown(state=ReverseState.UNREADABLE.value, reason=str(error))
     if record is None:

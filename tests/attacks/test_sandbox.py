@@ -151,7 +151,7 @@ def test_a_forged_way_back_swaps_back_no_table_of_another_schema(victim, before)
             left = victim.db.query("SHOW TABLES"), victim.db.query("SHOW CREATE TABLE t")
             done = run_here(victim.migrator, "revert", "--database", sandbox)
             assert done.returncode == 2, done.stderr
-            assert f"it names {victim.db.name}.t" in done.stderr or before == "z", done.stderr
+            assert f"with {victim.db.name}.t, which" in done.stderr or before == "z", done.stderr
             assert (victim.db.query("SHOW TABLES"), victim.db.query("SHOW CREATE TABLE t")) == left
         for name in ("_t_old", "t"):
             victim.db.execute(f"DROP TABLE {name}")

@@ -364,6 +364,25 @@ def test_tables_that_were_changed_together_go_back_together(kept):
     assert set(tables(kept.db)) == {"t", "u"}
 
 
+@pytest.mark.slow
+def test_a_later_migration_of_one_table_ends_the_way_back_of_the_others(kept):
+    """They have no way back together any more; nothing of them is unreadable for that."""
+    kept.db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    statement = f"ALTER TABLE t {ALTER}; ALTER TABLE u ADD COLUMN e INT"
+    given: dict[str, Any] = {"no_shortcut": True, "drop_old_after": math.inf}
+    start(kept.engine, kept.db, table="", alter="", statement=statement, **given).end()
+    kept.db.execute("DROP TABLE _u_old")
+    start(kept.engine, kept.db, table="u", alter="ADD COLUMN f INT", **given).end()
+    shown = kept.shown()
+    assert shown.reverse is not None
+    assert "which another migration has changed since" in shown.reverse.reason
+    with pytest.raises(Refusal, match=r"u, which another migration has changed since"):
+        kept.revert()
+    clean(kept.db, old=True)
+    start(kept.engine, kept.db, table="t", alter="ADD COLUMN g INT", **given).end()
+    assert {"extra", "g"} <= set(kept.columns())
+
+
 class Killed(BaseException):
     """No program code handles it."""
 
