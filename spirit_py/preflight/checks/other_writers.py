@@ -14,6 +14,7 @@ from spirit_py.mysql.facts import read_facts, read_only_by, server_uuid
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
+from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import is_like
@@ -139,10 +140,14 @@ def _is_left(session: SqlSession, tables: Iterable[Name]) -> bool:
     """
     if excused(lambda: bool(replica_status(session)), True, access_denied):
         return False
-    moved = ((one, AuxiliaryNames.of(one[1]).moved) for one in tables)
-    return all(
-        is_one_of(session, one[0], away, read_proofs(session, *one).source) for one, away in moved
-    )
+
+    def is_away(one: Name) -> bool:
+        moved, source = AuxiliaryNames.of(one[1]).moved, read_proofs(session, *one).source
+        # A cleanup that was stopped may have dropped it.
+        gone = source and not existing_tables(session, one[0], (one[1], moved))
+        return bool(gone) or is_one_of(session, one[0], moved, source)
+
+    return all(map(is_away, tables))
 
 
 def require_writable(session: SqlSession, which: str = "the server") -> ServerFacts:
