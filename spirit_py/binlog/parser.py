@@ -313,6 +313,8 @@ class BinlogParser:
         if one_phase:
             self._commit()
             return
+        # As XA COMMIT will name it: the event has 32 bits of its format id, which may have 63.
+        xid = self._xid or xid
         self._end_group()
         self._complete(events.XaPrepared(self.place, xid))
 

@@ -101,8 +101,15 @@ def _not_kept(error: Exception) -> HandOverFailed:
     )
 
 
+#: Of one transaction, in bytes: each in a file holds a descriptor.
+_LEAST_KEPT: Final = 64 << 10
+
+
 class XaTransactions:
-    """The XA transactions of one stream: the one being received, and those that are undecided."""
+    """The XA transactions of one stream: the one being received, and those that are undecided.
+
+    ``memory_limit``: bytes of rows in memory, of all together.
+    """
 
     def __init__(self, memory_limit: int) -> None:
         self._memory_limit = memory_limit
@@ -111,7 +118,9 @@ class XaTransactions:
 
     def begin(self) -> None:
         """Begin to set rows aside."""
-        self.receiving = XaRows(self._memory_limit)
+        kept = (rows.bytes for rows in self._prepared.values() if rows and not rows.spilled)
+        left = max(_LEAST_KEPT, self._memory_limit - sum(kept))
+        self.receiving = XaRows(min(left, self._memory_limit))
 
     def keep(self, event: RowsChanged) -> bool:
         """Set rows aside; False when they are of no XA transaction."""

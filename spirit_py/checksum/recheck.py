@@ -118,8 +118,9 @@ class Suspects:
     def settle(self) -> tuple[list[RowDifference], int]:
         """Return the rows that really differ, and the number of their chunks; forget the others.
 
-        A row that is equal in a snapshot stays so: whatever is not yet applied of it is a later
-        image. One that differs is read again when all that was committed before is applied.
+        A row that is equal in a snapshot stays so: whatever is not yet applied of it is its image
+        in the snapshot, or a later one, where every change is in the binlog. One that differs is
+        read again when all that was committed before is applied.
         """
         what, left = self.what, list(self.rows)
         found: list[RowDifference] = []

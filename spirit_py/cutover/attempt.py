@@ -225,7 +225,9 @@ class Attempt:
             source.flush_under_table_lock(session)
             lock.verify()
         if not source.all_changes_flushed():
-            raise TryFailed(f"{source.pending()} changes were still pending under the lock")
+            what = f"{source.pending()} changes were still pending"
+            half = "a transaction was not whole yet, or an XA transaction was undecided"
+            raise TryFailed(f"{what if source.pending() else half} under the lock")
         with self._step("checks"):
             self.plan.final_checks(session)
             self.plan.attached_objects.prove(session)

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import Rest
-from spirit_py.errors import ChangesNotFlushed, FeedBroken, FeedFailure, HistoryLost, SpiritError
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    FeedBroken,
+    FeedFailure,
+    HandOverFailed,
+    HistoryLost,
+    SpiritError,
+)
 from spirit_py.events.event import Tell, untold
 from spirit_py.feed import reception
 from spirit_py.feed.apply import Appliers, BatchApplier, Weigher
@@ -392,6 +399,12 @@ def _started(part: T | None) -> T:
 def _as_fault(error: BaseException) -> SpiritError:
     if isinstance(error, SpiritError):
         return error
-    fault = FeedBroken(f"the change feed broke: {error!r}", hint="this is a bug: report it")
+    if isinstance(error, MemoryError):
+        fault: SpiritError = HandOverFailed(
+            "there is not enough memory for the changed rows that the feed has in hand",
+            hint="give the process more memory, then run the same command again",
+        )
+    else:
+        fault = FeedBroken(f"the change feed broke: {error!r}", hint="this is a bug: report it")
     fault.__cause__ = error
     return fault

@@ -38,6 +38,24 @@ def prepared_polls(scene: Scene) -> int:
 
 
 @pytest.mark.parametrize("decision", ["COMMIT", "ROLLBACK"])
+def test_a_format_id_of_more_than_32_bits_is_known_at_its_decision(
+    scene: Scene, decision: str
+) -> None:
+    """The event of the PREPARE has its lower bits alone."""
+    scene.tables()
+    scene.open()
+    fill(scene.db, 3)
+    scene.drain()
+    xid = f"'x','b',{(1 << 33) + 5}"
+    work = "UPDATE t SET v = 'xa' WHERE id = 2"
+    scene.run(f"XA START {xid}; {work}; XA END {xid}; XA PREPARE {xid}")
+    scene.run(f"XA {decision} {xid}")
+    scene.drain()
+    scene.assert_equal()
+    assert any(row[1] == "xa" for row in scene.rows("_t_new")) == (decision == "COMMIT")
+
+
+@pytest.mark.parametrize("decision", ["COMMIT", "ROLLBACK"])
 def test_rows_wait_for_the_decision(either: Scene, decision: str) -> None:
     """R8: committed rows arrive at XA COMMIT, rolled back rows never; no phantom."""
     either.tables()

@@ -266,9 +266,12 @@ def test_a_statement_inside_a_transaction_does_not_end_it(binlog: Binlog) -> Non
     assert binlog.taken() == ["StatementSeen", "Committed"]
 
 
-def test_an_xa_transaction_is_prepared_and_decided_under_one_name(binlog: Binlog) -> None:
-    """Prepared with its rows, decided later, under one name."""
-    xid = "X'6731',X'62',7"
+@pytest.mark.parametrize("number", [7, 7 + (1 << 32)])
+def test_an_xa_transaction_is_prepared_and_decided_under_one_name(
+    binlog: Binlog, number: int
+) -> None:
+    """Prepared with its rows, decided later; the event has 32 bits of the format id."""
+    xid = f"X'6731',X'62',{number}"
     binlog.gtid(6)
     binlog.query(f"XA START {xid}")
     binlog.table()

@@ -120,6 +120,19 @@ def test_every_file_is_closed_once_its_transaction_is_decided_or_received_anew()
     assert not made.knows("b")
 
 
+def test_transactions_have_the_memory_of_one_together() -> None:
+    """A coordinator that died may leave hundreds prepared."""
+    made = XaTransactions(MIB)
+    for xid in range(20):
+        made.begin()
+        made.keep(changed(1, 200_000))
+        made.prepared(str(xid))
+    kept = [rows for xid in range(20) if (rows := made.rows(str(xid))) and not rows.spilled]
+    assert sum(rows.bytes for rows in kept) <= MIB
+    assert kept
+    made.close()
+
+
 def test_rows_that_were_set_aside_keep_their_doubt() -> None:
     """The mark of a cascade is in no other event."""
     rows = XaRows(MIB)

@@ -23,6 +23,7 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
+from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     ChangesNotFlushed,
@@ -39,7 +40,7 @@ from spirit_py.errors import (
 )
 from spirit_py.feed import dispatch
 from spirit_py.feed import flusher as module
-from spirit_py.feed.feed import ChangeFeed
+from spirit_py.feed.feed import ChangeFeed, _as_fault
 from spirit_py.feed.flusher import OWN_ROWS, Flusher
 from spirit_py.feed.partitions import SPLIT_ROWS
 from tests.kits.chunks import chunk, rest
@@ -1011,3 +1012,9 @@ def test_a_feed_that_tries_again_says_why_and_closes_at_once(
     began = time.monotonic()
     feed.close()
     assert time.monotonic() - began < pause / 2
+
+
+def test_a_lack_of_memory_is_no_bug() -> None:
+    """It may come where an event is received, or where a statement is written."""
+    assert _as_fault(MemoryError()).error_code is ErrorCode.NO_ROOM_FOR_CHANGES
+    assert _as_fault(KeyError("a")).error_code is ErrorCode.DEFECT
