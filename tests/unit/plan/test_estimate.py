@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.plan.model import IndexesPlan
-from spirit_py.plan.sample import Sample, comparison_time, time_of
+from spirit_py.plan.sample import Sample, comparison_time, log_byte, time_of
 from tests.kits.definitions import column, index, mapping
 
 COLUMNS = (column("id"), column("a"), column("b"), column("c"), column("long", "varchar(200)"))
@@ -77,6 +77,37 @@ def test_a_noisy_or_small_sample_has_a_wider_range():
     small = planned(TABLE, None, replace(SAMPLE, rows=100))
     assert sure.least < sure.seconds < sure.most < noisy.most < small.most * 2
     assert small.most > sure.most
+
+
+SMALL = (40_000 * 1024, 10**12, 40_000, 40 * 10**12, 40_000)
+"""A log of 40 000 commits of 1 KiB: a write of each takes 25 µs, a sync 1 ms."""
+
+
+def test_syncs_of_small_commits_are_not_counted_for_each_byte_of_the_copy():
+    """It writes 8 KiB at once, and syncs once in 2 MiB."""
+    byte = log_byte([SMALL, SMALL])
+    assert byte == pytest.approx(2 * (25e-6 / 8192 + 1e-3 / (2 << 20)))
+
+
+def test_of_commits_that_are_larger_than_the_copys_the_bytes_count():
+    """A load syncs once for hundreds of its transactions."""
+    byte = log_byte([(1 << 30, 10**12, 65536, 10 * 10**12, 1)])
+    assert byte == pytest.approx((1 + 10) / (1 << 30))
+
+
+def test_logs_with_few_bytes_say_nothing():
+    """The time without them is planned."""
+    assert log_byte([(1 << 20, 10**12, 1000, 10**12, 1000)]) is None
+
+
+def test_the_lower_end_is_without_the_time_of_the_logs():
+    """They may be written while sessions do other work."""
+    without, slow = (
+        planned(TABLE, None, SAMPLE),
+        planned(TABLE, None, replace(SAMPLE, log_byte=1e-7)),
+    )
+    assert slow.seconds == pytest.approx(without.seconds + 2 * 105_000_000 * 1e-7, abs=0.1)
+    assert slow.least == without.least
 
 
 def test_without_a_sample_the_time_is_not_known():
