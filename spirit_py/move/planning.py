@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import source_range
@@ -245,6 +246,12 @@ class _MovePlanner(PlanMaker):
         rows, size = (sum(getattr(one, name) for one in sources) for name in _SIZES)
         whole = replace(mapping.source, estimated_rows=rows, data_bytes=size)
         return replace(mapping, source=whole)
+
+    def records(self) -> list[CheckpointRecord]:
+        """Return the records on all sources of a move that is resumed."""
+        resumed = isinstance(self.decision, Resume)
+        found = (one.found.record for one in self.opened if resumed)
+        return [one for one in found if isinstance(one, CheckpointRecord)]
 
     def surrounded(
         self,

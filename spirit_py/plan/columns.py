@@ -228,4 +228,4 @@ def clauses_of(mapping: TableMapping, indexes: IndexesPlan | None) -> dict[str, 
     if indexes is None or not indexes.deferred:
         return {}
     found = deferrable_indexes(mapping.target, mapping.lookup.index.name).clauses
-    return {name: found[name] for name in indexes.deferred}
+    return {name: found[name] for name in indexes.deferred if name in found}

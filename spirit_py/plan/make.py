@@ -17,6 +17,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.pace import FIRST_TASKS
+from spirit_py.phases import Phase
 from spirit_py.plan import earlier_run
 from spirit_py.plan.columns import (
     clauses_of,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.earlier_run import Found
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 Contexts = tuple["PreflightContext", ...]
+#: The phases of a record whose deferred indexes are built.
+_BUILT: Final = {Phase.DRAIN, Phase.ANALYZE, Phase.CHECKSUM, Phase.SENTINEL, Phase.CUTOVER}
 _UNREAD: Final = "the new definition: the server cannot read the statement"
 _LOGGED: Final = (
     "the new definition: binlog_format=STATEMENT logs the temporary table that tries it"
@@ -347,6 +351,11 @@ class PlanMaker:
             return TimePlan(how="no sample was taken")
         if self.noted.refused():
             return TimePlan(how="no sample is taken for a change that is refused")
+        records, name = self.records(), (mapping.source.schema, mapping.source.name)
+        begun = [one for record in records for one in record.everywhere if one.name == name]
+        if begun and indexes is not None:
+            built = all(record.phase in _BUILT for record in records)
+            indexes = replace(indexes, deferred=() if built else begun[0].deferred)
         try:
             sample = take_sample(
                 self.config.connection,
@@ -362,8 +371,17 @@ class PlanMaker:
             return TimePlan(how="no time is estimated for a copy that would fail")
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
-        copied = self.decision.record.rows_copied if isinstance(self.decision, Resume) else 0
-        return time_of(self.whole(mapping), indexes, sample, before=copied)
+        return time_of(
+            self.whole(mapping),
+            indexes,
+            sample,
+            before=sum(one.rows_copied for one in begun),
+            compared=any(one.checked_up_to for one in begun),
+        )
+
+    def records(self) -> list[CheckpointRecord]:
+        """Return the records of the runs that are resumed."""
+        return [self.decision.record] if isinstance(self.decision, Resume) else []
 
     def carried(self, _: TableMapping) -> Carried | None:
         """Return how rows reach another server; None where they stay on it."""

@@ -352,17 +352,23 @@ def _with_itself(mapping: TableMapping) -> TableMapping:
 
 
 def time_of(
-    mapping: TableMapping, indexes: IndexesPlan | None, sample: Sample, *, before: int = 0
+    mapping: TableMapping,
+    indexes: IndexesPlan | None,
+    sample: Sample,
+    *,
+    before: int = 0,
+    compared: bool = False,
 ) -> TimePlan:
-    """Return the time of a copy; ``before``: rows that an earlier run has copied.
+    """Return the time of a copy; an earlier run has copied rows ``before``, and ``compared`` some.
 
-    The time of the logs is not in its lower end: they may be written beside the rest.
+    Its lower end is without the logs, which may be written beside the rest, and what is compared.
     """
     if not sample.rows:
         return TimePlan(how=f"no sample was taken: {sample.trouble}")
     source = mapping.source
     rows = max(0, source.estimated_rows - before)
-    logged = 2 * source.data_bytes * (sample.log_byte or 0.0)
+    size = source.data_bytes * rows / max(1, source.estimated_rows)
+    logged = 2 * size * (sample.log_byte or 0.0)
     copied = rows * sample.row_copied * COPY_FACTOR + logged
     deferred = indexes.deferred if indexes is not None else ()
     share = build_share(mapping.target, deferred, row_bytes=source.row_bytes)
@@ -380,7 +386,7 @@ def time_of(
     cut = f"; the sample was cut short: {sample.trouble}" if sample.trouble else ""
     return TimePlan(
         seconds=round(whole, 1),
-        least=round((whole - logged) / (1 + off), 1),
+        least=round((whole - logged - (hashed if compared else 0.0)) / (1 + off), 1),
         most=round(whole * (1 + off), 1),
         phases=tuple(phases),
         how=f"from {counted(sample.rows, 'row')} copied and hashed by"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from spirit_py.plan import make_plan
 from tests.kits import kills
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.resume import (
+    ALTER,
     Interruption,
     Writers,
     assert_nothing_left,
@@ -163,11 +165,19 @@ def test_killed_in_the_build_the_same_command_finishes(db, engine, points, point
 
 @pytest.mark.slow
 def test_a_stop_request_ends_the_build_and_the_next_run_does_it(db, engine, monkeypatch):
-    """A build that waits for a lock ends at once, and the other mode does not matter afterwards."""
+    """A build that waits for a lock ends at once, and the other mode does not matter afterwards.
+
+    A plan counts the build as long as it is to come.
+    """
+    given = {"table": "t", "alter": ALTER, "no_shortcut": True}
     make_table(db)
     with Writers(db) as writers:
-        Interruption(monkeypatch).at(engine, db, "index.building", defer_indexes="on")
-        assert "_t_new" in tables(db)
+        for point, mode, left in (("index.building", "on", True), ("checksum.begin", "off", False)):
+            Interruption(monkeypatch).at(engine, db, point, defer_indexes=mode)
+            assert "_t_new" in tables(db)
+            for other in ("on", "off"):
+                (table,) = make_plan(config_for(db, **given, defer_indexes=other)).tables
+                assert ("index" in {one.phase for one in table.time.phases}) == left
         report = start(engine, db, defer_indexes="off").end()
     assert report.indexes_deferred == [f"{db.name}.t.b"]
     assert report.differences_found == 0

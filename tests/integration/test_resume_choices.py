@@ -34,7 +34,9 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.new_table import create_sentinel
 from spirit_py.phases import Phase
+from spirit_py.plan import make as planning
 from spirit_py.plan import make_plan
+from spirit_py.plan.sample import time_of
 from spirit_py.preflight import registry
 from spirit_py.preflight.checks.source_table import source_table
 from spirit_py.preflight.preflight import prepare
@@ -70,10 +72,10 @@ def stopped(db, engine, interrupt):
     return db
 
 
-def the_record(db):
-    """Read the checkpoint of the kit's table."""
+def the_record(db, table="t"):
+    """Read the checkpoint of the kit's table, or of another one."""
     with connect(config_for(db).connection, role="test") as session:
-        record = CheckpointTable(db.name, "t").read_record(session)
+        record = CheckpointTable(db.name, table).read_record(session)
     assert isinstance(record, CheckpointRecord)
     return record
 
@@ -543,8 +545,11 @@ def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, engine, int
 
 
 @pytest.mark.slow
-def test_several_tables_are_carried_on_together(db, engine, interrupt):
-    """One of them copied, the other not: in whatever order the statements are given."""
+def test_several_tables_are_carried_on_together(db, engine, interrupt, monkeypatch):
+    """One of them copied, the other not: in whatever order the statements are given.
+
+    A plan counts the rows of each that are copied.
+    """
     make_table(db, ROWS)
     db.execute("CREATE TABLE s LIKE t; INSERT INTO s SELECT * FROM t")
     one, other = (f"ALTER TABLE {name} ADD COLUMN z INT NOT NULL DEFAULT 5" for name in ("s", "t"))
@@ -552,6 +557,17 @@ def test_several_tables_are_carried_on_together(db, engine, interrupt):
     run = interrupt.at(engine, db, "chunk.committed", 4, statement=f"{one}; {other}", **given)
     assert tables(db) == ["_s_chkpnt", "_s_new", "_t_chkpnt", "_t_new", "s", "t"], run.told.text
     assert shown(db, "s").tables == (f"{db.name}.s", f"{db.name}.t") == shown(db, "t").tables
+    before = {}
+
+    def note_before(mapping, *given, **named):
+        before[mapping.source.name] = named["before"]
+        return time_of(mapping, *given, **named)
+
+    monkeypatch.setattr(planning, "time_of", note_before)
+    make_plan(config_for(db, statement=f"{one}; {other}"))
+    copied = {table.table: table.rows_copied for table in the_record(db, "s").tables}
+    assert sum(copied.values()) > 0
+    assert before == copied
     report = start(engine, db, statement=f"{other};\n{one}", **given).end()
     assert report.runs == 2
     assert report.differences_found == 0
