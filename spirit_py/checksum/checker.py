@@ -270,6 +270,7 @@ class Checker:
         self.result = replace(
             self.result,
             snapshots=self.result.snapshots + 1,
+            locks=self.result.locks + bool(figures.held_ms),
             lock_wait_ms=max(self.result.lock_wait_ms, figures.waited_ms),
             lock_held_ms=max(self.result.lock_held_ms, figures.held_ms),
             gather_seconds=self.result.gather_seconds + gathered,

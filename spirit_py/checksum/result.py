@@ -162,7 +162,8 @@ class ChecksumResult:
     ``rows`` are the source's in the last pass, which left the differing rows in ``left``;
     ``differences`` are of all passes, by kind in ``counts``; rows ``in_motion`` differed and were
     equal at a recheck. ``rows_counted``: a count in the same snapshots proved that all rows were
-    compared. ``one_moment``: every snapshot showed both tables at the same moment.
+    compared. ``one_moment``: every snapshot showed both tables at the same moment; ``locks`` were
+    taken for them.
     """
 
     passes: int = 0
@@ -177,6 +178,7 @@ class ChecksumResult:
     repaired_chunks: int = 0
     examples: tuple[RowDifference, ...] = ()
     snapshots: int = 0
+    locks: int = 0
     lock_wait_ms: float = 0.0
     lock_held_ms: float = 0.0
     gather_seconds: float = 0.0

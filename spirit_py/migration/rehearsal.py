@@ -134,11 +134,9 @@ class RehearsalFigures:
         return f"{human_bytes(self.binlog_bytes)} written by the server{ours}"
 
     def _locks(self) -> str:
-        if not self.locks:
-            return "none taken"
-        return (
-            f"{self.locks} taken, the longest {self.longest_lock_ms:.0f} ms ({self.longest_lock})"
-        )
+        longest = f", the longest {self.longest_lock_ms:.0f} ms ({self.longest_lock})"
+        taken = f"{self.locks} taken{longest}" if self.locks else "none taken"
+        return f"{taken}; the swap's is not rehearsed"
 
 
 class BinlogMeter:
@@ -196,7 +194,7 @@ class Rehearsal:
         self._began = time.monotonic()
         self._binlog = BinlogMeter()
         self._lock = threading.Lock()
-        self._locks: list[tuple[float, str]] = []
+        self._locks: list[tuple[float, str, int]] = []
         self._tables: dict[tuple[str, str], TableDisk] = {}
         self._watched = Replicas(
             connection,
@@ -223,10 +221,10 @@ class Rehearsal:
         self._thread.start()
         self._first.wait(_JOIN_SECONDS)
 
-    def note_lock(self, what: str, milliseconds: float) -> None:
-        """Note that a lock of ours kept writers of the table out. From any thread."""
+    def note_lock(self, what: str, milliseconds: float, number: int = 1) -> None:
+        """Note that locks of ours kept writers out, so long at most. From any thread."""
         with self._lock:
-            self._locks.append((milliseconds, what))
+            self._locks.append((milliseconds, what, number))
 
     def measure_tables(self, tables: Iterable[tuple[str, str]]) -> None:
         """Measure new tables now, before they are dropped; the largest measure counts."""
@@ -259,7 +257,7 @@ class Rehearsal:
         logged = not self._connection.unlogged
         if not logged:
             self._trouble["binlog"] = "the rehearsal writes past that of the replica"
-        worst = max(self._locks, default=(0.0, ""))
+        worst = max(self._locks, default=(0.0, "", 0))
         return RehearsalFigures(
             seconds=round(time.monotonic() - self._began, 3),
             binlog_bytes=self._binlog.written if self._looked and logged else None,
@@ -268,7 +266,7 @@ class Rehearsal:
             replicas=self._replicas(),
             longest_lock_ms=round(worst[0], 3),
             longest_lock=worst[1],
-            locks=len(self._locks),
+            locks=sum(number for *_, number in self._locks),
             trouble=tuple(f"{what}: {why}" for what, why in self._trouble.items()),
         )
 
@@ -354,9 +352,10 @@ def note_rehearsal(
     run: Run, rehearsal: Rehearsal, pairs: Sequence[CopiedPair], results: Sequence[ChecksumResult]
 ) -> None:
     """End a rehearsal, and note what it has measured."""
-    locked = [each for each in zip(pairs, results, strict=True) if each[1].lock_held_ms]
-    for pair, result in locked:
-        rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
+    for pair, result in zip(pairs, results, strict=True):
+        if result.locks:
+            what = f"the checksum's snapshot of {pair.name}"
+            rehearsal.note_lock(what, result.lock_held_ms, result.locks)
     rehearsal.measure_tables(pair.target_name for pair in pairs)
     # Under identifiers of its own the copy is not received, and so not counted.
     counted = not run.config.feed.own_writes

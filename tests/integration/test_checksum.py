@@ -263,7 +263,7 @@ def test_a_new_snapshot_goes_on_where_the_last_one_ended(db):
     result = pair.check(yield_seconds=0.0, tasks=1, first_rows=300)
     assert found(result) == {"(1)": "changed", "(2000)": "changed", "(4000)": "changed"}
     assert result.rows == 4000
-    assert result.snapshots == result.chunks > 2
+    assert result.locks == result.snapshots == result.chunks > 2
 
 
 @pytest.mark.parametrize("seen", ["by a look", "by the wait of a key"])

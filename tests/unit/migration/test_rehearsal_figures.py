@@ -55,7 +55,7 @@ class TestWords:
             "  binlog    3.0 MiB written by the server, 1.0 MiB of it rows of the new table",
             "  replicas  r1:3306 fell behind 12.3s at most, 0.0s at the end, 0.5s before the run",
             "            r2:3306 not measured (cannot connect)",
-            "  locks     3 taken, the longest 12 ms (snapshot)",
+            "  locks     3 taken, the longest 12 ms (snapshot); the swap's is not rehearsed",
         ]
 
     def test_an_unmeasured_figure_is_never_shown_as_zero(self):
@@ -65,7 +65,7 @@ class TestWords:
             "  disk      not measured",
             "  binlog    not measured",
             "  replicas  none found",
-            "  locks     none taken",
+            "  locks     none taken; the swap's is not rehearsed",
             "  not known binlog: access denied",
         ]
 
