@@ -219,7 +219,10 @@ def _tiles(history: History, seconds: float) -> list[Tile]:
         )
         back = " back" if last.get("back") and history.swaps == 1 else ""
         tiles.append(Tile(f"lock held by the swap{back}", held, note))
-    tiles.append(Tile("throttled", human_seconds(waited) if waited else "not at all"))
+    # Reasons may hold at once, and tables of a batch wait side by side.
+    added = waited and max(len(history.waits), len(history.timeline.lanes)) > 1
+    note = "all reasons and tables added up" if added else ""
+    tiles.append(Tile("throttled", human_seconds(waited) if waited else "not at all", note))
     peak = [
         one.figures["buffered"].most for one in history.timeline.spans if "buffered" in one.figures
     ]

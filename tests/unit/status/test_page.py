@@ -183,6 +183,14 @@ def test_a_page_of_a_busy_run_shows_every_figure_as_a_plot(run):
     assert "12 ms" in text or "13 ms" in text
 
 
+@pytest.mark.parametrize(("reasons", "noted"), [(("pause",), 0), (("pause", "threads"), 1)])
+def test_waits_for_several_reasons_are_said_to_be_added_up(run, reasons, noted):
+    """They may hold at once, so that their sum may exceed the run."""
+    for run.at in (1.0, 2.0):
+        run.look(Phase.COPY, totals={"throttled": dict.fromkeys(reasons, run.at)})
+    assert run.end().count("all reasons and tables added up") == noted
+
+
 def test_a_figure_that_was_never_known_has_no_plot(run):
     """A change that was made in place has neither a feed nor chunks."""
     run.look(Phase.SHORTCUT)
