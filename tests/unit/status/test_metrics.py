@@ -164,6 +164,9 @@ def test_each_alert_is_of_one_table_of_one_run_that_has_not_ended():
     for alert in alerts:
         assert set(re.findall(r"\bon \(([^)]*)\)", alert)) == {"instance, fleet_server, table"}
         assert re.search(r"unless on \([^)]*\) spirit_py_outcome\n", alert)
+    # Of these nothing is shown that moves, however healthy they are.
+    (phases,) = re.findall(r'phase=~"([a-z|]+)"', alerts[-1])
+    assert {Phase.CREATE, Phase.INDEX, Phase.SENTINEL, Phase.GRACE} <= set(phases.split("|"))
 
 
 def test_names_follow_the_conventions():
