@@ -125,6 +125,7 @@ class PlanMaker:
         self.contexts = tuple(one for one in self.contexts if one.found is not None)
         self._refused_before = bool(self.noted.refused())
         self._running: EarlierRun | None = None
+        self._limits = (*self.config.max_load, *self.config.critical_load)
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
     def plan(self) -> Plan:
@@ -249,7 +250,7 @@ class PlanMaker:
         if plain.method.algorithm in {"instant", "inplace", "native"} and not self.brief:
             self.noted.warnings += values_gone(columns, context.source)
         if self.sampling is not None and plain.method.algorithm == "native":
-            time = native_time(self.session, context.source)
+            time = native_time(self.session, context.source, self.sampling, self._limits)
         else:
             time = self._time(plain, mapping, indexes, tried.create)
         if mapping is not None and mapping.keep is not None:
@@ -363,7 +364,7 @@ class PlanMaker:
                 without_indexes(create, clauses_of(mapping, indexes)),
                 sessions=min(FIRST_TASKS, self.config.threads),
                 stop=self.sampling,
-                limits=(*self.config.max_load, *self.config.critical_load),
+                limits=self._limits,
                 carried=self.carried(mapping),
             )
         except ValueLost as lost:

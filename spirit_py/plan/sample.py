@@ -54,7 +54,7 @@ SELECT EVENT_NAME, SUM_NUMBER_OF_BYTES_WRITE, SUM_TIMER_WRITE, COUNT_WRITE, SUM_
  COUNT_MISC
 FROM performance_schema.file_summary_by_event_name
 WHERE EVENT_NAME IN ('wait/io/file/sql/binlog', 'wait/io/file/innodb/innodb_log_file')"""
-_NATIVE_ROWS: Final = 20_000
+_NATIVE_ROWS: Final = (20, 200, 2000, 20_000)
 _LEAST_LOGGED: Final = 16 << 20
 #: In one call, of what a transaction of the copy writes to a log. Measured on 9.7.
 _WRITTEN_BYTES: Final = 8 << 10
@@ -133,22 +133,27 @@ def take_sample(
         return sampler.result(spent, _log_byte(writer))
 
 
-def native_time(session: SqlSession, source: TableSchema) -> TimePlan:
-    """Estimate how long the server copies the rows, by some that go into a temporary table."""
-    probe = quote_table(source.schema, AuxiliaryNames.of(source.name).undone)
-    columns = identifier_list([one.name for one in source.columns if not one.generated])
+def native_time(
+    session: SqlSession,
+    source: TableSchema,
+    stop: StopSwitch,
+    limits: Iterable[tuple[str, float]] = (),
+) -> TimePlan:
+    """Estimate how long the server copies the rows, by some that go into a temporary table.
+
+    Ever more of them, for the statement cannot be limited in time: while it is far below that.
+    """
+    load = dict(limits)
+    most = max(1, int(_MOST_BYTES / (source.row_bytes or 1.0)))
+    rows, seconds = 0, 0.0
     try:
-        session.execute(f"CREATE TEMPORARY TABLE {probe} LIKE {source.quoted}")
-        try:
-            with as_stored(session):
-                began = time.monotonic()
-                rows = session.execute(
-                    f"INSERT INTO {probe} ({columns}) SELECT {columns} FROM {source.quoted}"
-                    f" LIMIT {_NATIVE_ROWS}"
-                )
-                seconds = time.monotonic() - began
-        finally:
-            session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
+        for asked in _NATIVE_ROWS:
+            stop.check()
+            if trouble := _above_load(session, load):
+                return TimePlan(how=f"no sample was taken: {trouble}")
+            rows, seconds = _put_aside(session, source, min(asked, most))
+            if rows < asked or 10 * seconds > SECONDS:
+                break
     except ServerFault as fault:
         return TimePlan(how=f"not measured: {fault.message}")
     whole = seconds * max(1.0, source.estimated_rows / max(1, rows))
@@ -163,7 +168,23 @@ def native_time(session: SqlSession, source: TableSchema) -> TimePlan:
     )
 
 
-def _above_load(session: Session, limits: Mapping[str, float]) -> str:
+def _put_aside(session: SqlSession, source: TableSchema, most: int) -> tuple[int, float]:
+    probe = quote_table(source.schema, AuxiliaryNames.of(source.name).undone)
+    columns = identifier_list([one.name for one in source.columns if not one.generated])
+    session.execute(f"CREATE TEMPORARY TABLE {probe} LIKE {source.quoted}")
+    try:
+        with as_stored(session):
+            began = time.monotonic()
+            rows = session.execute(
+                f"INSERT INTO {probe} ({columns}) SELECT {columns} FROM {source.quoted}"
+                f" LIMIT {most}"
+            )
+            return rows, time.monotonic() - began
+    finally:
+        session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
+
+
+def _above_load(session: SqlSession, limits: Mapping[str, float]) -> str:
     found = read_status(session, limits) if limits else {}
     for name, value in limits.items():
         if found.get(name.lower(), 0.0) > value:

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.migration.in_place import Shortcut, WholeProof
-from spirit_py.plan import make_plan
+from spirit_py.plan import make_plan, sample
 from spirit_py.plan.definition import shape_after
 from spirit_py.statement import alter_of
 from tests.kits.locking import turns_on
@@ -50,6 +50,25 @@ def contents(db, table="t"):
     """Return a table's definition without its name, and its rows."""
     definition = db.query(f"SHOW CREATE TABLE {table}")[0][1].partition("(")[2]
     return definition, db.query(f"SELECT * FROM {table} ORDER BY id")
+
+
+def test_the_sample_of_a_native_copy_keeps_the_limits_of_the_plan(keyless, monkeypatch):
+    """Rows, bytes and time; none is taken above the load that is named."""
+    keyless.execute("ANALYZE TABLE t")
+
+    def planned(**more):
+        config = config_for(keyless, table="t", alter=COPIED, native=1 << 20, **more)
+        (table,) = make_plan(config).tables
+        assert table.method.algorithm == "native"
+        return table.time
+
+    assert planned().sample_rows == ROWS
+    assert "Threads_connected is" in planned(max_load=(("Threads_connected", 0.5),)).how
+    with monkeypatch.context() as patched:
+        patched.setattr(sample, "SECONDS", 0.0)
+        assert planned().sample_rows == 20
+    monkeypatch.setattr(sample, "_MOST_BYTES", 10_000)
+    assert 20 < planned().sample_rows < 200
 
 
 @pytest.mark.slow
