@@ -49,13 +49,19 @@ _CALL_LOOK_SECONDS: Final = 0.05
 #: Between the request to end and the end of a call whose time is over.
 _GRACE_SECONDS: Final = 1.0
 _NOT_FOUND: Final = 127
+#: No exit code that a process can have.
+_LOST: Final = 1 << 8
+_WHY_LOST: Final = (
+    "its exit code was lost: this process ignores SIGCHLD, or something in it waits for every child"
+)
 
 
 @dataclass(frozen=True)
 class CallResult:
     """How one call has ended; ``lines`` are the first of its output, of both streams.
 
-    ``code``: exit code, minus the signal that ended it; None where it could not be started.
+    ``code``: exit code, minus the signal that ended it; None where it could not be started, and
+    where it was lost.
     ``trouble``: ``missing``, ``failed`` or ``too long``; empty for none.
     """
 
@@ -93,7 +99,7 @@ def call(
             kept, in_time = _followed(process, output, time.monotonic() + seconds, given_up)
         finally:
             # Also when this thread is ended by an error: no zombie is left.
-            if process.poll() is None:
+            if not _has_ended(process):
                 _end(process)
     late = ""
     if not in_time:
@@ -108,7 +114,7 @@ def output_of(command: str, *, seconds: float, most: int) -> tuple[int, bytes, b
 
     It gets none of our variables. Its own end counts, as in :func:`call`: what it has begun in the
     background is not waited for. It is ended after so many seconds, or when it has printed ``most``
-    bytes. OSError where it cannot be started.
+    bytes. OSError where it cannot be started, or its exit code is lost.
     """
     process = subprocess.Popen(
         ["/bin/sh", "-c", command],
@@ -123,8 +129,10 @@ def output_of(command: str, *, seconds: float, most: int) -> tuple[int, bytes, b
             kept, in_time = _followed(process, output, until, threading.Event(), enough=most)
         finally:
             # Also where an operator interrupts it.
-            if process.poll() is None:
+            if not _has_ended(process):
                 _end(process)
+    if process.returncode == _LOST:
+        raise ChildProcessError(_WHY_LOST)
     return process.returncode, kept, in_time
 
 
@@ -170,13 +178,12 @@ def _followed(
         open_still = True
         while not ended:
             # First: a command that has ended was in time, also where this process stood still.
-            ended = process.poll() is not None
+            ended = _has_ended(process)
             if not ended and (time.monotonic() >= until or given_up.is_set()):
                 return kept, False
             # The last look, after the end, takes what is there, and waits for nothing.
             if not open_still:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_CALL_LOOK_SECONDS)
+                threading.Event().wait(0.0 if ended else _CALL_LOOK_SECONDS)
                 continue
             if selector.select(0.0 if ended else _CALL_LOOK_SECONDS):
                 read, open_still = _available(descriptor, whole=ended)
@@ -184,6 +191,19 @@ def _followed(
                 if enough and len(kept) >= enough:
                     return kept, True
     return kept, True
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a command has ended; Popen itself takes an exit code that is lost for 0."""
+    if process.returncode is None:
+        try:
+            number, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            process.returncode = _LOST
+        else:
+            if number:
+                process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode is not None
 
 
 def _available(descriptor: int, *, whole: bool) -> tuple[bytes, bool]:
@@ -232,6 +252,8 @@ def _answer(code: int, kept: bytes, late: str) -> CallResult:
     lines = tuple(one_line(line) for line in text.splitlines() if line.strip())
     if late:
         return CallResult(code, lines, "too long", late)
+    if code == _LOST:
+        return CallResult(None, lines, "failed", _WHY_LOST)
     if code == _NOT_FOUND:
         how = "did not run: its command was not found (exit code 127)"
         return CallResult(code, lines, "missing", how)

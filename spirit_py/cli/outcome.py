@@ -89,6 +89,7 @@ class ErrorsShown:
 
         self.output_was_closed = sys.stdout is None
         _open_standard_streams()
+        _know_how_children_end()
         to_terminal(verbose=self.verbose, as_json=self._json)
         return self
 
@@ -299,6 +300,12 @@ def _open_standard_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _know_how_children_end() -> None:
+    """Have exit codes of children, where who started this process ignores SIGCHLD (R16)."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def leave_with(code: int) -> NoReturn:

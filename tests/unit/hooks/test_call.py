@@ -180,6 +180,47 @@ def test_a_hook_may_call_the_program():
     assert not given & {name for one in options for name in variables_of(one)}
 
 
+LOST = """
+import signal
+from spirit_py.errors import UsageFault
+from spirit_py.fleet.servers import of_command
+from tests.unit.hooks.test_call import EVENT, call
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for command in ("echo no; exit 1", "exec >&- 2>&-; exit 1", "true"):
+    done = call(command, EVENT, seconds=30)
+    assert (done.code, done.trouble) == (None, "failed"), done
+    assert "SIGCHLD" in done.why
+assert call("echo no", EVENT, seconds=30).lines == ("no",)
+try:
+    print(of_command("echo mysql://db1; exit 1"))
+except UsageFault as error:
+    assert "SIGCHLD" in str(error), error
+else:
+    raise AssertionError
+"""
+RESET = """
+import signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+words = "migrate --table t --alter ENGINE=InnoDB --servers-from".split()
+sys.argv = ["spirit-py", *words, "echo mysql://db1; exit 3"]
+from spirit_py.cli import main
+try:
+    main()
+except SystemExit as left:
+    assert left.code == 2, left
+"""
+
+
+def test_an_exit_code_that_is_lost_is_no_yes():
+    """Where the host ignores SIGCHLD, or reaps every child, nobody knows how a command ended."""
+    run_python(LOST)
+
+
+def test_a_command_line_knows_how_commands_end_though_its_parent_ignores_sigchld():
+    """What is ignored is inherited; the program itself waits for what it starts."""
+    assert "it ended with exit code 3" in run_python(RESET)
+
+
 LEAKS = """
 import os
 from pathlib import Path
@@ -197,11 +238,17 @@ assert not [pid for pid in children if state(int(pid)) == "Z"]
 
 def test_a_call_leaks_no_descriptor_and_no_zombie():
     """Of many calls, hanging ones too, nothing is left in the process, which does nothing else."""
+    run_python(LEAKS)
+
+
+def run_python(text: str) -> str:
+    """Run it in a process of its own, to its good end; return what it says."""
     done = subprocess.run(
-        [sys.executable, "-c", LEAKS],
+        [sys.executable, "-c", text],
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stderr
