@@ -8,6 +8,7 @@ poll :attr:`requested` or sleep in :meth:`wait`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import queue
 import threading
@@ -157,7 +158,7 @@ class StopSwitch:
             self._requested = True
             self._asked.notify_all()
         for other in linked:
-            other.request(reason)
+            other.request(_its_own(reason))
         return first
 
     def explain(self, cause: SpiritError) -> None:
@@ -167,12 +168,15 @@ class StopSwitch:
                 self.reason = cause
 
     def linked(self) -> StopSwitch:
-        """Return a switch that a request to this one reaches too; not the other way round."""
+        """Return a switch that a request to this one reaches too; not the other way round.
+
+        Its reason is one of its own: to that of a table its end adds what is left of the table.
+        """
         other = StopSwitch()
         with self._asked:
             self._linked.add(other)
         if self.reason is not None:
-            other.request(self.reason)
+            other.request(_its_own(self.reason))
         return other
 
     @property
@@ -206,6 +210,12 @@ class StopSwitch:
         found = isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal))
         says_done = isinstance(error, SpiritError) and error.says_done
         return error if self.reason is None or found or says_done else self.reason
+
+
+def _its_own(reason: SpiritError) -> SpiritError:
+    own = copy.copy(reason)
+    own.__cause__ = reason.__cause__
+    return own
 
 
 def members_of_session(leader: int) -> list[int]:

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 
 _REFUSED: Final = ErrorCode.BATCH_REFUSED
+_STOPPED: Final = (
+    "what is changed stays changed, and the other tables are intact; the same command carries on"
+)
 
 
 def run_batch(
@@ -221,6 +224,8 @@ def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | No
             hurry=batch.hurry,
         )
     except SpiritError as error:
+        if error is stop.reason and isinstance(error, Interrupted):
+            error.hint = _STOPPED
         return error
     return None
 

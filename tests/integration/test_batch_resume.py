@@ -291,6 +291,7 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     _, said = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 130, said
     assert "the same command resumes" in said
+    assert "hint: what is changed stays changed, and the other tables are intact" in said
     four.db.execute(f"DROP TABLE {four.schemas[3]}._orders_snt")
     again = subprocess.run(
         words(four, REBUILD, *more),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 
+import pytest
+
 from spirit_py.errors import CriticalLoad, FeedFailure, Interrupted, LeftAfterChange
+from spirit_py.migration.swap.old_tables import after_change
 from spirit_py.threads import StopSwitch
 
 
@@ -22,7 +25,24 @@ def test_a_request_reaches_linked_switches():
     stop, reason = StopSwitch(), Interrupted(2)
     before = stop.linked()
     stop.request(reason)
-    assert (before.reason, stop.linked().reason) == (reason, reason)
+    after = stop.linked()
+    assert [str(one.reason) for one in (before, after)] == [str(reason)] * 2
+
+
+def test_what_the_end_of_one_part_says_is_said_of_no_other():
+    """Of a batch that is stopped, a table that is swapped is changed; the others are not."""
+    stop = StopSwitch()
+    changed, others = stop.linked(), stop.linked()
+    cause = FeedFailure("the cause")
+    reason = Interrupted(15, hint="intact")
+    reason.__cause__ = cause
+    stop.request(reason)
+    with pytest.raises(Interrupted, match="SIGTERM") as raised, after_change(changed):
+        changed.check()
+    assert "the change is done" in raised.value.hint
+    late = stop.linked()
+    elsewhere = [one.reason for one in (others, late, stop)]
+    assert [one and (one.hint, one.__cause__) for one in elsewhere] == [("intact", cause)] * 3
 
 
 def test_a_request_to_a_linked_switch_stays_there():
