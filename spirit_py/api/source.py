@@ -275,8 +275,6 @@ def connection_from(given: Mapping[str, str]) -> ConnectionOptions:
         if not str(asked["port"]).isdecimal():
             raise UsageFault(f"port is {asked['port']!r}", hint="give a number")
         asked["port"] = int(str(asked["port"]))
-    if "defaults_file" in asked or "defaults_extra_file" in asked:
-        asked["no_defaults"] = False
     values = option_values(command, ArchiveArguments, asked)
     if (values["dsn"] or {}).get("password"):
         raise _password_given()

@@ -18,6 +18,7 @@ import spirit_py
 from spirit_py import cli
 from spirit_py.api import commands
 from spirit_py.api.commands import batch_config_of
+from spirit_py.api.source import connection_from
 from spirit_py.api.values import argument_name
 from spirit_py.cli.changes import migration_config
 from spirit_py.cli.checksum import compare_config, watch_config
@@ -273,6 +274,21 @@ def test_option_files_and_the_environment_are_read_only_when_asked_for(monkeypat
     assert (usual.connection.password, read) == ("geheim", [1])
     commands.migration_config_of(**BASE, login_path="client")
     assert read == [1, 1]
+
+
+@pytest.mark.parametrize("option", ["defaults_file", "defaults_extra_file"])
+def test_the_source_of_spark_reads_the_file_that_is_named_alone(monkeypatch, tmp_path, option):
+    """The password of another file is not for the host of a query."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    monkeypatch.setattr(
+        "spirit_py.mysql.option_files.read_login_file", lambda *_: {"password": "of a login path"}
+    )
+    (tmp_path / ".my.cnf").write_text("[client]\nuser=other\npassword=geheim\n")
+    named = tmp_path / "named.cnf"
+    named.write_text("[client]\nuser=reader\n")
+    found = connection_from({"host": "db1", option: str(named)})
+    assert (found.user, found.password) == ("reader", "")
 
 
 def _names() -> list[str]:
