@@ -91,7 +91,13 @@ def target_connection(
     options: dict[str, Any], source: ConnectionOptions
 ) -> ConnectionOptions | None:
     """Return the target's connection options; None where they are those of the source."""
-    from spirit_py.mysql.option_files import GROUPS, connection_options, names_tls, read_option_file
+    from spirit_py.mysql.option_files import (
+        GROUPS,
+        connection_options,
+        names_tls,
+        over_tcp,
+        read_option_file,
+    )
 
     file = options["target_defaults_file"]
     stored = read_option_file(file, GROUPS) if file is not None else {}
@@ -104,7 +110,9 @@ def target_connection(
     explicit = {name: given[name] for name in names if given.get(name) is not None}
     # The source's socket, or the file's, must not override a host that was asked for.
     if not explicit.get("socket") and (
-        {"host", "port"} & explicit.keys() or ("host" in changes and "socket" not in changes)
+        {"host", "port"} & explicit.keys()
+        or ("host" in changes and "socket" not in changes)
+        or over_tcp(stored)
     ):
         explicit["socket"] = ""
     target = dataclasses.replace(source, **(changes | explicit))

@@ -278,6 +278,8 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
         stored.pop("socket", None)
     elif url.get("socket"):
         stored.pop("host", None)
+    if url.get("socket"):
+        stored.pop("protocol", None)
     given = given_server(_without_lower(options, url))
     if given["host"] and _is_another(given["host"], url):
         if weight_of("host") == weight_of("dsn"):

@@ -257,10 +257,21 @@ def connection_options(
             fields[option.replace("-", "_")] = number
     # As for the mysql client: a socket is of this machine, whatever host is named besides.
     away = fields.get("host", LOCALHOST) != LOCALHOST
-    if away or explicit.get("host") or explicit.get("port"):
+    if away or over_tcp(stored) or explicit.get("host") or explicit.get("port"):
         fields.pop("socket", None)
     server = {name: value for name, value in explicit.items() if not name.startswith("ssl_")}
     return dataclasses.replace(ConnectionOptions(**_tls(stored, explicit)), **(fields | server))
+
+
+def over_tcp(stored: Mapping[str, str]) -> bool:
+    """Return whether a file names TCP, whatever socket another one names; or UsageFault."""
+    name = stored.get("protocol", "")
+    if name.lower() not in {"", "tcp", "socket"}:
+        raise UsageFault(
+            f"protocol={name} in the option file is none that spirit-py has",
+            hint="name tcp or socket, or pass --no-defaults",
+        )
+    return name.lower() == "tcp"
 
 
 def names_tls(stored: Mapping[str, str], given: Mapping[str, object]) -> bool:

@@ -116,6 +116,7 @@ def test_the_targets_server_defaults_to_the_sources(asked, source, target, expec
         ("socket=/s\nuser=w\n", [], ("db1", 3306, "/s", "w", "p")),
         ("socket=/s\nhost=db2\n", [], ("db2", 3306, "", "u", "p")),
         ("socket=/s\nuser=w\n", ["--target-host", "db3"], ("db3", 3306, "", "w", "p")),
+        ("port=9\nprotocol=tcp\n", SOCKET, ("localhost", 9, "", "u", "p")),
     ],
 )
 def test_the_targets_option_file_comes_before_the_source(asked, tmp_path, text, more, expected):

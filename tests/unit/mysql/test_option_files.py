@@ -177,6 +177,17 @@ def test_a_socket_is_used_where_no_other_machine_is_named(host, socket):
     assert connection_options({"host": host}, {"socket": "/s"}).socket == "/s"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "socket"),
+    [("tcp", ""), ("TCP", ""), ("socket", "/s"), ("SOCKET", "/s"), ("", "/s")],
+)
+def test_the_protocol_decides_between_a_socket_and_a_port(protocol, socket):
+    """The socket may be another server's, of another file; one that is given counts more."""
+    stored = {"socket": "/s", "host": "localhost", "port": "3307", "protocol": protocol}
+    assert connection_options(stored).socket == socket
+    assert connection_options(stored, {"socket": "/t"}).socket == "/t"
+
+
 def test_without_options_the_connection_is_the_local_default():
     """Without a file and without options the connection is the local default."""
     assert connection_options({}) == ConnectionOptions()
@@ -184,7 +195,11 @@ def test_without_options_the_connection_is_the_local_default():
 
 @pytest.mark.parametrize(
     ("stored", "message"),
-    [({"port": "many"}, "port=many"), ({"ssl-mode": "maybe"}, "ssl-mode=maybe")],
+    [
+        ({"port": "many"}, "port=many"),
+        ({"ssl-mode": "maybe"}, "ssl-mode=maybe"),
+        ({"protocol": "memory"}, "protocol=memory"),
+    ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name(stored, message):
     """A value that makes no sense is refused by name."""
