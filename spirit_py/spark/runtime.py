@@ -109,11 +109,15 @@ class SparkRuntime:
         alone = spark_settings.embedded(self._config)
         with self.answering(_CONTEXT_SECONDS if alone else _CLUSTER_CONTEXT_SECONDS):
             self._gateway = _connect(*gateway)
-            # Otherwise the context starts in their JVM, which is not ours to watch and to end.
-            self._theirs = SparkContext._gateway, SparkContext._jvm  # noqa: SLF001
-            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-            spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-            self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
+            # The application may have begun one of its own meanwhile, under this lock.
+            with SparkContext._lock:  # noqa: SLF001
+                if _has_context():
+                    raise MigrationFailure(_OWN_CONTEXT)
+                # Otherwise the context starts in their JVM, which is not ours to watch and to end.
+                self._theirs = SparkContext._gateway, SparkContext._jvm  # noqa: SLF001
+                SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+                spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+                self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
             self._application = str(self.context.applicationId)
             self._shipped = SparkFiles.getRootDirectory()
         # PySpark would print the exception after a JVM is killed.
@@ -261,8 +265,13 @@ class SparkRuntime:
 
         with contextlib.suppress(Exception):
             self._gateway.shutdown()
-        SparkContext._gateway, SparkContext._jvm = self._theirs  # noqa: SLF001 - no public way
-        SparkContext._active_spark_context = None  # noqa: SLF001
+        with SparkContext._lock:  # noqa: SLF001 - no public way
+            if SparkContext._gateway is self._gateway:  # noqa: SLF001
+                if (ended := SparkContext._active_spark_context) is not None:  # noqa: SLF001
+                    # A SparkSession that the application has from it is not taken for a live one.
+                    ended._jsc = None  # noqa: SLF001
+                SparkContext._active_spark_context = None  # noqa: SLF001
+                SparkContext._gateway, SparkContext._jvm = self._theirs  # noqa: SLF001
         if self._shipped:
             sys.path[:] = [one for one in sys.path if not one.startswith(self._shipped)]
         self._gateway = None

@@ -66,6 +66,74 @@ def test_beside_a_context_of_the_application_none_is_started(nothing_else, monke
     assert runtime._IN_USE.acquire(blocking=False)
 
 
+class Context:
+    """PySpark's own state, as it keeps it: in attributes of a class."""
+
+    _lock = threading.RLock()
+    _gateway: object = None
+    _jvm: object = None
+    _active_spark_context: object = None
+
+    def __init__(self, conf: object, gateway: object) -> None:
+        kind = type(self)
+        kind._gateway, kind._active_spark_context = gateway, self
+        self.applicationId = "local-1"
+        self._jsc: object = conf
+        self._accumulatorServer = SimpleNamespace(shutdown=lambda: None)
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802
+        """Return the settings."""
+        return {}
+
+
+@pytest.fixture
+def pretended(nothing_else, monkeypatch):
+    """Return a PySpark that starts nothing, and its process, which waits for no gateway."""
+
+    class OfThisTest(Context):
+        pass
+
+    conf = SimpleNamespace(setAll=lambda _: "settings")
+    files = SimpleNamespace(getRootDirectory=lambda: "")
+    pyspark = SimpleNamespace(SparkContext=OfThisTest, SparkConf=lambda **_: conf, SparkFiles=files)
+    monkeypatch.setitem(sys.modules, "pyspark", pyspark)
+    process = SimpleNamespace(wait_for_gateway=lambda: (1, ""), kill=lambda: None)
+    monkeypatch.setattr(SparkRuntime, "_launched", lambda *_: process)
+    client = SimpleNamespace(is_connected=True)
+    ours = SimpleNamespace(_gateway_client=client, shutdown=lambda: None)
+    monkeypatch.setattr(runtime, "_connect", lambda *_: ours)
+    return OfThisTest, process
+
+
+def test_a_context_that_the_application_begins_meanwhile_is_left_alone(pretended):
+    """Between the first look and our own context lie the seconds in which our JVM starts."""
+    pyspark, process = pretended
+
+    def begun():
+        pyspark("theirs", "their gateway")
+        return 1, ""
+
+    process.wait_for_gateway = begun
+    ours = make()
+    with pytest.raises(MigrationFailure, match="SparkContext of its own"):
+        ours.start()
+    ours.stop()
+    assert (pyspark._gateway, pyspark._active_spark_context._jsc) == ("their gateway", "theirs")
+
+
+def test_a_session_over_our_context_is_none_that_lives_once_its_jvm_has_ended(pretended):
+    """PySpark gives the application's next session a context of its own then."""
+    pyspark, _ = pretended
+    pyspark._gateway = "their gateway"
+    ours = make()
+    assert ours.start()
+    got = pyspark._active_spark_context
+    assert got._jsc is not None
+    ours.stop()
+    assert (got._jsc, pyspark._active_spark_context) == (None, None)
+    assert pyspark._gateway == "their gateway"
+
+
 def archive(**more):
     """Return what is asked of a migration with an archive."""
     return MigrationConfig(
