@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Runs under way in this process; without a lock, which a fork could find held.
 _UNDER_WAY: Final[set[int]] = set()
+#: What puts the signal handlers of the host back, for each run that has set its own.
+_HANDLERS: Final[list[contextlib.ExitStack]] = []
 #: The process whose run was under way when this one was forked; empty where none was.
 _FORKED_FROM: Final[list[int]] = []
 
@@ -49,6 +51,9 @@ def refuse_in_fork() -> None:
 
 
 def _in_child() -> None:
+    while _HANDLERS:
+        # Those of the parent's run ask that to stop, and would end nothing here.
+        _HANDLERS[-1].close()
     if _UNDER_WAY:
         _UNDER_WAY.clear()
         _FORKED_FROM.append(os.getppid())
@@ -86,7 +91,7 @@ class Running(Generic[R, S]):
             report = running.report
 
     Thread-safe, but each event goes to one reader alone. With ``handle_signals`` SIGINT and SIGTERM
-    stop the run; only where the context is opened in the main thread.
+    stop the run, and SIGHUP is ignored; only where the context is opened in the main thread.
     """
 
     def __init__(
@@ -118,6 +123,8 @@ class Running(Generic[R, S]):
         try:
             if self._handle_signals:
                 self._open.enter_context(stop_on_signals(self._stop))
+                _HANDLERS.append(self._open)
+                self._open.callback(_HANDLERS.remove, self._open)
             self._thread.start()
         except BaseException:
             _UNDER_WAY.discard(id(self))

@@ -101,3 +101,28 @@ def test_a_process_forked_after_the_run_is_as_good_as_any():
 def test_leaving_the_context_in_the_child_leaves_the_parents_run_alone(running):
     """As an exception does that passes through the parent's ``with`` in the child."""
     assert _outcome_in_child(lambda: running.__exit__(None, None, None)) == "nothing"
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_process_forked_beside_a_run_has_the_signal_handlers_of_before(goes_on):
+    """The run's own would ask the parent's run to stop, and SIGTERM would not end the child."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+
+    def look() -> None:
+        assert [signal.getsignal(number) for number in numbers] == before
+
+    _OVER.clear()
+    try:
+        with Running[None, None](_work, handle_signals=True) as running:
+            if not goes_on:
+                _OVER.set()
+                running.wait()
+            during = [signal.getsignal(number) for number in numbers]
+            assert during != before
+            assert _outcome_in_child(look) == "nothing"
+            assert [signal.getsignal(number) for number in numbers] == during
+            _OVER.set()
+    finally:
+        _OVER.set()
+    look()
