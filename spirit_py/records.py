@@ -50,11 +50,12 @@ def write_whole(path: Path, text: str) -> None:
     written in place.
     """
     _require_own_link(path)
-    target = path.resolve()
     content = text.encode("utf-8", "backslashreplace")
-    if target.exists() and not target.is_file():
-        target.write_bytes(content)
+    # By its own name: what /dev/stdout leads to may have none.
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
         return
+    target = path.resolve()
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     try:
         _replace(target, content, mode)

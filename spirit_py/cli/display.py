@@ -62,6 +62,8 @@ def _writable(path: Path, option_name: str) -> Path:
         problem = f"{str(path)!r} names no file"
     elif not folder.is_dir():
         problem = f"{folder} is not a directory"
+    elif target.is_socket():
+        problem = f"{target} is a socket"
     elif not os.access(target if target.exists() else folder, os.W_OK):
         problem = f"{target} may not be written"
     if problem:

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -350,6 +351,15 @@ def test_a_wrong_command_line_is_refused_with_cause_and_remedy(configured, argum
     result = configured(*arguments, code=2)
     assert part in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_report_to_a_socket_is_refused_before_the_run(configured, tmp_path):
+    """As standard output is under systemd: no socket is opened by its name."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(path))
+        result = configured(*BASE, "--report-json", str(path), code=2)
+    assert f"{path} is a socket" in result.output
 
 
 @pytest.mark.parametrize(

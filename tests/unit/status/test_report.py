@@ -293,3 +293,14 @@ def test_a_file_that_cannot_be_replaced_is_written_in_place(tmp_path, monkeypatc
     with pytest.raises(OSError, match=re.escape(os.strerror(trouble))):
         write_whole(new, "text")
     assert list(tmp_path.iterdir()) == [known]
+
+
+def test_a_pipe_is_written_by_its_own_name():
+    """``/dev/stdout`` leads to a name that is no file's: a report was lost at the end."""
+    ours, theirs = os.pipe()
+    try:
+        write_whole(Path(f"/dev/fd/{theirs}"), "text")
+        assert os.read(ours, 100) == b"text"
+    finally:
+        os.close(ours)
+        os.close(theirs)
