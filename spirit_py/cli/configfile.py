@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from spirit_py.classes import dataclass, field
+from spirit_py.config import is_secret_of_spark
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -123,10 +125,10 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageFault(
-            f"cannot read the configuration {file}: {reason}", hint="it has to be TOML"
-        ) from None
+        reason, hint = str(error), "it has to be TOML"
+        if isinstance(error, OSError):
+            reason, hint = str(error.strerror), "make it readable"
+        raise UsageFault(f"cannot read the configuration {file}: {reason}", hint=hint) from None
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UsageFault(
@@ -150,6 +152,11 @@ def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.C
                 if option.name == "throttle_http"
                 else "write it to ~/.my.cnf, or with mysql_config_editor",
             )
+        if option.name == "spark_conf" and _shows_secret(setting):
+            raise UsageFault(
+                f"{where}: {name} holds a secret, and every user of this machine may read it",
+                hint=f"chmod o-r {setting.file}",
+            )
         if not option.envvar:
             raise UsageFault(
                 f"{where}: --{name} is for the command line only", hint="remove it from the file"
@@ -164,6 +171,13 @@ def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.C
 def has_password(url: str) -> bool:
     """Return whether a text has a URL with a password in it."""
     return _WITH_PASSWORD.search(url) is not None
+
+
+def _shows_secret(setting: FileSetting) -> bool:
+    """Return whether one of Spark's settings is a secret, in a file that everybody may read."""
+    given = setting.value if isinstance(setting.value, list) else [setting.value]
+    secret = any(is_secret_of_spark(str(one).partition("=")[0]) for one in given)
+    return secret and bool(setting.file.stat().st_mode & stat.S_IROTH)
 
 
 def _holders(
@@ -184,6 +198,8 @@ def _misfit(option: click.Option, value: Any) -> str:
         return "" if isinstance(value, bool) else "the value is true or false, without quotes"
     if isinstance(value, bool) and isinstance(option.type, _OF_TEXT):
         return f"{str(value).lower()} is not a text"
+    if isinstance(option.type, click.Path) and (not isinstance(value, str) or "\0" in value):
+        return "the value is a path, in quotes"
     if isinstance(value, str | int | float):
         return ""
     return "the value is a text or a number" + (", or a list of them" if option.multiple else "")

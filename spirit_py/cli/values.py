@@ -260,8 +260,6 @@ def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
 
 def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     """Join the connection options of the command line with a URL and the option files."""
-    import getpass
-
     from spirit_py.mysql.option_files import DefaultsOptions, connection_options, read_defaults
 
     stored = read_defaults(
@@ -297,8 +295,21 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     if "password" in stored | url and is_set_by("password", "MYSQL_PWD"):
         given["password"] = None
     if given["user"] is None and "user" not in stored | url:
-        given["user"] = getpass.getuser()
+        given["user"] = _own_name()
     return connection_options(stored | url, given)
+
+
+def _own_name() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        # As in a container whose account has a number alone.
+        raise UsageFault(
+            "no user is given, and the account of this process has no name",
+            hint="name one with --user, or in an option file",
+        ) from None
 
 
 def _is_another(host: str, url: Mapping[str, str]) -> bool:

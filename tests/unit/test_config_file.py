@@ -466,6 +466,9 @@ def test_plan_does_not_warn_of_a_report_that_migrate_writes_by_default(places):
         ("threads = true", "threads = true: True is not a whole number"),
         ("on-event = true", "on-event = true: true is not a text"),
         ("report-json = true", "report-json = true: true is not a text"),
+        ("report-json = 5", "report-json = 5: the value is a path, in quotes"),
+        ('report-json = "a\\u0000"', "report-json: the value is a path, in quotes"),
+        ("defaults-file = 1.5", "defaults-file = 1.5: the value is a path, in quotes"),
         ("kill-blockers = false", "kill-blockers = false: false is not a text"),
         ("threads = 2026-01-01", "threads: the value is a text or a number"),
         ("min-free-disk = 1.5", "min-free-disk = 1.5: '1.5' is not a size"),
@@ -587,3 +590,46 @@ def test_a_configuration_that_everybody_may_write_is_refused(places, tmp_path, n
     assert result.exit_code == 2
     assert f"the configuration {file} is world-writable" in result.output
     assert f"chmod o-w {file}" in result.output
+
+
+def test_a_configuration_that_may_not_be_read_is_not_said_to_be_no_toml(places, monkeypatch):
+    """The remedy is about its mode."""
+    places[1].write_text("[all]\nnice = 1\n")
+
+    def refused(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    result = CliRunner().invoke(main, ["migrate", *PLAN])
+    assert result.exit_code == 2
+    assert f"cannot read the configuration {places[1]}: Permission denied" in result.output
+    assert "hint: make it readable" in result.output
+    assert "TOML" not in result.output
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_a_secret_of_spark_is_in_no_file_that_everybody_may_read(places, configured, mode):
+    """It lets whoever has it into the executors, which have the server's password."""
+    places[1].write_text('[migrate]\nspark-conf = ["a.b=c", "spark.authenticate.secret=hush"]\n')
+    places[1].chmod(mode)
+    if mode == 0o600:
+        assert configured("migrate").spark_conf[1][1] == "hush"
+        return
+    result = CliRunner().invoke(main, ["migrate", *PLAN])
+    assert result.exit_code == 2
+    assert "every user of this machine may read it" in result.output
+    assert f"chmod o-r {places[1]}" in result.output
+    assert "hush" not in result.output
+
+
+def test_an_account_without_a_name_has_to_give_one(places, monkeypatch):
+    """As in a container that runs under a number."""
+
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    result = CliRunner().invoke(main, ["migrate", *PLAN])
+    assert result.exit_code == 2
+    assert "error: no user is given" in result.output
+    assert "--user" in result.output
