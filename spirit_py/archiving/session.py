@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Between two looks whether the run is to stop, and how far a job is.
 _LOOK_SECONDS: Final = 0.2
 _PROGRESS_SECONDS: Final = 1.0
+#: It writes each error to standard error, as JSON, before that is raised.
+_PYSPARKS_OWN: Final = logging.getLogger("SQLQueryContextLogger")
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -58,8 +60,8 @@ class SparkTables:
     def __init__(self, context: Any, group: str, stop: StopSwitch) -> None:
         from pyspark.sql import SparkSession, functions
 
-        # PySpark writes each error to standard error, as JSON, before it raises it.
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        self._level = _PYSPARKS_OWN.level
+        _PYSPARKS_OWN.setLevel(logging.CRITICAL + 1)
         self._context, self._group, self._stop = context, group, stop
         self._functions = functions
         self._session = SparkSession(context)
@@ -118,6 +120,7 @@ class SparkTables:
         from pyspark.sql import SparkSession
 
         SparkSession._instantiatedSession = None  # noqa: SLF001 - as its own stop() does
+        _PYSPARKS_OWN.setLevel(self._level)
 
 
 @contextlib.contextmanager

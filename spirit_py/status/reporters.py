@@ -49,9 +49,11 @@ class Reporters:
         self._pass_on(lambda one: one.progress(snapshot))
 
     def stop(self) -> None:
-        """End in the reverse order, also what failed: what shows the others' end comes last."""
-        # An interrupt of one does not keep the others from their end.
-        with contextlib.ExitStack() as ends:
+        """End in the reverse order, also what failed: what shows the others' end comes last.
+
+        An interrupt ends what one waits for, and no more: how the run has ended is told by then.
+        """
+        with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as ends:
             for one in self._all:
                 ends.callback(self._show, one, lambda one: one.stop())
 

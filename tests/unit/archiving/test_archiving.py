@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
 from spirit_py.archiving.notes import Tally, folder_of, piece_of
 from spirit_py.archiving.ranges import _column_of
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
+from spirit_py.archiving.session import SparkTables
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.table.keys import KeyBound
 from spirit_py.table.names import archive_folder
@@ -125,3 +128,18 @@ def test_one_range_of_a_piece_is_cut_and_hashed_at_a_turn() -> None:
     archive._hashed(KeyRange(upper=bounds[-1]))
     ranges = ("(-inf; 10]", "(10; 20]", "(20; 30]")
     assert done == [one for each in ranges for one in ("turn", "cut", f"hash {each}")]
+
+
+@pytest.mark.parametrize("level", [logging.NOTSET, logging.INFO])
+def test_pysparks_own_logger_is_silent_for_as_long_as_an_archive_works(monkeypatch, level):
+    """It is the application's, too, in a program that goes on."""
+    session = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None))
+    sessions = type("Sessions", (), {"__new__": lambda *_: session})
+    sql = SimpleNamespace(SparkSession=sessions, functions=None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
+    logger = logging.getLogger("SQLQueryContextLogger")
+    monkeypatch.setattr(logger, "level", level)
+    spark = SparkTables(None, "archive of s.t", StopSwitch())
+    assert logger.level > logging.CRITICAL
+    spark.close()
+    assert logger.level == level

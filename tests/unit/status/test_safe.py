@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spirit_py.contracts import QuietReporter
 from spirit_py.events.swap import CutoverReleased
 from spirit_py.phases import Phase
@@ -40,7 +38,10 @@ def test_a_broken_pipe_is_met_once_and_raises_nothing():
 
 
 def test_an_interrupt_at_the_end_leaves_no_other_reporter_open():
-    """The display gives the terminal back, though the operator does not wait for what is slow."""
+    """The display gives the terminal back, though the operator does not wait for what is slow.
+
+    Nor does the interrupt end the run, whose end is told by then.
+    """
     ended: list[str] = []
 
     class Ends(QuietReporter):
@@ -54,8 +55,7 @@ def test_an_interrupt_at_the_end_leaves_no_other_reporter_open():
         def stop(self):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        Reporters([Ends(), Slow()]).stop()
+    Reporters([Ends(), Slow()]).stop()
     assert ended == ["display"]
 
 
