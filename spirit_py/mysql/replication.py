@@ -108,12 +108,10 @@ class Channel:
 
 def known_replicas(session: SqlSession) -> list[KnownReplica]:
     """List the replicas that are connected to this server (REPLICATION SLAVE)."""
-    rows = _either(session, "SHOW REPLICAS", "SHOW SLAVE HOSTS")
     found = [
-        KnownReplica(
-            server_id=int(row[0]), host=str(row[1] or ""), port=int(row[2]), uuid=str(row[4])
-        )
-        for row in rows
+        # With --show-replica-auth-info there are user and password between host and port.
+        KnownReplica(server_id=int(number), host=str(host or ""), port=int(port), uuid=str(uuid))
+        for number, host, *_, port, _, uuid in _either(session, "SHOW REPLICAS", "SHOW SLAVE HOSTS")
     ]
     if all(one.host for one in found):
         return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import KW_ONLY, dataclass, field, replace
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import access_denied, fatal
 from spirit_py.mysql.replication import known_replicas
 from spirit_py.mysql.tls.modes import proves_servers
 from spirit_py.pace import Work
@@ -257,8 +257,8 @@ class Replicas:
             return
         mark = self._source.mark()
         if due:
-            self._found_at = self._clock()
             self._discover(self._source.session())
+            self._found_at = self._clock()
         for watch in self._watches.values():
             watch.compare(mark)
 
@@ -282,7 +282,7 @@ class Replicas:
         try:
             found = known_replicas(session)
         except ServerFault as fault:
-            if not access_denied(fault):
+            if not fatal(fault):
                 raise
             self.unlisted = fault.message
             return

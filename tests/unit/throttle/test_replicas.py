@@ -61,6 +61,25 @@ def test_a_source_without_replicas_is_asked_only_to_find_some(monkeypatch) -> No
     assert marks == [0.0, 10.0, 20.0]
 
 
+def test_replicas_that_could_not_be_looked_for_are_looked_for_again(monkeypatch) -> None:
+    """Otherwise the copy would run on as with a server that has none; a verdict is told of."""
+    replicas = Replicas(ConnectionOptions(), clock=lambda: 0.0)
+    monkeypatch.setattr(replicas._source, "mark", lambda: None)
+    monkeypatch.setattr(replicas._source, "session", lambda: None)
+    faults: list[Exception] = [ValueError("no number"), ServerFault(2013, "lost", where="test")]
+
+    def raises(_: object) -> None:
+        raise faults[0] if faults else ServerFault(1105, "not here", where="test")
+
+    monkeypatch.setattr(lag, "known_replicas", raises)
+    while faults:
+        with pytest.raises(type(faults[0])):
+            replicas.look()
+        faults.pop(0)
+    replicas.look()
+    assert "not here" in replicas.unlisted
+
+
 def test_a_new_replica_takes_the_place_of_one_that_has_gone(monkeypatch) -> None:
     """Replicas come and go for weeks; one that is only away, and still listed, keeps its place."""
     replicas = Replicas(given("VERIFY_IDENTITY", b"ca"), [])
