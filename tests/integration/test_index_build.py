@@ -21,6 +21,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.events.copy import IndexesKept
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.locks.blockers import OLD_SECONDS
+from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes.build import FallingRate
 from spirit_py.migration.indexes.plan import DeferredIndexes
@@ -29,7 +30,7 @@ from spirit_py.mysql.processlist import dumping
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command
-from tests.kits.connection import options_of
+from tests.kits.connection import connection_options, options_of
 from tests.kits.resume import (
     Interruption,
     Writers,
@@ -382,6 +383,64 @@ def test_changes_are_bounded_by_the_log(heavy, engine):
     assert report.index_build_tries == 1, run.told.text
     assert report.differences_found == 0
     assert_nothing_left(heavy)
+
+
+# -- without its connection
+
+MANY = "ADD INDEX (b), ADD INDEX (a, b), ADD INDEX (b, a), ADD INDEX (b(400)), ADD INDEX (b(300))"
+
+
+@contextlib.contextmanager
+def cut_off(db, proxy, engine, monkeypatch):
+    """Cut all connections in the middle of a build that takes seconds, where no lock is seen."""
+    monkeypatch.setattr(LockTurns, "await_free", lambda _: True)
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(520))")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
+        " 20000) SELECT i, i, REPEAT(HEX(RAND() * 1e9), 62) FROM n"
+    )
+    through = replace(connection_options(db), host=proxy.host, port=proxy.port)
+    run = start(engine, db, connection=through, alter=MANY, defer_indexes="on")
+
+    def builds():
+        found = db.query(
+            "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+            " AND PROCESSLIST_STATE LIKE 'alter table%%'",
+            (builder(db),),
+        )
+        return bool(found)
+
+    run.wait_until(builds, "build")
+    first = builder(db)
+    proxy.cut()
+    yield run, first
+
+
+@pytest.mark.slow
+def test_a_build_that_goes_on_without_its_connection_is_waited_for(db, proxy, engine, monkeypatch):
+    """A balancer ends what carries nothing for a minute: at each try, and a build takes hours."""
+    with cut_off(db, proxy, engine, monkeypatch) as (run, _):
+        report = run.end()
+    assert report.index_build_tries == 1
+    assert report.differences_found == 0
+    assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_stop_request_ends_a_build_without_its_connection(db, proxy, engine, monkeypatch):
+    """It would go on for hours, and the next run would have to end it."""
+    with cut_off(db, proxy, engine, monkeypatch) as (run, first):
+        run.wait_until(
+            lambda: any("changes wait" in seen.waiting_for for seen in run.told.snapshots),
+            "the wait for it",
+        )
+        assert builder(db) == first
+        run.stop.request(Interrupted(signal.SIGINT))
+        with pytest.raises(Interrupted):
+            run.end()
+        until(lambda: not builder(db), "its end")
+    assert start(engine, db, alter=MANY).end().differences_found == 0
 
 
 # -- in the middle of the copy

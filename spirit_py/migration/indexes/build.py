@@ -6,6 +6,9 @@ changes wait in the buffers; after error 1799 no change is applied during the ne
 cannot be paused: ending it would lose all of it. It takes the metadata lock exclusively at its
 beginning and end, so it begins when no other session uses the new table, and changes wait while one
 does.
+
+The server goes on with a build whose connection is lost, as it is where something on the way ends
+connections without traffic. The next try waits for it; no change is applied meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -24,18 +28,19 @@ from spirit_py.errors import MigrationFailure, ServerFault, SpiritError, Stopped
 from spirit_py.events.copy import IndexesBuilt, IndexesDropped, IndexesRepeated
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.named import take_from_lost_session
+from spirit_py.locks.named import named_lock_holder, take_from_lost_session
 from spirit_py.locks.turns import Front, LockTurns, named
 from spirit_py.migration.facts import IndexesTried, IndexesUnderWay
 from spirit_py.migration.indexes.plan import build_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
+from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, LOST
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import RenewedSession, retrying, waiting_for
 from spirit_py.mysql.session import CuttableSession
 from spirit_py.mysql.tables.deferred_indexes import (
     add_sql,
+    alters_table,
     build_stage,
     set_build_buffer,
     set_build_threads,
@@ -44,7 +49,6 @@ from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterable, Iterator
 
     from spirit_py.feed.subscription import TableSubscription
@@ -75,6 +79,7 @@ _STAGE_SECONDS: Final = 1.0
 _ANSWER_WITHIN: Final = 5
 #: Seconds after a KILL in which the server should have answered the build's session.
 _CUT_AFTER: Final = 10.0
+_ENDED_UNSEEN: Final = "the build went on without its connection, and has ended without them"
 _NO_ROOM: Final = frozenset({3, 1021, 1026, 1030, 1114, 1878})
 
 
@@ -123,6 +128,8 @@ class IndexBuild:
         )
         self.tries = 0
         self.seconds = 0.0
+        #: How often a build went on whose connection was lost.
+        self._lost = 0
 
     def run(self) -> None:
         """Build what is not there yet; SchemaChanged by others (R14), or MigrationFailure."""
@@ -147,7 +154,13 @@ class IndexBuild:
             run.show(waiting_for(run.config.connection, fault))
 
         try:
-            retrying(run.stop, attempts=_ATTEMPTS, on_retry=passing)(self._try)
+            # A build of hours may meet several restarts, but not one at each try.
+            retrying(
+                run.stop,
+                attempts=_ATTEMPTS,
+                on_retry=passing,
+                progress=lambda: (min(self.tries, _ATTEMPTS), self._lost),
+            )(self._try)
         except ServerFault as fault:
             run.stop.check()
             if fault.code != LOG_TOO_BIG or self._held:
@@ -162,6 +175,8 @@ class IndexBuild:
     def _try(self) -> None:
         deferred = self._deferred
         connection = self._run.config.connection
+        lock = build_lock(connection.label, deferred.target)
+        waited = self._await_lost(lock)
         if not self._turns.await_free():
             why = f"in front is {self._front.described()}"
             raise self._failure(ServerFault(LOCK_WAIT_TIMEOUT, why, where="index session"))
@@ -169,13 +184,33 @@ class IndexBuild:
         session = connect(connection, role="index", lock_wait_timeout=wait)
         self._session.take(session)
         try:
-            take_from_lost_session(session, build_lock(connection.label, deferred.target))
+            take_from_lost_session(session, lock)
             if not deferred.are_built(session):
+                if waited:
+                    raise ServerFault(INTERRUPTED, _ENDED_UNSEEN, where="index session")
                 self._build(session)
                 points.reach("index.built")
-                deferred.note_altered(session)
+            deferred.note_altered(session)
         finally:
             self._session.close()
+
+    def _await_lost(self, lock: str) -> bool:
+        """Wait for a build that goes on without its connection; return whether there was one."""
+        with self._run.session("index-watch", read_timeout=_ANSWER_WITHIN) as session:
+            lost = named_lock_holder(session, lock)
+            if lost is None or not alters_table(session, lost):
+                return False
+            self._lost += 1
+            # How much of its log is used is not known.
+            self._held = True
+            with (
+                self._subscription.applies_bounded(0, self._run.stop),
+                Background("index-build", lambda ended: self._watch(ended, lost)),
+            ):
+                while alters_table(session, lost):
+                    threading.Event().wait(_LOOK_SECONDS)
+        self._run.stop.check()
+        return True
 
     def _build(self, session: Session) -> None:
         deferred = self._deferred
@@ -256,6 +291,11 @@ class IndexBuild:
             hint = (
                 f"end the session that holds a lock on {self._deferred.table} (see performance_"
                 "schema.metadata_locks), or the backup that keeps DDL from running"
+            )
+        elif fault.code in LOST:
+            hint = (
+                "see the server's error log, and raise the timeouts of what is on the way to it: a"
+                " build sends nothing until it has ended"
             )
         else:
             hint = fault.hint or "remove the cause"

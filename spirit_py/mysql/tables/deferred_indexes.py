@@ -12,6 +12,7 @@ from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition, excused, fatal
+from spirit_py.mysql.processlist import process_list
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.identity import drop_unreferenced
 from spirit_py.sql import quote_identifier, quote_table
@@ -115,6 +116,14 @@ def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
     name = str(event).removeprefix(_STAGE_NAME).strip("()")
     done, estimated = int(done), int(estimated)
     return BuildStage(name, done / estimated if done < estimated else None)
+
+
+def alters_table(session: SqlSession, number: int) -> bool:
+    """Return whether a session executes ALTER TABLE, which it does without its client, too."""
+    return any(
+        row[0] == number and row[4] == "Query" and str(row[7] or "").startswith("ALTER TABLE")
+        for row in process_list(session)
+    )
 
 
 def index_sizes(session: SqlSession, table: Name) -> dict[str, int]:

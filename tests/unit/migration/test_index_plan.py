@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import spirit_py.migration.indexes.build as module
-from spirit_py.migration.indexes.build import FALL, WINDOW, FallingRate
+from spirit_py.errors import ServerFault
+from spirit_py.migration.indexes.build import FALL, WINDOW, FallingRate, IndexBuild
 from spirit_py.migration.indexes.plan import named_indexes
+from spirit_py.mysql.retry import retrying
 from spirit_py.preflight import index_deferral as plan
 from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
@@ -125,3 +128,30 @@ def test_no_index_is_dropped_behind_the_copy(monkeypatch):
         copied.set()
     assert done == [True]
     assert not run.stop.requested
+
+
+@pytest.mark.parametrize("losses", [7, 40])
+def test_a_build_may_be_cut_off_again_and_again_but_not_for_ever(monkeypatch, losses):
+    """Each time after ten minutes of work; a server that every build ends is given up."""
+    build: Any = IndexBuild.__new__(IndexBuild)
+    build.tries = build._lost = build._held = 0
+    config = SimpleNamespace(connection=SimpleNamespace(address="here"))
+    build._run = SimpleNamespace(stop=StopSwitch(), show=str, config=config)
+    monkeypatch.setattr(
+        module,
+        "retrying",
+        partial(retrying, first_pause=1e-9, clock=lambda: 601.0 * build.tries),
+    )
+
+    def cut_off():
+        build.tries += 1
+        if build.tries <= losses:
+            raise ServerFault(2013, "lost", where="test")
+
+    build._try = cut_off
+    if losses < module._ATTEMPTS:
+        assert build._is_done()
+    else:
+        with pytest.raises(ServerFault):
+            build._is_done()
+    assert build.tries == min(losses + 1, module._ATTEMPTS + 1)
