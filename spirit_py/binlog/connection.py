@@ -24,6 +24,7 @@ from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_server, identity
+from spirit_py.mysql.faults import NO_METHOD, OTHER_METHOD
 from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.tls import modes
 from spirit_py.mysql.tls.driver import context_of
@@ -230,9 +231,11 @@ class BinlogConnection:
                     error_code=ErrorCode.WRONG_OPTIONS,
                 )
             return BinlogUnreadable(f"cannot read {where}", hint="see the server's error log")
-        if code in _NO_LOGIN:
+        if code in _NO_LOGIN or code in NO_METHOD:
             hint = "see whether the account is locked, or its password has changed or expired; then"
             hint += " run the same command again, with the password that it has"
+            if code in NO_METHOD:
+                hint = f"the change feed does not have the account's method: {OTHER_METHOD}"
             denied = ErrorCode.ACCESS_DENIED
             return FeedFailure(f"may not read {where}", hint=hint, error_code=denied)
         if code in _NOT_GRANTED:

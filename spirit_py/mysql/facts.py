@@ -83,6 +83,13 @@ class ServerFacts:
 
 READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 """The settings by which a server takes no writes."""
+NOT_WRITTEN_TO: Final = "a replica, a reader endpoint, or a server whose disk is full"
+"""What such a server is; for a full disk it is set by a managed service."""
+GIVE_ONE_THAT_IS: Final = (
+    "give the address of the primary; where a service has set it because the disk is full, enlarge"
+    " the disk, or free space there, first"
+)
+"""What has to be done about it."""
 
 
 def read_only_by(facts: ServerFacts, *, allowed: str = "") -> str:

@@ -47,6 +47,11 @@ STATEMENT_TIMED_OUT: Final = 3024
 WOULD_WAIT: Final = 3572
 """A row that is locked, for NOWAIT."""
 NO_SUCH_THREAD: Final = 1094
+TRIED_TOO_OFTEN: Final = 3955
+"""The account is locked for a time after too many wrong passwords (FAILED_LOGIN_ATTEMPTS)."""
+NO_METHOD: Final = frozenset({1251, 2059, 2061})
+"""Its authentication: not supported, plugin cannot be loaded, plugin refused to go on."""
+OTHER_METHOD: Final = "use an account with caching_sha2_password, or TLS"
 
 
 class Disposition(enum.Enum):
@@ -114,18 +119,17 @@ _NOT_ALLOWED: Final = frozenset({
     1698,  # access denied, without a password
     3530,  # role not granted
     3879,  # access denied by a partial revoke
-    3955,  # locked for a time after too many wrong passwords
+    TRIED_TOO_OFTEN,
 })  # fmt: skip
 #: A login that fails as often as it is repeated, until somebody changes account or server.
 _REFUSED_LOGIN: Final = frozenset({
     ACCESS_DENIED,
     *(1129, 1130),  # this host is blocked (max_connect_errors), may not log in
-    1251,  # its authentication is not supported
+    *NO_METHOD,
     1698,
     1862,  # password expired
-    *(2059, 2061),  # plugin cannot be loaded, refused to go on
     3118,  # account locked
-    *(TLS_REQUIRED, 3955),
+    *(TLS_REQUIRED, TRIED_TOO_OFTEN),
 })  # fmt: skip
 _UNKNOWN_COMMIT: Final = 1180
 #: The binary log cannot be written. With binlog_error_action=ABORT_SERVER the server ends after
@@ -230,7 +234,10 @@ def server_fault(error: Exception, *, where: str) -> ServerFault:
 
 def _hint(code: int, text: str) -> str:
     if code in _READ_ONLY:
-        return "this server takes no writes: run again against the primary"
+        return (
+            "this server takes no writes: run again against the primary, or here once its disk is"
+            " not full any more, for which some services set read_only"
+        )
     if code in PACKET_TOO_SMALL:
         return RAISE_PACKET
     if code in _DISK_FULL or (code == _OF_ENGINE and _NO_SPACE.search(text)):
@@ -274,10 +281,10 @@ _CONNECTION_FAULTS: Final = (
      "run TRUNCATE TABLE performance_schema.host_cache on the server"),
     ((1130,), "the server does not accept connections from this host",
      "create the account {user} for this host"),
-    ((1251, 2059, 2061), "the account's authentication method is not available: {text}",
-     "use an account with caching_sha2_password, or TLS"),
+    (tuple(NO_METHOD), "the account's authentication method is not available: {text}",
+     OTHER_METHOD),
     ((1820, 1862), "{text}", "give the account a new password with ALTER USER"),
-    ((3118,), "{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
+    ((3118, TRIED_TOO_OFTEN), "{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
     ((TLS_REQUIRED,), "the server requires TLS",
      "pass --ssl-mode REQUIRED; or VERIFY_CA with --ssl-ca, to verify the server, too"),
 )  # fmt: skip
@@ -287,7 +294,7 @@ _EXPLANATIONS: Final = {
 _CONNECTION_CODES: Final = {
     TLS_REQUIRED: ErrorCode.TLS_FAILED,
     **dict.fromkeys(
-        (1044, ACCESS_DENIED, 1130, 1142, 1251, 1698, 1820, 1862, 2059, 2061, 3118),
+        (1044, ACCESS_DENIED, 1130, 1142, 1698, 1820, 1862, 3118, TRIED_TOO_OFTEN, *NO_METHOD),
         ErrorCode.ACCESS_DENIED,
     ),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
-from spirit_py.mysql.faults import ACCESS_DENIED, access_denied
+from spirit_py.mysql.faults import ACCESS_DENIED, TRIED_TOO_OFTEN, access_denied
 from spirit_py.sql import is_like, quote_identifier, quote_table
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
 
@@ -235,7 +235,7 @@ def _privileges(tokens: tuple[Token, ...]) -> Iterator[str]:
 
 #: The server does not let the account in (manual B.3.1): the password is wrong or has expired,
 #: the host is not allowed, the account is locked.
-_NOT_LET_IN: Final = frozenset({ACCESS_DENIED, 1130, 1698, 1820, 1862, 3118})
+_NOT_LET_IN: Final = frozenset({ACCESS_DENIED, 1130, 1698, 1820, 1862, 3118, TRIED_TOO_OFTEN})
 #: The codes that give way: they say what was being done, not what has to be done now.
 _SAYS_LESS: Final = frozenset({
     *(ErrorCode.SERVER_ERROR, ErrorCode.MIGRATION_FAILED, ErrorCode.COPY_FAILED),

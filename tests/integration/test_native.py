@@ -275,4 +275,4 @@ def test_a_server_that_takes_no_writes_is_not_changed_natively_either(keyless, e
             change(keyless, engine, "ADD INDEX (a)", native=native, writes_only_here=True)
         lines = [refused.value.message, refused.value.hint, *refused.value.details]
         (at,) = (n for n, line in enumerate(lines) if "takes no writes (read_only=ON)" in line)
-        assert lines[at + 1].strip().removeprefix("remedy: ") == "give the address of the primary"
+        assert lines[at + 1].strip().removeprefix("remedy: ").startswith("give the address of")

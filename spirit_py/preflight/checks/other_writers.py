@@ -10,7 +10,13 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.mysql.facts import read_facts, read_only_by, server_uuid
+from spirit_py.mysql.facts import (
+    GIVE_ONE_THAT_IS,
+    NOT_WRITTEN_TO,
+    read_facts,
+    read_only_by,
+    server_uuid,
+)
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
@@ -106,8 +112,8 @@ def require_own_server(
     facts = read_facts(session)
     if (name := read_only_by(facts)) and not (fenced and _is_left(session, found)):
         raise Refusal(
-            f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
-            hint="give the address of the primary",
+            f"the server takes no writes ({name}=ON): {NOT_WRITTEN_TO}",
+            hint=GIVE_ONE_THAT_IS,
             error_code=ErrorCode.SERVER_SETTINGS,
         )
     if writes_only_here:
@@ -156,7 +162,8 @@ def require_writable(session: SqlSession, which: str = "the server") -> ServerFa
     if name := read_only_by(facts):
         raise MigrationFailure(
             f"{which} takes no writes any more ({name}=ON)",
-            hint="run the same command again against the primary, or here once it takes writes",
+            hint="run the same command again against the primary, or here once it takes writes:"
+            " where a service has set it because the disk is full, enlarge the disk",
             error_code=ErrorCode.SERVER_SETTINGS,
         )
     return facts

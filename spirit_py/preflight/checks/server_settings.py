@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.endpoint import Service, how_to_log, how_to_set, service_of
-from spirit_py.mysql.facts import KEEPS_ALL, named, read_only_by, relaxed
+from spirit_py.mysql.facts import (
+    GIVE_ONE_THAT_IS,
+    KEEPS_ALL,
+    NOT_WRITTEN_TO,
+    named,
+    read_only_by,
+    relaxed,
+)
 from spirit_py.mysql.replication import binlog_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.units import human_bytes, human_seconds
@@ -120,10 +127,10 @@ def takes_writes(context: PreflightContext) -> Findings:
     rehearses = context.config.connection.unlogged
     if name := read_only_by(context.facts, allowed="read_only" if rehearses else ""):
         yield refuse(
-            f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
+            f"the server takes no writes ({name}=ON): {NOT_WRITTEN_TO}",
             "for a rehearsal there set it OFF meanwhile; read_only may stay ON"
             if rehearses
-            else "give the address of the primary",
+            else GIVE_ONE_THAT_IS,
         )
 
 

@@ -40,6 +40,8 @@ def test_the_end_of_the_stream_is_a_loss():
     [
         (3118, ErrorCode.ACCESS_DENIED, "locked"),
         (1045, ErrorCode.ACCESS_DENIED, "password"),
+        # The driver's library may have a method that the feed's has not.
+        *((one, ErrorCode.ACCESS_DENIED, "caching_sha2_password") for one in (1251, 2059, 2061)),
         (1227, ErrorCode.MISSING_PRIVILEGES, "GRANT REPLICATION SLAVE"),
     ],
 )

@@ -31,7 +31,7 @@ def caused(error: SpiritError, cause: BaseException) -> SpiritError:
     return error
 
 
-@pytest.mark.parametrize("code", [1045, 1130, 1698, 1820, 1862, 3118])
+@pytest.mark.parametrize("code", [1045, 1130, 1698, 1820, 1862, 3118, 3955])
 def test_an_account_that_is_not_let_in_any_more_needs_another_login(code):
     """A changed password, an account that is locked or expired."""
     error = fault(code)

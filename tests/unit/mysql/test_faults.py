@@ -99,6 +99,11 @@ def test_an_engine_s_error_has_the_hint_of_a_full_disk_only_where_it_is_full(tex
     assert ("free disk" in hint, "error log" in hint) == (full, not full)
 
 
+def test_a_server_that_takes_no_writes_may_have_a_full_disk():
+    """Some services set read_only then: there is no other primary to be looked for."""
+    assert "disk" in server_fault(Exception(1290, "--read-only"), where="w").hint
+
+
 def test_a_fault_without_a_number_keeps_its_text():
     """An error of the driver without a number keeps its text, or at least its name."""
     assert server_fault(Exception("bad argument"), where="w").code == 0
@@ -133,6 +138,7 @@ def test_a_fault_survives_pickling():
         (3032, "text of the server", "offline_mode=OFF"),
         (1129, "has blocked this host", "host_cache"),
         (1130, "from this host", "create the account joe"),
+        (3955, "text of the server", "ACCOUNT UNLOCK"),
         (2013, "closed the connection", "MySQL server"),
         (9999, "text of the server (error 9999)", "error log"),
     ],
