@@ -42,6 +42,8 @@ DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 #: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
 _UNSAFE_FUNCTION = 1674
 _NAME_TOO_LONG = 1059
+#: No primary key, with sql_require_primary_key=ON.
+_WITHOUT_KEY = 3750
 #: An encryption that is not the schema's, without TABLE_ENCRYPTION_ADMIN.
 _ENCRYPTS_OTHERWISE: Final = 3826
 #: The end of a name that the server gives to a CHECK constraint.
@@ -303,6 +305,13 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
         hint = (
             f"the server accepts it under other modes: add {modes} if the definition is meant so;"
             " a native ALTER TABLE in a session with these modes would do the same"
+        )
+    elif error.code == _WITHOUT_KEY and what == DEFINITION_COPY:
+        code = ErrorCode.SERVER_SETTINGS
+        hint = (
+            "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or SET GLOBAL"
+            " sql_require_primary_key = OFF for the time until the new table is made: it begins as"
+            " the table, which has none"
         )
     elif error.code == _UNSAFE_FUNCTION:
         hint = (

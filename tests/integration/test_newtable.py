@@ -222,6 +222,26 @@ def test_a_table_that_is_made_from_text_gets_no_key(db):
             assert not ordinary.create("ADD c INT").has_column("my_row_id")
 
 
+def test_a_key_may_be_added_where_each_table_needs_one(db):
+    """As by a native ALTER: the copy that it is made on has none. Another ALTER fails natively."""
+    db.execute("CREATE TABLE t (id INT NOT NULL UNIQUE, v INT)")
+    db.set_global("sql_require_primary_key", "ON")
+    grants = "SELECT, INSERT, CREATE, DROP, ALTER ON {db}.*", "PROCESS ON *.*"
+    with open_schema_tools(db) as desk, account(db, *grants) as options:
+        with pytest.raises(Refusal, match=r"without a primary key.*3750") as failed:
+            desk.create("ADD c INT")
+        assert "a native ALTER TABLE would fail" in failed.value.hint
+        assert desk.create("ADD PRIMARY KEY (id)").primary_key
+        db.execute("DROP TABLE _t_new")
+        with (
+            open_schema_tools(db, options) as ordinary,
+            pytest.raises(Refusal, match=r"copy of the table's definition.*3750") as refused,
+        ):
+            ordinary.create("ADD PRIMARY KEY (id)")
+        assert "SESSION_VARIABLES_ADMIN" in refused.value.hint
+    assert [name for (name,) in db.query("SHOW TABLES")] == ["t"]
+
+
 def test_a_table_that_is_not_encrypted_stays_so(db, desk):
     """Also in a schema whose new tables are encrypted; a native ALTER leaves it alone, too."""
     db.execute(f"{CHECKED} COMMENT=' ENCRYPTION=''Y'''")

@@ -62,7 +62,15 @@ SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
 WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
 _CHECKED: Final = " CHECK ("
-_GENERATES_KEY = "SELECT 0/*!80030 + @@SESSION.sql_generate_invisible_primary_key */"
+#: Settings about tables without a primary key, and whether they are on in the session.
+_GENERATES_KEY: Final = (
+    "sql_generate_invisible_primary_key",
+    "SELECT 0/*!80030 + @@SESSION.sql_generate_invisible_primary_key */",
+)
+_REQUIRES_KEY: Final = (
+    "sql_require_primary_key",
+    "SELECT 0/*!80013 + @@SESSION.sql_require_primary_key */",
+)
 _COUNTER = """
 SELECT AUTO_INCREMENT FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
@@ -206,11 +214,14 @@ class NewTable:
     def _create_copy(self, new: str, seen: set[str] | None = None) -> dict[str, str]:
         session, source = self.session, self.source
         checks = names_of_checks(session, source, new)
+        if not source.primary_key:
+            # The ALTER, in its own session, may add one; another is refused, as a native one is.
+            _switch_off(session, *_REQUIRES_KEY)
         if rewrite.is_unlike(source.create_sql):
             # LIKE leaves these options out, as it does with foreign keys.
             _require_no_default(session, source)
             _require_shown_members(session, source)
-            _generate_no_key(session)
+            _switch_off(session, *_GENERATES_KEY)
             alone = rewrite.FOREIGN_KEY.sub("", create_in_full(session, source))
             sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
@@ -316,10 +327,10 @@ def _require_shown_members(session: SqlSession, source: TableSchema) -> None:
         )
 
 
-def _generate_no_key(session: SqlSession) -> None:
-    """Let the session make tables without the primary key that the server adds; if it may."""
-    if session.query(_GENERATES_KEY)[0][0]:
-        sql = "SET SESSION sql_generate_invisible_primary_key = OFF"
+def _switch_off(session: SqlSession, name: str, asking: str) -> None:
+    """Let the session make tables without a primary key; if it may."""
+    if session.query(asking)[0][0]:
+        sql = f"SET SESSION {name} = OFF"
         excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
 
 
