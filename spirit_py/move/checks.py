@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 #: What is the same for both servers, or names and values mean something else.
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
+#: Each lets an account write where read_only is ON.
+_WRITES_FENCED: Final = ("CONNECTION_ADMIN", "SUPER")
 _MAKES_KEYS: Final = "sql_generate_invisible_primary_key"
 _PACKET: Final = "max_allowed_packet"
 
@@ -157,6 +159,13 @@ def _findings(
             yield from _about_source(context, session)
             drawn |= any(column.auto_increment for column in context.found.columns)
     yield warn("users, grants, views, events and routines are not moved")
+    grants = contexts[0].grants
+    if config.keep_old_current and not any(map(grants.has_global, _WRITES_FENCED)):
+        yield warn(
+            f"account {grants.account} lacks CONNECTION_ADMIN on the source: read_only=ON there, as"
+            " a fence against clients, would end the reverse replication",
+            f"leave the source writable, or {grants.grant(_WRITES_FENCED[:1])}",
+        )
     if drawn and config.shards:
         yield warn(
             "AUTO_INCREMENT goes on from the same number on each target, which then gives out the"

@@ -274,8 +274,8 @@ class Switch:
                 require_writable(watcher, origin.run.config.connection.address)
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
-                if not self._may_be_fenced(there):
-                    require_writable(there, target.run.config.there.address)
+                allowed = "read_only" if self._may_be_fenced(there) else ""
+                require_writable(there, target.run.config.there.address, allowed=allowed)
                 put_back(there, target.swaps, self._direction)
                 for origin, watcher in zip(self._origins, watchers, strict=True):
                     own = [pair for pair in target.pairs if pair.feed is origin.feed]

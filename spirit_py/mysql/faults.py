@@ -236,7 +236,8 @@ def _hint(code: int, text: str) -> str:
     if code in _READ_ONLY:
         return (
             "this server takes no writes: run again against the primary, or here once its disk is"
-            " not full any more, for which some services set read_only"
+            " not full any more, for which some services set read_only; on the source of a move"
+            " read_only may stay ON where the account has CONNECTION_ADMIN, super_read_only never"
         )
     if code in PACKET_TOO_SMALL:
         return RAISE_PACKET

@@ -539,8 +539,15 @@ def test_a_cleanup_drops_the_old_table_of_a_fenced_source(two):
     two.here.execute("DROP TABLE _t_moved")
     two.here.set_global("read_only", "ON")
     try:
+        # No account writes under this one.
+        two.here.set_global("super_read_only", "ON")
+        words = [*("--drop-old", "--yes", "--database", two.here.name, "--table", "u")]
+        done = run_here(two.here, "cleanup", *words)
+        assert "takes no writes (super_read_only=ON)" in done.stderr, done.stderr
+        two.here.execute("SET GLOBAL super_read_only = OFF")
         two.cleanup(two.here, "u", "--drop-old")
     finally:
+        two.here.execute("SET GLOBAL super_read_only = OFF")
         two.here.execute("SET GLOBAL read_only = OFF")
     assert two.tables(two.here) == []
 
@@ -1402,6 +1409,24 @@ def test_a_right_that_is_missing_on_the_source_is_named_with_its_grant(two):
     assert (done.returncode, report["error_code"]) == (2, "missing-privileges"), report
     assert "PROCESS" in report["hint"]
     assert "CREATE TEMPORARY TABLES" in report["hint"]
+
+
+def test_a_source_that_could_not_be_fenced_is_said_before(two):
+    """With a way back: its account has to write there while read_only is ON."""
+    rights = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES"
+    of_it = f"{rights}, UPDATE, CREATE TEMPORARY TABLES ON {granted(two.here.name)}"
+    on_all = "PROCESS, REPLICATION CLIENT, REPLICATION SLAVE ON *.*"
+    with account(two.here, of_it, on_all) as less:
+        words = [*two.words("--plan", "--keep-old-current", "10m", hooks="")[3:]]
+        words.remove("--no-repair")
+        given = {"SPIRIT_PY_TARGET_PASSWORD": two.there.server.password}
+        words += ["--user", less.user]
+        said = run_words_here(words, SPIRIT_PY_PASSWORD=less.password, **given)
+        assert "lacks CONNECTION_ADMIN on the source" in said.stdout, said
+        two.here.execute(f"GRANT CONNECTION_ADMIN ON *.* TO {less.user}")
+        said = run_words_here(words, SPIRIT_PY_PASSWORD=less.password, **given)
+        assert said.returncode == 0, said
+        assert "on the source" not in said.stdout, said
 
 
 def test_a_plan_names_missing_rights_with_their_grants(two):

@@ -305,10 +305,10 @@ def settle_old_tables(
 def _require_writable(session: SqlSession, tables: Sequence[Name], *, fenced: bool) -> None:
     """Raise what a server with old tables that takes no writes says, also where the account may.
 
-    ``fenced``: one that is no replica may be so, as the source of a move, which nobody uses.
+    ``fenced``: one that is no replica may be read_only, as a move's source, which nobody uses.
     """
     name = read_only_by(read_facts(session, READ_ONLY))
-    if not name or (fenced and not replica_status(session)):
+    if not name or (fenced and name == "read_only" and not replica_status(session)):
         return
     if with_old_table(session, tables):
         raise ServerFault(1290, f"the server takes no writes ({name}=ON)", where="drop")

@@ -102,7 +102,7 @@ def require_own_server(
 
     What is beside the tables there has come by replication, as from the primary on which the
     process runs. No channel writes the tables of a server that was promoted. ``fenced``: the
-    source of a move may take no writes of clients, once all its tables are out of the way.
+    source of a move may be read_only for clients, once all its tables are out of the way.
     ``noted``: nothing is done without a checkpoint, which says on which server the run was; else it
     may be any.
     """
@@ -110,7 +110,9 @@ def require_own_server(
     if not found:
         return
     facts = read_facts(session)
-    if (name := read_only_by(facts)) and not (fenced and _is_left(session, found)):
+    name = read_only_by(facts)
+    # No account writes under super_read_only.
+    if name and not (fenced and name == "read_only" and _is_left(session, found)):
         raise Refusal(
             f"the server takes no writes ({name}=ON): {NOT_WRITTEN_TO}",
             hint=GIVE_ONE_THAT_IS,
@@ -156,10 +158,15 @@ def _is_left(session: SqlSession, tables: Iterable[Name]) -> bool:
     return all(map(is_away, tables))
 
 
-def require_writable(session: SqlSession, which: str = "the server") -> ServerFacts:
-    """Require that a server takes writes still, also where the account may write; return facts."""
+def require_writable(
+    session: SqlSession, which: str = "the server", *, allowed: str = ""
+) -> ServerFacts:
+    """Require that a server takes writes still, also where the account may write; return facts.
+
+    ``allowed`` is a setting that may stay ON.
+    """
     facts = read_facts(session)
-    if name := read_only_by(facts):
+    if name := read_only_by(facts, allowed=allowed):
         raise MigrationFailure(
             f"{which} takes no writes any more ({name}=ON)",
             hint="run the same command again against the primary, or here once it takes writes:"
