@@ -49,6 +49,7 @@ _CLOCK: Final = dict.fromkeys(
 #: Two days on which an expression over a TIME must have one answer, and of so many rows.
 _DAYS: Final = (86_400.0 * 400, 86_400.0 * 24_000)
 _JUDGED_ROWS: Final = 500
+_PADS: Final = "PAD_CHAR_TO_FULL_LENGTH"
 _WITHOUT_PARENTHESES: Final = frozenset(_CLOCK) - {"NOW", "CURDATE", "CURTIME", "UNIX_TIMESTAMP"}
 
 
@@ -129,6 +130,13 @@ def read_row_expression(
     if not columns:
         raise given.refusal("it reads no column, and is the same for every row")
     for column in columns:
+        if column.data_type == "char" and _PADS in facts.sql_mode.upper().split(","):
+            raise given.refusal(
+                f"the server's sql_mode has {_PADS}, and sessions of the program have not: CHAR"
+                f" column {column.name} would be read without its blanks",
+                "take it away on the server; or, where that is meant, name modes without it with"
+                " --sql-mode, which migrate and move have",
+            )
         if column.generated == "VIRTUAL" and given.chooses:
             raise given.refusal(
                 f"column {column.name} is VIRTUAL, and the binary log does not have its values",

@@ -30,7 +30,7 @@ from spirit_py.preflight import row_expression
 from spirit_py.preflight.checks import disk_space
 from spirit_py.table.expressions import why_zoned
 from spirit_py.threads import StopSwitch
-from tests.kits.command import command_line
+from tests.kits.command import command_line, run_here
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
@@ -352,6 +352,23 @@ def test_settings_that_compute_otherwise_end_a_resume(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("read", ["keep", "archive_by"])
+def test_a_char_is_refused_that_sessions_of_the_server_would_pad(read, db, tmp_path):
+    """``c = 'a'`` is true of no row there, and of some in the program's sessions."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, c CHAR(3) COLLATE utf8mb4_0900_ai_ci)")
+    db.execute("INSERT INTO t VALUES (1, 'a')")
+    db.set_global("sql_mode", "PAD_CHAR_TO_FULL_LENGTH,STRICT_ALL_TABLES")
+    text = "c = 'a'" if read == "keep" else "CONCAT(c, id)"
+    given = {"--keep": text} if read == "keep" else {"--archive-by": text, "--keep": "id > 7"}
+    words = [word for one in given.items() for word in one]
+    done = run_here(db, "archive", "--archive-to", str(tmp_path / "new"), *words)
+    assert done.returncode == 2, done
+    assert "PAD_CHAR_TO_FULL_LENGTH, and sessions of the program" in done.stderr
+    if read == "keep":
+        refused = make_plan(config_for(db, table="t", alter="FORCE", modes=SessionModes(keep=text)))
+        assert any("CHAR column c" in note.cause for note in refused.refusals)
+
+
 def test_without_an_alter_the_table_is_purged(db, engine):
     """A dry run tells what stays; the run leaves nothing but the table."""
     scene = SCENES["dates"]
