@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_to
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.checkpoint.record import CheckpointRecord
@@ -357,6 +357,14 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
             code=ErrorCode.NO_SUCH_TABLE,
         )
         return
+    if keys := keys_to(there, schema, table):
+        yield refuse(
+            f"on the target, {schema}.{table} would be the parent of"
+            f" {counted(len(keys), 'foreign key')}, and no RENAME under locks can make it that",
+            "drop them there, and add them after the move",
+            [str(key) for key in keys],
+            code=ErrorCode.FOREIGN_KEY,
+        )
     yield from _taken(schema, there, (table, names.new), read_proofs(there, schema, table).new)
     if context.config.keep_old_current:
         yield from _taken(schema, there, (names.undone,), NOTHING)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import errors
+from spirit_py.attached.foreign_keys.catalogue import keys_to
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.proofs import noted_proof
@@ -222,6 +223,19 @@ def require_no_triggers(session: SqlSession, swaps: Iterable[Swap]) -> None:
                 " may have changed the rows that were written there",
                 hint="create it on the table after the move; then start the move again: it starts"
                 " from the beginning",
+            )
+
+
+def require_no_keys(session: SqlSession, swaps: Iterable[Swap]) -> None:
+    """Raise where a foreign key waits for an incoming table's name, and would refuse the RENAME.
+
+    Its child is not among the locked tables (error 1100); without locks the key would take effect.
+    """
+    for swap in swaps:
+        for key in keys_to(session, *swap.name):
+            raise CutoverFailure(
+                f"{key} waits for the table that is to come, and was made since the run began",
+                hint="drop it there, and run the same command again; add it after the move",
             )
 
 

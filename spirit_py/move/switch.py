@@ -55,6 +55,7 @@ from spirit_py.move.sides import (
     WatchedSide,
     at_once,
     flush_in_turns,
+    require_no_keys,
     require_no_triggers,
     unlock,
 )
@@ -277,6 +278,7 @@ class Switch:
                 allowed = "read_only" if self._may_be_fenced(there) else ""
                 require_writable(there, target.run.config.there.address, allowed=allowed)
                 put_back(there, target.swaps, self._direction)
+                require_no_keys(there, target.swaps)
                 for origin, watcher in zip(self._origins, watchers, strict=True):
                     own = [pair for pair in target.pairs if pair.feed is origin.feed]
                     tables = [pair.tables for pair in own]

@@ -323,6 +323,21 @@ def test_a_trigger_that_comes_after_the_preflight_ends_it(two, listener):
 
 
 @pytest.mark.slow
+def test_a_foreign_key_that_comes_to_wait_on_the_target_is_named(two, listener):
+    """The server would refuse the RENAME under the locks, and name the child alone."""
+    hold = listener.hold("move.built", 1)
+    process = two.start("--on-switch", two.switch, listener=listener)
+    await_held(process, hold)
+    two.there.execute(WAITING)
+    hold.release()
+    report, _ = two.end(process)
+    assert "foreign key f of" in report["error"], report
+    two.there.execute("DROP TABLE c")
+    two.move("--on-switch", two.switch)
+    assert_moved(two)
+
+
+@pytest.mark.slow
 def test_a_source_that_became_a_replica_meanwhile_switches_nothing(two, listener):
     """Its RENAME would be on a replica alone, and the application sent away from the primary."""
     hold = listener.hold("drain.begun", 1)
@@ -1260,12 +1275,19 @@ def test_the_old_table_is_dropped_when_it_is_due(two):
 
 # -- what is refused
 
+#: A key that a table of the name ``t`` would have from the RENAME on.
+WAITING = (
+    "SET foreign_key_checks = 0; CREATE TABLE c (p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES t"
+    " (id) ON DELETE CASCADE); SET foreign_key_checks = 1"
+)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "before", "more", "said"),
     [
         ("here", "CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES t (id))", (), "foreign key"),
+        ("there", WAITING, (), "foreign key f of"),
         ("here", "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1", (), "trigger"),
         ("there", "CREATE TABLE t (id INT)", (), "no move has made"),
         ("there", "CREATE TABLE _t_new (id INT)", (), "no move has made"),
@@ -1276,8 +1298,8 @@ def test_the_old_table_is_dropped_when_it_is_due(two):
         ("here", "DO 0", ("--tables", "nowhere.t"), "matches no table"),
         ("here", "DO 0", ("--alter", "ADD COLUMN"), "statement"),
     ],
-    ids=["foreign-key", "trigger", "taken", "new", "moved", "checkpoint", "member", "key", "none",
-         "syntax"],
+    ids=["foreign-key", "waiting-key", "trigger", "taken", "new", "moved", "checkpoint", "member",
+         "key", "none", "syntax"],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(two, where, before, more, said):
     """Nothing is written, or what was is dropped again."""
