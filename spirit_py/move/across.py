@@ -12,6 +12,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import (
     Where,
     find_reverse,
@@ -186,6 +187,13 @@ def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
     note = run.step("move", lambda session: CheckpointTable(*record.home).read(session, MoveNote))
     sent = bool(note and note.switched) or run.step("move", partial(_is_back, table=tables[0]))
     if run.config.on_switch and not sent:
+        if run.config.keep_old_current and not run.step("move", partial(_leads_back, tables[0])):
+            raise SwitchFailed(
+                "the command of --on-switch was not called: the earlier run ended before it noted"
+                " the place of the way back; the tables are on the target already",
+                hint="run the same command without --keep-old-current: it sends the application to"
+                " the target, and nothing leads back from there",
+            )
         if why := run_switch_command(run, tables):
             raise SwitchFailed(
                 f"the command of --on-switch failed: {why}; the tables are on the target already",
@@ -208,6 +216,12 @@ def finish_switch(run: MoveRun, record: CheckpointRecord) -> None:
     forget_there(run, tables)
     if not reverted:
         settle_old_tables(run, tables, lambda: None, MOVED, fronts=run.fronts)
+
+
+def _leads_back(table: Name, session: SqlSession) -> bool:
+    """Return whether the source's tables can follow the target, or have done so."""
+    noted = old_table_of(session, table)
+    return find_reverse(session, *table) is not None or bool(noted and noted.followed)
 
 
 def _is_back(session: SqlSession, table: Name) -> bool:

@@ -199,11 +199,14 @@ class Scene:
         self.outcomes: list[str] = []
         self.differences = 0
         self.struck = False
+        #: Whether a run was killed before it noted the place of the way back.
+        self.placeless = False
 
     @property
     def reverted(self) -> bool:
         """Whether the table is to be on the source; the place of a switch may have been lost."""
-        return self.drawn.reverts and str(ErrorCode.REVERSE_REPLICATION_LOST) not in self.outcomes
+        lost = self.placeless or str(ErrorCode.REVERSE_REPLICATION_LOST) in self.outcomes
+        return self.drawn.reverts and not lost
 
     @property
     def side(self) -> Side:
@@ -212,7 +215,7 @@ class Scene:
 
     def start(self, listener: PointListener | None = None) -> None:
         """Start the command of the run."""
-        keep = ("--keep-old-current", "10m") if self.drawn.reverts else ()
+        keep = ("--keep-old-current", "10m") if self.drawn.reverts and not self.placeless else ()
         self.two.report.unlink(missing_ok=True)
         self.process = self.two.start(
             "--alter", ALTER, "--on-switch", self.two.switch_both_ways, *keep, listener=listener
@@ -229,6 +232,7 @@ class Scene:
         assert self.two.report.exists(), f"exit {self.process.returncode} without a report"
         report = json.loads(self.two.report.read_text())
         self.outcomes.append(str(report["error_code"] or report["outcome"]))
+        self.placeless |= "without --keep-old-current" in str(report["hint"])
         self.differences += int(report["differences_found"] or 0)
         return bool(self.process.returncode == 0)
 

@@ -573,6 +573,9 @@ def test_the_target_forgets_a_move_whose_way_back_never_began(two, listener):
     given = ("--keep-old-current", "10m", "--drop-old-after", "0s")
     two.kill_at(listener, "switch.renamed", *given)
     report, _ = two.move(*given)
+    assert (report["error_code"], two.times_switched()) == ("switch-failed", 0), report
+    # Whoever has sent the application there by hand.
+    report, _ = two.end(two.start(*given))
     assert report["error_code"] == "reverse-replication-lost", report
     assert "_t_moved" in two.tables(two.here)
     assert two.tables(two.there) == ["t"]
@@ -580,7 +583,7 @@ def test_the_target_forgets_a_move_whose_way_back_never_began(two, listener):
 
 @pytest.mark.slow
 def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
-    """Its place is before a RENAME of ours: the move is completed, and says so."""
+    """Its place is before a RENAME of ours: nobody is sent to the target but without one."""
     with Application(two) as clients:
         clients.wait_for(20)
         hold = listener.hold("switch.undoing")
@@ -591,9 +594,11 @@ def test_killed_while_it_is_taken_back_there_is_no_way_back(two, listener):
         process.communicate()
         hold.release()
         report, _ = two.move(*keep)
+        assert (report["error_code"], two.times_switched()) == ("switch-failed", 0), report
+        assert "without --keep-old-current" in report["hint"]
+        report, _ = two.move()
         clients.wait_for(20)
     assert report["outcome"] == "done", report
-    assert any("no reverse replication" in one for one in report["warnings"]), report
     clients.assert_kept(two.there)
     assert_moved(two)
 
