@@ -17,6 +17,7 @@ from spirit_py import points
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.archiving.notes import (
     MANIFEST,
+    REPLACED,
     WRITING,
     Archived,
     ArchiveFolder,
@@ -53,7 +54,10 @@ if TYPE_CHECKING:
 
 #: Of the table, in one file; the table's bytes are more than the file's.
 _FILE_BYTES: Final = 256 << 20
-_FEWEST_ROWS, _USUAL_ROW_BYTES = 1_000, 200
+#: As the largest row within a page, where statistics tell nothing: a file is not too large then.
+_FEWEST_ROWS, _UNKNOWN_ROW_BYTES = 1_000, 8 << 10
+#: A table with so many times its estimated rows has an old estimate.
+_STALE: Final = 3
 _UNREAD_SHOWN: Final = 3
 #: Rows in which so many values of folders are many.
 _SAMPLE_ROWS, _MANY_VALUES = 1_000, 32
@@ -138,10 +142,19 @@ class Archive:
             one.name for one in self.what.stored.columns if one.beside and one.spark == "string"
         ]
         digest = digest_of(repr((*parts, *texts)), "")
-        rows = int(_FILE_BYTES / (table.row_bytes or _USUAL_ROW_BYTES))
+        return self.folder.begin(digest, self._rows_of_a_range())
+
+    def _rows_of_a_range(self) -> int:
+        table = self.what.table
+        whole = max(_FEWEST_ROWS, int(_FILE_BYTES / (table.row_bytes or _UNKNOWN_ROW_BYTES)))
         # Of a small table, too, every task reads a part.
-        rows = max(_FEWEST_ROWS, min(rows, table.estimated_rows // self.slots + 1))
-        return self.folder.begin(digest, rows)
+        part = min(whole, max(_FEWEST_ROWS, table.estimated_rows // self.slots + 1))
+        if part < whole:
+            # The estimate may be from when the table had few rows, or none.
+            most = _STALE * self.slots
+            ranges = self.step(partial(self._cut, rows=part, within=KeyRange(), most=most))
+            part = whole if ranges[-1].upper is not None else part
+        return part
 
     @property
     def _whole(self) -> bool:
@@ -250,8 +263,9 @@ class Archive:
                 " more, perhaps the only copy, and are kept: see which; then name another folder"
                 " with --archive-to, or delete this one"
                 if fewer
-                else "run the same command again: it writes these pieces anew; rows that are"
-                " archived have to stay as they are until then",
+                else "run the same command again: it writes these pieces anew, and keeps their"
+                f" files of now in {REPLACED}; rows that are archived have to stay as they are"
+                " until then",
                 details=unread,
             )
         archived, kept = total_of(on_server)

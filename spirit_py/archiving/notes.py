@@ -39,10 +39,13 @@ _OF_THE_PROOF: Final = ("program", "proved_at", "server")
 _NOTES: Final = "_archive"
 WRITING: Final = f"{_NOTES}/writing"
 """Where Spark writes a piece."""
+REPLACED: Final = f"{_NOTES}/replaced"
+"""Where the files of a piece go that is written anew."""
 _BEGUN: Final = f"{_NOTES}/begun.json"
 #: Which run writes here.
 _RUN: Final = f"{_NOTES}/run.json"
 _OURS: Final = re.compile(r"(?:([^/=]+)=[^/]*/)?rows-(\d{6})-\d{5,}\.parquet")
+_NOTED: Final = re.compile(rf"{_NOTES}/(\d{{6}})\.json")
 #: A note that was stopped before it had its name.
 _UNFINISHED: Final = re.compile(rf"{_NOTES}/[a-z0-9]+\.json\.[0-9a-f]+\.new")
 
@@ -128,7 +131,7 @@ class ArchiveFolder(Folder):
     def says_the_same(self, manifest: str) -> str:
         """Return the manifest that is there, where it differs in when it was proved at most."""
         found = self.read(MANIFEST)
-        with contextlib.suppress(ValueError, TypeError):
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
             one, other = (json.loads(text) for text in (found or "", manifest))
             if {**one, **dict.fromkeys(_OF_THE_PROOF)} == {**other, **dict.fromkeys(_OF_THE_PROOF)}:
                 return found or ""
@@ -137,8 +140,8 @@ class ArchiveFolder(Folder):
     def noted(self) -> tuple[list[KeyRange], list[int]]:
         """Return the pieces, from the first on, and which of them are not written.
 
-        Files of others are deleted; Refusal where that, or a piece that is not written, is of a
-        proved archive.
+        Files of a piece that was not noted yet are deleted, those of one that is to be written anew
+        are put aside. Refusal where a piece is not written of a proved archive, or lacks its note.
         """
         noted: list[KeyRange] = []
         unwritten: list[int] = []
@@ -159,8 +162,17 @@ class ArchiveFolder(Folder):
         if self.proved and not whole:
             # It may be the only copy by now.
             raise self.refusal(f"it holds a proved archive, and {_note(len(noted))} is not there")
-        for one in self.data_files():
-            if (number := piece_of(one.name)) >= len(noted) or number in unwritten:
+        files = self.data_files()
+        notes = (_NOTED.fullmatch(one.name) for one in self.files())
+        later = [int(one[1]) for one in notes if one] + [piece_of(one.name) for one in files]
+        if max(later, default=0) > len(noted):
+            # Not every file system replaces a note in one step.
+            raise self.refusal(f"{_note(len(noted))} is not there, and later pieces are")
+        for one in files:
+            if (number := piece_of(one.name)) in unwritten:
+                # They may have rows that the table has no more.
+                self.move(one.name, f"{REPLACED}/{self._run}/{one.name}")
+            elif number == len(noted):
                 self.delete(one.name)
         return noted, unwritten
 

@@ -14,18 +14,21 @@ import pytest
 
 from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
-from spirit_py.archiving.notes import Tally, folder_of, piece_of
+from spirit_py.archiving.folder import _Here
+from spirit_py.archiving.notes import ArchiveFolder, Tally, folder_of, piece_of
 from spirit_py.archiving.ranges import _column_of
 from spirit_py.archiving.rows import _BATCH_BYTES, _STEP_ROWS, BATCH_ROWS, _sized
 from spirit_py.archiving.session import SparkTables
 from spirit_py.chunk.chunk import KeyRange
+from spirit_py.errors import Refusal
 from spirit_py.table.keys import KeyBound
 from spirit_py.table.names import archive_folder
 from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 
 def test_batches_end_by_rows_or_by_bytes():
@@ -97,6 +100,73 @@ def test_the_folder_of_a_file_stands_for_a_value():
     assert folder_of("year=2024/rows-000012-00003.parquet") == "2024"
     assert folder_of("v=a%3Ab%25%2F%3D/rows-000012-00003.parquet") == "a:b%/="
     assert folder_of("v=x=y/rows-000012-00003.parquet") == "x=y"
+
+
+@pytest.mark.parametrize(
+    ("estimated", "there", "rows"),
+    [(4_000, 4_100, 1_001), (0, 900, 1_000), (0, 50_000, 32_768), (4_000, 50_000, 1 << 20)],
+)
+def test_an_old_estimate_makes_no_small_files(estimated: int, there: int, rows: int) -> None:
+    """Of a table that was empty when its statistics were made, each file would have 1000 rows."""
+
+    class Table:
+        table = SimpleNamespace(row_bytes=256 * bool(estimated), estimated_rows=estimated)
+
+        def cut(self, _query: Any, rows: int, _within: KeyRange) -> Iterator[KeyRange]:
+            for end in range(rows, there, rows):
+                yield KeyRange(upper=KeyBound(literals=(str(end),)))
+            yield KeyRange()
+
+    given: Any = {"what": Table(), "step": lambda work: work(SimpleNamespace(query=None))}
+    rest: Any = dict.fromkeys(("path", "born", "context", "connection", "engine", "progress"))
+    archive = Archive(**given, **rest, turn=bool, slots=4, stop=StopSwitch())
+    assert archive._rows_of_a_range() == rows
+
+
+def noted_by(tmp_path: Path, upper: Sequence[str]) -> ArchiveFolder:
+    """Return a folder of this machine, without Spark, in which pieces are written and noted."""
+    folder = ArchiveFolder.__new__(ArchiveFolder)
+    read = SimpleNamespace(bound=lambda of: KeyBound(literals=tuple(of)) if of else None)
+    more: Any = {"_what": read, "_parted_by": None, "_run": "run", "_of": _Here(str(tmp_path))}
+    vars(folder).update(more, path=str(tmp_path))
+    bounds = [None, *(KeyBound(literals=(one,)) if one else None for one in upper)]
+    for number, (lower, end) in enumerate(pairwise(bounds)):
+        folder.note(number, KeyRange(lower=lower, upper=end), written=True)
+        (tmp_path / f"rows-{number:06d}-00000.parquet").write_text(str(number))
+    return folder
+
+
+def test_the_files_of_a_piece_that_is_written_anew_are_put_aside(tmp_path: Path) -> None:
+    """The table may have more rows by now, and yet not all that they have."""
+    folder = noted_by(tmp_path, ["5", "9", ""])
+    (tmp_path / "rows-000003-00000.parquet").write_text("not noted yet")
+    folder.note(
+        1, KeyRange(lower=KeyBound(literals=("5",)), upper=KeyBound(literals=("9",))), written=False
+    )
+    assert folder.noted()[1] == [1]
+    names = [one.name for one in folder.data_files()]
+    assert names == ["rows-000000-00000.parquet", "rows-000002-00000.parquet"]
+    put = tmp_path / "_archive" / "replaced" / "run" / "rows-000001-00000.parquet"
+    assert put.read_text() == "1"
+
+
+@pytest.mark.parametrize("lost", [["000001.json"], ["000001.json", "000002.json"]])
+def test_nothing_is_deleted_behind_a_note_that_is_gone(lost: list[str], tmp_path: Path) -> None:
+    """Not every file system replaces a note in one step, and pieces behind it may be kept ones."""
+    folder = noted_by(tmp_path, ["5", "9", ""])
+    before = folder.data_files()
+    for name in lost:
+        (tmp_path / "_archive" / name).unlink()
+    with pytest.raises(Refusal, match=r"000001\.json is not there, and later pieces are"):
+        folder.noted()
+    assert folder.data_files() == before
+
+
+def test_a_manifest_that_is_nested_too_deeply_is_not_the_same(tmp_path: Path) -> None:
+    """Whoever may write to the folder could have ended every run of the command (R26)."""
+    folder = noted_by(tmp_path, [""])
+    (tmp_path / "_manifest.json").write_text("[" * 100_000)
+    assert folder.says_the_same("{}") == ""
 
 
 def test_one_range_of_a_piece_is_cut_and_hashed_at_a_turn() -> None:
