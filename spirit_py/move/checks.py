@@ -34,7 +34,7 @@ from spirit_py.preflight.preflight import check_before_create
 from spirit_py.units import counted, human_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.config import MoveConfig
     from spirit_py.contracts import SqlSession
@@ -50,6 +50,7 @@ _READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
 #: Each lets an account write where read_only is ON.
 _WRITES_FENCED: Final = ("CONNECTION_ADMIN", "SUPER")
+_HAS_EXECUTED: Final = "SELECT LOCATE(%s, @@GLOBAL.gtid_executed)"
 _MAKES_KEYS: Final = "sql_generate_invisible_primary_key"
 _PACKET: Final = "max_allowed_packet"
 
@@ -205,13 +206,8 @@ def _between(
     uuids = [*(one.contexts[0].facts.uuid for one in opened), *(one.uuid for one in facts)]
     names = {uuid: shard.name for _, shard, uuid in of_each_kind(config, uuids)}
     for kind, shard, there in of_each_kind(config, [*(one.session for one in opened), *theirs]):
-        for channel in channels(there):
-            if channel.source_uuid in names:
-                yield refuse(
-                    f"the {kind} {shard.name} is a replica of the {kind}"
-                    f" {names[channel.source_uuid]}: its tables would reach it by replication",
-                    "name servers that do not replicate from each other",
-                )
+        others = {u: f"the {kind} {name}" for u, name in names.items() if name != shard.name}
+        yield from _replicating(f"the {kind} {shard.name}", there, others)
 
 
 def _size(context: PreflightContext) -> int:
@@ -339,12 +335,26 @@ def _of_the_target(found: Iterable[Finding], **changes: ErrorCode) -> Iterator[F
 def _about_replication(
     session: SqlSession, there: SqlSession, uuids: tuple[str, str]
 ) -> Iterator[Finding]:
-    for one, other, which in ((session, uuids[1], "source"), (there, uuids[0], "target")):
-        if other in {channel.source_uuid for channel in channels(one)}:
+    yield from _replicating("the source", session, {uuids[1]: "the target"})
+    yield from _replicating("the target", there, {uuids[0]: "the source"})
+
+
+def _replicating(which: str, session: SqlSession, others: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield from which of the ``others``, by their uuids, a server replicates or may replicate."""
+    direct = {channel.source_uuid for channel in channels(session)}
+    for uuid, other in others.items():
+        if uuid in direct:
             yield refuse(
-                f"the {which} is a replica of the other server: a table that is made or renamed on"
-                " one would reach the other by replication",
+                f"{which} is a replica of {other}: a table that is made or renamed there would"
+                " reach it by replication",
                 "name servers that do not replicate from each other",
+            )
+        elif int(session.query(_HAS_EXECUTED, (uuid,))[0][0]):
+            yield warn(
+                f"{which} has executed transactions of {other}: if it replicates from that through"
+                " another server, a table that is made or renamed there would reach it",
+                "see SHOW REPLICA STATUS of the servers in between; it is nothing where the data"
+                " came from a backup or a dump, or by a replication that has ended",
             )
 
 

@@ -656,6 +656,7 @@ def _matching(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
     return [tuple(given)] if tuple(given) in session.server.tables else []
 
 
+_constant(r"SELECT LOCATE\(%s, @@GLOBAL\.gtid_executed\)", (0,))
 _constant(r"SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = %s", (1,))
 
 
