@@ -170,8 +170,8 @@ class ArchiveFolder(Folder):
             raise self.refusal(f"{_note(len(noted))} is not there, and later pieces are")
         for one in files:
             if (number := piece_of(one.name)) in unwritten:
-                # They may have rows that the table has no more.
-                self.move(one.name, f"{REPLACED}/{self._run}/{one.name}")
+                # They may have rows that the table has no more; readers must not take them for ours.
+                self.move(one.name, f"{REPLACED}/{self._run}/{one.name}.old")
             elif number == len(noted):
                 self.delete(one.name)
         return noted, unwritten

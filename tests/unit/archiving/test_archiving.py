@@ -146,7 +146,7 @@ def test_the_files_of_a_piece_that_is_written_anew_are_put_aside(tmp_path: Path)
     assert folder.noted()[1] == [1]
     names = [one.name for one in folder.data_files()]
     assert names == ["rows-000000-00000.parquet", "rows-000002-00000.parquet"]
-    put = tmp_path / "_archive" / "replaced" / "run" / "rows-000001-00000.parquet"
+    put = tmp_path / "_archive" / "replaced" / "run" / "rows-000001-00000.parquet.old"
     assert put.read_text() == "1"
 
 
