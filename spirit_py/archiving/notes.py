@@ -170,7 +170,7 @@ class ArchiveFolder(Folder):
             raise self.refusal(f"{_note(len(noted))} is not there, and later pieces are")
         for one in files:
             if (number := piece_of(one.name)) in unwritten:
-                # They may have rows that the table has no more; readers must not take them for ours.
+                # They may have the only copy of rows, and are none for readers of the folder.
                 self.move(one.name, f"{REPLACED}/{self._run}/{one.name}.old")
             elif number == len(noted):
                 self.delete(one.name)

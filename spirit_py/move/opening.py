@@ -178,8 +178,11 @@ def open_move(
         end_earlier_run(run, session, tables, tokens)
     opened, decision = decided(run, opened, theirs)
     if isinstance(decision, Refuse):
-        if all(one.found.record is not None and finished(one.found) for one in opened):
-            # Where an earlier run could not.
+        if all(one.found.record is not None and finished(one.found) for one in opened) and all(
+            one.found.note is None or one.found.note.target == one.found.target_uuid
+            for one in opened
+        ):
+            # Where an earlier run could not; not on a replica of that target.
             forget_there(run, tables)
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     require_no_other(run.config, opened)

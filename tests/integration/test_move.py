@@ -1231,6 +1231,14 @@ def test_the_same_command_forgets_what_could_not_be_forgotten(two, monkeypatch):
         done = two.move_here("--on-switch", two.switch)
     assert (done.returncode, "takes no writes" in done.stderr) == (0, True), done
     assert "_t_chkpnt" in two.tables(two.there)
+    # As if the server were a replica of the target, which has it by replication.
+    ((its,),) = two.there.query("SELECT @@GLOBAL.server_uuid")
+    change = "UPDATE _t_chkpnt SET record = REPLACE(record, %s, %s)"
+    two.here.execute(change, (its, "x" + its[1:]))
+    again = two.move_here("--on-switch", two.switch)
+    assert (again.returncode, "with another target server" in again.stderr) == (2, True), again
+    assert "_t_chkpnt" in two.tables(two.there)
+    two.here.execute(change, ("x" + its[1:], its))
     again = two.move_here("--on-switch", two.switch)
     assert (again.returncode, "moved already" in again.stderr) == (2, True), again
     assert_moved(two)
