@@ -12,7 +12,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.classes import dataclass, field
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.phases import Phase
 from spirit_py.table.schema import FIXED_BYTES, ROW_HEADER_BYTES
 
@@ -326,6 +326,10 @@ def _width(column: Column | None, prefix: int | None = None, *, filled: float = 
     return min(most, filled * min(_USUAL_ROW, _USUAL_TEXT + most / 8))
 
 
+#: What files hold beside the pages of indexes: a share, and extents that are begun.
+_MORE: Final = 1.25
+_FILE_BYTES: Final = 8 << 20
+_USUAL_ROWS: Final = 100_000
 #: What an entry takes beside its values, and what a page leaves free of it.
 _ENTRY_HEADER, _PAGE_SHARE = 7.0, 1.3
 
@@ -333,10 +337,30 @@ _ENTRY_HEADER, _PAGE_SHARE = 7.0, 1.3
 def likely_sizes(table: TableSchema) -> tuple[int, int]:
     """Return the bytes of rows and of secondary indexes.
 
-    By the columns where the server's cannot be: after a load it has not counted the pages yet.
+    By the columns where the server's cannot be: after a load it has not counted the pages yet. As
+    much as the files hold where statistics are out of date.
     """
+    rows, indexes = _told_sizes(table)
+    if not outdated(table):
+        return rows, indexes
+    if not table.estimated_rows:
+        rows, indexes = _by_columns(replace(table, estimated_rows=_USUAL_ROWS))
+    rows = int(table.file_bytes * rows / (rows + indexes))
+    return rows, table.file_bytes - rows
+
+
+def outdated(table: TableSchema) -> bool:
+    """Return whether the files hold far more than the statistics say, which then miss rows."""
+    return table.file_bytes > _MORE * sum(_told_sizes(table)) + _FILE_BYTES
+
+
+def _told_sizes(table: TableSchema) -> tuple[int, int]:
     if table.row_bytes is not None or not table.estimated_rows:
         return table.data_bytes, table.index_bytes
+    return _by_columns(table)
+
+
+def _by_columns(table: TableSchema) -> tuple[int, int]:
     row = ROW_HEADER_BYTES + sum(_width(one) for one in _stored(table))
     indexes = (index_bytes(table, one, table) for one in table.indexes if one.name != "PRIMARY")
     return int(table.estimated_rows * row), sum(indexes)

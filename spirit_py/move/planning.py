@@ -12,6 +12,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import source_range
 from spirit_py.errors import Refusal
+from spirit_py.estimates import likely_sizes
 from spirit_py.move.carrier import rows_in, write_over
 from spirit_py.move.checks import found_between, on_source, parted
 from spirit_py.move.decision import rows_copied
@@ -243,9 +244,8 @@ class _MovePlanner(PlanMaker):
         """Return the mapping with the sizes of all sources."""
         (context,) = (one for one in self.opened[0].contexts if _is_of(one, mapping))
         sources = [self._of(one, context).source for one in self.opened]
-        rows, size = (sum(getattr(one, name) for one in sources) for name in _SIZES)
-        whole = replace(mapping.source, estimated_rows=rows, data_bytes=size)
-        return replace(mapping, source=whole)
+        sizes = {name: sum(getattr(one, name) for one in sources) for name in _SIZES}
+        return replace(mapping, source=replace(mapping.source, **sizes))
 
     def records(self) -> list[CheckpointRecord]:
         """Return the records on all sources of a move that is resumed."""
@@ -275,8 +275,8 @@ class _MovePlanner(PlanMaker):
         sizes = [plain.size]
         for one in self.opened[1:]:
             found = self._of(one, context).source
-            size = (found.estimated_rows, found.data_bytes, found.index_bytes)
-            sizes.append(SizePlan(rows=size[0], data_bytes=size[1], index_bytes=size[2]))
+            data, index = likely_sizes(found)
+            sizes.append(SizePlan(rows=found.estimated_rows, data_bytes=data, index_bytes=index))
         return replace(
             plain,
             ways=ways,
@@ -352,7 +352,7 @@ class _MovePlanner(PlanMaker):
         return f"for {human_seconds(config.drop_old_after)}"
 
 
-_SIZES: Final = ("estimated_rows", "data_bytes")
+_SIZES: Final = ("estimated_rows", "data_bytes", "index_bytes", "file_bytes")
 
 
 def _is_of(context: PreflightContext, mapping: TableMapping) -> bool:

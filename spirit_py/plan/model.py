@@ -69,7 +69,7 @@ class KeyPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class SizePlan:
-    """The server's estimates of the table's size; ``computed``: the bytes are by its columns."""
+    """The server's estimates of the table's size; ``computed``: by its columns or files."""
 
     rows: int
     data_bytes: int

@@ -19,7 +19,7 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.meter import LostValue
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
-from spirit_py.estimates import COMPARED, COMPARED_STAGED, build_share
+from spirit_py.estimates import COMPARED, COMPARED_STAGED, build_share, outdated
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.facts import RowsRead, read_status
@@ -63,6 +63,10 @@ HASH_FACTOR: Final = 2.0
 FIXED: Final = 0.8
 _TOLERANCE: Final = 0.3
 _FEW_ROWS: Final = 20_000
+_OUTDATED: Final = (
+    "not known: the table has more rows than the server's statistics say (ANALYZE TABLE counts"
+    " them anew)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +74,8 @@ class Sample:
     """What a sample has measured, in seconds, with all sessions together.
 
     ``spread`` is the difference of slowest and quickest as a share of the mean, ``log_byte`` the
-    time of a copied byte in the server's logs, ``trouble`` why it was cut short.
+    time of a copied byte in the server's logs, ``trouble`` why it was cut short. ``all_rows``: no
+    row was left for it.
     """
 
     rows: int = 0
@@ -81,6 +86,7 @@ class Sample:
     sessions: int = 0
     log_byte: float | None = None
     trouble: str = ""
+    all_rows: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +162,8 @@ def native_time(
                 break
     except ServerFault as fault:
         return TimePlan(how=f"not measured: {fault.message}")
+    if outdated(source) or (rows >= min(asked, most) and source.estimated_rows <= rows):
+        return TimePlan(how=_OUTDATED)
     whole = seconds * max(1.0, source.estimated_rows / max(1, rows))
     return TimePlan(
         seconds=round(whole, 1),
@@ -237,6 +245,7 @@ class _Sampler:
         self._pieces: dict[int, list[tuple[int, float, float]]] = {n: [] for n in numbers}
         self._error: BaseException | None = None
         self._trouble = ""
+        self._all_rows = False
 
     def body(self, number: int) -> Callable[[threading.Event], None]:
         def run(_: threading.Event) -> None:
@@ -275,6 +284,7 @@ class _Sampler:
             sessions=len(rates),
             log_byte=log_byte,
             trouble=self._trouble,
+            all_rows=self._all_rows,
         )
 
     @staticmethod
@@ -296,7 +306,10 @@ class _Sampler:
                 with as_stored(own):
                     own.execute(self.create)
             until = time.monotonic() + (SECONDS if self.create else COMPARED_SECONDS)
-            while self._goes_on() and (chunk := self._next(number)) is not None:
+            while self._goes_on():
+                if (chunk := self._next(number)) is None:
+                    self._all_rows = True
+                    break
                 self._measure(number, session, own, chunk)
                 if time.monotonic() >= until:
                     break
@@ -387,6 +400,8 @@ def time_of(
     if not sample.rows:
         return TimePlan(how=f"no sample was taken: {sample.trouble}")
     source = mapping.source
+    if outdated(source) or (sample.rows >= source.estimated_rows and not sample.all_rows):
+        return TimePlan(how=_OUTDATED)
     rows = max(0, source.estimated_rows - before)
     size = source.data_bytes * rows / max(1, source.estimated_rows)
     logged = 2 * size * (sample.log_byte or 0.0)

@@ -179,7 +179,7 @@ def _column_line(column: model.ColumnPlan) -> str:
 
 def _size_line(table: model.TablePlan) -> str:
     size = table.size
-    computed = " (by its columns: the server has not measured it since a load)"
+    computed = " (by its columns, or its files: the server has not measured it since a load)"
     return (
         f"~{human_count(size.rows)} rows, {human_bytes(size.data_bytes)} of rows,"
         f" {human_bytes(size.index_bytes)} of secondary indexes{computed if size.computed else ''}"

@@ -23,6 +23,7 @@ from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.guard_column import with_file_bytes
 from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
 from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.checks.syntax import read_intent
@@ -125,13 +126,18 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
             facts=facts,
             grants=grants,
             statement=_with_present_name(session, statement),
-            found=read_table(session, statement.schema, statement.table),
+            found=_found(session, statement.schema, statement.table),
         )
         for statement in statements
     )
     _refuse_twice(contexts)
     altered = {(context.schema, context.table): context.statement for context in contexts}
     return tuple(replace(context, altered=altered) for context in contexts)
+
+
+def _found(session: SqlSession, schema: str, table: str) -> TableSchema | None:
+    found = read_table(session, schema, table)
+    return None if found is None else with_file_bytes(session, found)
 
 
 def _with_present_name(session: SqlSession, statement: AlterStatement) -> AlterStatement:

@@ -135,7 +135,10 @@ class Index:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """A table's definition and the server's estimates; ``auto_increment`` is the next value."""
+    """A table's definition and the server's estimates; ``auto_increment`` is the next value.
+
+    ``file_bytes``: what its files hold, where that was asked; 0 for not known.
+    """
 
     schema: str
     name: str
@@ -146,6 +149,7 @@ class TableSchema:
     estimated_rows: int = 0
     data_bytes: int = 0
     index_bytes: int = 0
+    file_bytes: int = 0
     auto_increment: int | None = None
     create_sql: str = ""
 

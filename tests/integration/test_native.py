@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
+from spirit_py.estimates import likely_sizes
 from spirit_py.migration.in_place import Shortcut, WholeProof
 from spirit_py.plan import make_plan, sample
 from spirit_py.plan.definition import shape_after
+from spirit_py.plan.sample import native_time
+from spirit_py.preflight.clauses import made_natively
+from spirit_py.preflight.preflight import prepare
+from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.statement import alter_of
 from tests.kits.locking import turns_on
 from tests.kits.lost_answer import LosesTheAnswer
@@ -22,6 +27,7 @@ from tests.kits.waiting import until
 from tests.oracle.zones import zones
 
 ROWS = 2000
+COLUMN = "ADD COLUMN z INT, ADD INDEX (z)"
 ONLINE = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (a, z)"
 COPIED = "ADD COLUMN z INT AS (a + 5) STORED, ADD INDEX (z)"
 #: Some milliseconds a row.
@@ -119,6 +125,41 @@ def test_the_plan_says_how_long_writes_wait(keyless):
     assert table.time.most is not None
     assert "writes wait" in table.time.how
     assert any("writes wait" in lock.held for lock in table.locks)
+
+
+def test_a_table_is_as_large_as_its_files_where_statistics_are_old(db):
+    """No copy by the server is made of it, or proposed; the plan knows no time.
+
+    As after a load with STATS_AUTO_RECALC=0 and a restart. What deleted rows have left is free.
+    """
+    db.execute("CREATE TABLE t (id INT NOT NULL, b VARCHAR(3000)) STATS_AUTO_RECALC=0")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
+        " 8000) SELECT i, REPEAT('x', 2500) FROM n"
+    )
+    db.execute(
+        "UPDATE mysql.innodb_table_stats SET n_rows = 0, clustered_index_size = 1"
+        f" WHERE database_name = '{db.name}' AND table_name = 't'"
+    )
+    db.execute("FLUSH TABLE t")
+    config = config_for(db, table="t", alter=COLUMN, native=8 << 20)
+    with open_schema_tools(db) as desk:
+        (context,) = prepare(desk.session, config)
+        assert (context.source.estimated_rows, context.source.data_bytes) == (0, 16_384)
+        assert 19 << 20 < sum(likely_sizes(context.source)) < 30 << 20
+        assert not made_natively([context])
+        (refused,) = findings_of([context], CheckScope.SOURCE)
+        assert "--native 1M" not in refused.remedy
+        assert native_time(desk.native, context.source).seconds is None
+        db.execute("DELETE FROM t WHERE id > 100")
+
+        def small():
+            db.execute("ANALYZE TABLE t")
+            return made_natively(prepare(desk.session, config))
+
+        # The server purges deleted rows in the background.
+        until(small)
 
 
 @pytest.mark.slow

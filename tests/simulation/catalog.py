@@ -275,6 +275,11 @@ def _of_indexes(session: Session, _: re.Match[str], given: Sequence[Any]) -> Row
     return [(name, 0, column, None, None, "A", "YES", "BTREE") for name, column in names]
 
 
+@statement(r"SELECT NAME, FILE_SIZE FROM information_schema\.INNODB_TABLESPACES WHERE .*")
+def _tablespaces(_session: Session, _: re.Match[str], _given: Sequence[Any]) -> Rows:
+    return []
+
+
 @statement(rf"SHOW CREATE TABLE {_ID}")
 def _definition(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     name = (found[1], found[2])

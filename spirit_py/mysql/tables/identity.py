@@ -177,7 +177,7 @@ def drop_unreferenced(session: SqlSession, schema: str, table: str) -> None:
 
 
 def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
-    pattern = re.compile("(" + "/".join(_pattern(part) for part in name) + ")" + _PARTITION)
+    pattern = _stored(name)
     found: dict[str, set[int]] = {}
     server = ""
     for stored, number, server_uuid in rows:
@@ -187,6 +187,15 @@ def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
     if len(found) != 1:
         return NOTHING
     return Identity(server=server, numbers=frozenset(found.popitem()[1]))
+
+
+def is_stored(schema: str, table: str, found: str) -> bool:
+    """Return whether InnoDB may keep a table, or a partition of it, by a name that it has."""
+    return _stored((schema, table)).fullmatch(found) is not None
+
+
+def _stored(name: Name) -> re.Pattern[str]:
+    return re.compile("(" + "/".join(_pattern(part) for part in name) + ")" + _PARTITION)
 
 
 def stored_like(name: str) -> str:

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from spirit_py.binlog.xa import recoverable
+from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.endpoint import (
     Service,
     amazon_retention,
@@ -43,7 +44,7 @@ _LOST: Final = (
 def binlog_retention(context: PreflightContext) -> Findings:
     """Warn where the binary log may be purged before a run has read it, or could be resumed."""
     service = service_of(context.session, context.facts)
-    size = context.source.data_bytes + context.source.index_bytes
+    size = sum(likely_sizes(context.source))
     needed = max(_LEAST_SECONDS, _SPARE * (size // _BYTES_A_SECOND))
     hours = -(-needed // 3600)
     if service.amazon:

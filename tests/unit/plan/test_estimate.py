@@ -123,6 +123,15 @@ def test_without_a_sample_the_time_is_not_known():
     assert "Threads_running" in time.how
 
 
+def test_the_time_of_a_table_whose_rows_are_not_counted_is_not_known():
+    """The sample has as many as the statistics, and there are more; or the files hold more."""
+    few = of(40_000)
+    assert "ANALYZE TABLE" in time_of(few, None, SAMPLE).how
+    assert planned(few, None, replace(SAMPLE, all_rows=True)).seconds > 0
+    held = replace(TABLE, source=replace(TABLE.source, file_bytes=1 << 30))
+    assert time_of(held, None, SAMPLE).seconds is None
+
+
 def test_the_time_of_a_comparison_alone_grows_with_the_rows_and_with_conversions():
     """That of a revert; without a sample it is not known."""
     once, twice = comparison_time(TABLE, SAMPLE), comparison_time(of(2_000_000), SAMPLE)

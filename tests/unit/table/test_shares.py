@@ -65,3 +65,14 @@ def test_sizes_that_cannot_be_are_replaced_by_those_of_the_columns():
     known = replace(loaded, data_bytes=40_000_000, index_bytes=7)
     assert likely_sizes(known) == (40_000_000, 7)
     assert likely_sizes(replace(TABLE, data_bytes=16_384)) == (16_384, 0)
+
+
+def test_files_tell_more_than_statistics_that_are_old():
+    """The bytes are shared as they are told, or by the columns; a file of usual size tells none."""
+    known = replace(TABLE, estimated_rows=400_000, data_bytes=60_000_000, index_bytes=20_000_000)
+    assert likely_sizes(replace(known, file_bytes=100_000_000)) == (60_000_000, 20_000_000)
+    assert likely_sizes(replace(known, file_bytes=400_000_000)) == (300_000_000, 100_000_000)
+    rows, indexes = likely_sizes(replace(TABLE, data_bytes=16_384, file_bytes=400_000_000))
+    assert rows + indexes == 400_000_000
+    assert rows > 100_000_000
+    assert indexes > 100_000_000
