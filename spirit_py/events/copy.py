@@ -62,7 +62,7 @@ class BackpressureEnded(Event):
 
 @event(
     "binlog.expires",
-    "the position from which a stopped run would resume has not moved for {seconds:time}; the"
+    "the position from which a stopped run would resume is {seconds:time} old; the"
     " server keeps its binlog for {seconds_left:time} more (binlog_expire_logs_seconds, or the"
     " hours of RDS): raise that, or see what changes wait for",
     level="warning",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
+    from spirit_py.progress import Retention
 
 _ASK_SECONDS: Final = 30.0
 _KEPT_WITHIN: Final = 10
@@ -211,9 +212,10 @@ def _as_literals(part: KeyRange) -> UncopiedRange:
 
 @dataclass
 class _Place:
-    """The place from which a server would be read again: when it last moved, how long it is kept.
+    """The place from which a server would be read again: how old it is, how long it is kept.
 
-    ``run`` faces that server.
+    ``run`` faces that server. ``moved_at`` is when what it points at happened; ``reach`` is of what
+    the feed reads, told at ``reach_at``.
     """
 
     run: Run
@@ -222,23 +224,37 @@ class _Place:
     asked_at: float = float("-inf")
     kept: float = 0.0
     warned: bool = False
+    reach: Retention | None = None
+    reach_at: float = 0.0
+
+    def age(self, now: float) -> float:
+        """Return the seconds since what it points at was written, or what the feed reads there."""
+        read = self.reach.age + now - self.reach_at if self.reach is not None else 0.0
+        gone = self.reach is not None and self.reach.gone
+        return max(now - self.moved_at, self.kept if gone else read)
 
 
 class PositionReach:
     """For how long the servers keep what a resumed run would read first (R19).
 
     The position moves on in a pause, and stands still under backpressure or behind a prepared XA
-    transaction: its age is the time since it last moved. On an idle server this run's figures
-    move it. ``left`` is in seconds, of several sources the least; None for ever, or where it is not
-    known yet. ``fronts``: the run as it faces each source, where there may be several.
+    transaction: its age is that of what was read when it last moved, and the time since. On an idle
+    server this run's figures move it. ``left`` is in seconds, of several sources the least; None
+    for ever, or where it is not known yet. ``fronts``: the run as it faces each source, where there
+    may be several; ``age``: the seconds since the record was written from which it resumes.
     """
 
     def __init__(
-        self, run: Run, fronts: Sequence[Run] = (), *, clock: Clock = time.monotonic
+        self,
+        run: Run,
+        fronts: Sequence[Run] = (),
+        *,
+        age: float = 0.0,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._run = run
         self._clock = clock
-        self._places = [_Place(front, clock()) for front in fronts or [run]]
+        self._places = [_Place(front, clock() - age) for front in fronts or [run]]
         self.left: float | None = None
 
     def look(self, session: SqlSession) -> None:
@@ -257,24 +273,34 @@ class PositionReach:
         position = feed.position() if feed is not None else ""
         if feed is None or not position:
             return None
+        seen = feed.statistics()
+        if seen.retention is not place.reach:
+            place.reach, place.reach_at = seen.retention, now
         if position != place.position:
-            place.position, place.moved_at, place.warned = position, now, False
+            # A run that resumes begins where its record was written.
+            if place.position:
+                place.moved_at = now - (place.reach.age if place.reach is not None else 0.0)
+            place.position = position
         if now - place.asked_at >= _ASK_SECONDS:
             if address == self._run.config.connection.address:
                 place.kept = kept_seconds(session)
-            elif not feed.statistics().trouble:
+            elif not seen.trouble:
                 # One that is away must not hold up the answers to operators.
                 with contextlib.suppress(SpiritError):
                     place.kept = _kept_there(place.run)
             place.asked_at = now
         if not place.kept:
             return None
-        left = max(0.0, place.kept - (now - place.moved_at))
-        if left < _WARN_PART * place.kept and not place.warned:
+        age = place.age(now)
+        left = max(0.0, place.kept - age)
+        if left >= _WARN_PART * place.kept:
+            place.warned = False
+        elif not place.warned:
             place.warned = True
-            stood = round(now - place.moved_at, 1)
             prefix = address if len(self._places) > 1 else ""
-            happened = BinlogExpires(seconds_left=round(left, 1), seconds=stood, prefix=prefix)
+            happened = BinlogExpires(
+                seconds_left=round(left, 1), seconds=round(age, 1), prefix=prefix
+            )
             self._run.tell(happened)
         return left
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import DONE, Answer, LiveFigures
 from spirit_py.checkpoint.queue import Asked, RequestQueue
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.checkpoint.queue import Malformed
-    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.control.subject import Carrier, Conversation
     from spirit_py.migration.job import Job
@@ -61,7 +61,9 @@ def begin_control(
     orders = Orders(run, CheckpointTable(*record.home))
     orders.load(session)
     verbs = Verbs(run, orders, [table.name for table in record.tables])
-    reach = PositionReach(run, fronts)
+    # Of a run that resumes: what is read first was written before its record.
+    age = CheckpointTable(*record.home).age(session, CheckpointRecord)
+    reach = PositionReach(run, fronts, age=age)
 
     def key() -> object:
         return run.state.phase, run.settings.current

@@ -16,6 +16,7 @@ from spirit_py.migration.checkpoints import PositionReach
 from spirit_py.migration.control.subject import live_figures
 from spirit_py.migration.migration_status import MigrationShown, ReverseShown, live_lines
 from spirit_py.phases import Phase
+from spirit_py.progress import FeedStatistics, Retention
 from tests.kits.reporter import lines_to
 
 DAY = 86_400.0
@@ -43,9 +44,13 @@ SHOWN = MigrationShown(checkpoint="shop._t_chkpnt", tables=("shop.t",), worked_o
 class Reach:
     """A reach whose clock, position and server's setting the test moves."""
 
-    def __init__(self, kept: float) -> None:
+    def __init__(self, kept: float, age: float = 0.0) -> None:
         self.now, self.position, self.warned = 0.0, "a", list[str]()
-        feed = SimpleNamespace(position=lambda: self.position)
+        self.reach: Retention | None = None
+        feed = SimpleNamespace(
+            position=lambda: self.position,
+            statistics=lambda: FeedStatistics(retention=self.reach),
+        )
         run: Any = SimpleNamespace(
             figures=SimpleNamespace(feeds={"db1:3306": feed}),
             config=SimpleNamespace(connection=SimpleNamespace(address="db1:3306")),
@@ -53,7 +58,7 @@ class Reach:
             tell=lines_to(self.warned.append),
         )
         self._session = keeping(kept)
-        self._reach = PositionReach(run, clock=lambda: self.now)
+        self._reach = PositionReach(run, age=age, clock=lambda: self.now)
 
     def at(self, now: float, position: str) -> float | None:
         """Look at a time, at which the feed is at a position; return the seconds left."""
@@ -84,6 +89,23 @@ def test_a_position_that_stands_still_is_warned_of_in_time_and_once():
     assert len(reach.warned) == 2
 
 
+def test_a_run_that_is_behind_would_resume_from_what_is_as_old():
+    """20 hours after it was stopped: before it has read anything, and while it catches up."""
+    hour = DAY / 24
+    reach = Reach(DAY, age=20 * hour)
+    assert reach.at(0.0, "a") == 4 * hour
+    reach.reach = Retention(kept=DAY, age=20 * hour)
+    assert reach.at(60.0, "b") == 4 * hour
+    assert reach.at(90.0, "b") == 4 * hour - 30
+    assert len(reach.warned) == 1
+    assert "is 20h" in reach.warned[0]
+    reach.reach = Retention(kept=DAY, age=hour)
+    assert reach.at(hour, "c") == 23 * hour
+    reach.reach = Retention(kept=DAY, age=hour, gone=True)
+    assert reach.at(hour, "d") == 0.0
+    assert len(reach.warned) == 2
+
+
 def test_a_server_that_keeps_its_binlog_for_ever_sets_no_limit():
     """``binlog_expire_logs_seconds`` is 0."""
     reach = Reach(0)
@@ -110,7 +132,7 @@ def test_of_several_sources_the_one_counts_that_purges_first():
     def feed_of(address: str) -> Any:
         return SimpleNamespace(
             position=lambda: places[address][0],
-            statistics=lambda: SimpleNamespace(trouble=trouble[0]),
+            statistics=lambda: FeedStatistics(trouble=trouble[0]),
         )
 
     def front_of(address: str) -> Any:
