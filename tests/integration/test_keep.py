@@ -679,6 +679,19 @@ def test_a_small_disk_is_refused_where_the_share_is_known(
     assert {name for name, codes in told.items() if "no-disk-space" in codes} == {severity}
 
 
+def test_a_primary_key_of_a_prefix_has_no_sample(db, engine):
+    """How many rows are kept is not known; the rows are kept all the same."""
+    db.execute(
+        "CREATE TABLE t (body TEXT NOT NULL, id INT NOT NULL, PRIMARY KEY (body(12)), UNIQUE (id))"
+    )
+    db.execute("INSERT INTO t VALUES ('a', 1), ('b', 3), ('c', 5)")
+    config = config_for(db, table="t", alter="FORCE", modes=SessionModes(keep="id > 2"))
+    (planned,) = make_plan(config).tables
+    assert planned.kept_share is None
+    migrate_here(engine, config)
+    assert db.query("SELECT id FROM t ORDER BY id") == [(3,), (5,)]
+
+
 @pytest.mark.slow
 def test_many_tables_are_purged_without_an_alter(db):
     """By patterns; an empty expression is none."""

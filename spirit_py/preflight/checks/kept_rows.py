@@ -184,8 +184,9 @@ def kept_share(context: PreflightContext) -> float | None:
         kept, source = read_kept(context), context.source
     except Refusal:
         return None  # The check above says it.
-    primary = source.primary_key
-    first = source.column(primary.columns[0]) if primary is not None else None
+    # A key that begins with a prefix of a text has no whole column there.
+    leading = source.primary_key.leading if source.primary_key is not None else ()
+    first = source.column(leading[0]) if leading else None
     if kept is None or first is None or first.data_type not in INTEGERS:
         return None
     table, name = source.quoted, quote_identifier(first.name)
