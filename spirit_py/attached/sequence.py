@@ -107,11 +107,15 @@ class ExistingTables:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The result of one query: the answering server or None, the fence's holder, the tables."""
+    """The result of one query: the answering server or None, the fence's holder, the tables.
+
+    ``unseen``: why no further query shows more.
+    """
 
     server: str | None
     fence: int | None = None
     tables: tuple[ExistingTables, ...] = ()
+    unseen: str = ""
 
 
 NO_ANSWER = Evidence(server=None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import CutoverFailure, ServerFault
+from spirit_py.errors import CutoverFailure, ServerFault, SpiritError
 from spirit_py.events.swap import SnapshotsGuarded
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
@@ -122,7 +122,7 @@ class SnapshotGuard:
 
     def report(self, connection: ConnectionOptions) -> None:
         """Look, after the swap, which old transactions the guard affects, and report them."""
-        with contextlib.suppress(ServerFault), connect(connection, role="guard") as session:
+        with contextlib.suppress(SpiritError), connect(connection, role="guard") as session:
             self.snapshots = _old_transactions(session)
         if self.snapshots or self.outcome.startswith("not possible"):
             self.tell(

@@ -15,7 +15,7 @@ from spirit_py.attached.sequence import NO_ANSWER, Evidence, ExistingTables, Ver
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import CutoverFailure, OutcomeUnknown, ServerFault
+from spirit_py.errors import CutoverFailure, OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.events.swap import RenameUnanswered
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.locks.table import open_lock_session
@@ -115,15 +115,18 @@ def _look_for(
     session.close()
     # Also after a stop request.
     looks = _looks(plan.connection, fence, plan.swaps, plan.limits.look, plan.clock)
-    verdicts = (judge(evidence, server=server) for evidence in looks)
-    open_ = {Verdict.END_SESSION, Verdict.LOOK_AGAIN}
-    verdict = next((one for one in verdicts if one not in open_), Verdict.UNKNOWN)
+    why = str(lost)
+    for evidence in looks:
+        verdict = judge(evidence, server=server)
+        why = evidence.unseen or why
+        if verdict not in {Verdict.END_SESSION, Verdict.LOOK_AGAIN}:
+            break
     if verdict is Verdict.NOT_DONE:
         raise TryFailed(f"the connection was lost before RENAME took effect: {lost}") from lost
     if verdict is not Verdict.DONE:
         swap = plan.swaps[0]
         raise OutcomeUnknown(
-            f"the answer to RENAME was lost, and whether it was done could not be seen: {lost}",
+            f"the answer to RENAME was lost, and whether it was done could not be seen: {why}",
             hint="look at the tables: the swap is done if"
             f" {quote_table(swap.schema, swap.old)} exists and"
             f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
@@ -139,13 +142,13 @@ def _looks(
     while True:
         evidence = look(options, fence=fence, swaps=swaps)
         yield evidence
-        if clock() >= deadline:
+        if evidence.unseen or clock() >= deadline:
             return
         sleeper.wait(_NO_ANSWER_PAUSE if evidence is NO_ANSWER else _KILLED_PAUSE)
 
 
 def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Evidence:
-    """Query once, on a new connection; NO_ANSWER where that is impossible.
+    """Query once, on a new connection; NO_ANSWER where that is impossible for now.
 
     Tables are read only when the fence is free. A session that holds it is killed, as one of ours.
     """
@@ -156,9 +159,12 @@ def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Ev
                 kill_session(session, holder)
                 return Evidence(server=server, fence=holder)
             return Evidence(server=server, tables=tuple(existing(session, swap) for swap in swaps))
-    except ServerFault as fault:
-        _LOG.info("cannot look at the tables: %s", fault.message)
-        return NO_ANSWER
+    except SpiritError as error:
+        _LOG.info("cannot look at the tables: %s", error.message)
+        if isinstance(error, ServerFault):
+            return NO_ANSWER
+        # Another server answers (R14), or another run has taken over.
+        return Evidence(server="", unseen=error.message)
 
 
 _END_SECONDS: Final = 10.0

@@ -12,7 +12,14 @@ from spirit_py.attached.foreign_keys.model import drops
 from spirit_py.attached.foreign_keys.rules import REMEDIES
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
+from spirit_py.errors import (
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes, server_refusal
 from spirit_py.mysql.faults import (
@@ -206,7 +213,7 @@ class Shortcut:
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
         """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
-        table = self.source.quoted
+        table, asked = self.source.quoted, False
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
         try:
@@ -221,19 +228,29 @@ class Shortcut:
                 for setting in self.proof.settings:
                     self.native.execute(setting)
             how = filter(None, (modifiers(algorithm, self.statement), self.statement.clauses))
+            asked = True
             self.native.execute(f"ALTER TABLE {table} {', '.join(how)}")
         except ServerFault as error:
             # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:
                 raise _NotGranted(error) from error
-            if not self._was_restarted(error):
+            if not self._was_restarted(error, asked=asked):
                 return self._judge(error, fence)
             return "" if self._changed(error, fence) else None
         self._require_made()
         return ""
 
-    def _was_restarted(self, error: ServerFault) -> bool:
-        return disposition(error, committing=True) is not Disposition.FATAL and self.renew()
+    def _was_restarted(self, error: ServerFault, *, asked: bool = False) -> bool:
+        """Return whether it was; OutcomeUnknown where what was ``asked`` for cannot be seen."""
+        if disposition(error, committing=True) is Disposition.FATAL:
+            return False
+        try:
+            return self.renew()
+        except SpiritError as unseen:
+            # Another server answers (R14), or none does until the run is stopped.
+            if not asked:
+                raise
+            raise self._lost(unseen) from error
 
     def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
         why = error.text if error else "it was not sent while other sessions used the table"
@@ -308,9 +325,10 @@ class Shortcut:
             error = second
         raise self._lost(error) from error
 
-    def _lost(self, error: ServerFault) -> OutcomeUnknown:
+    def _lost(self, error: SpiritError) -> OutcomeUnknown:
+        why = error.text if isinstance(error, ServerFault) else error.message
         return OutcomeUnknown(
-            f"the answer to ALTER TABLE {self.source.name} was lost ({error.text})",
+            f"the answer to ALTER TABLE {self.source.name} was lost ({why})",
             hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
         )
 

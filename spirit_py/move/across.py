@@ -24,7 +24,7 @@ from spirit_py.checkpoint.proofs import (
 from spirit_py.checkpoint.record import MoveNote, ReverseRecord, digest_of, home_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
-from spirit_py.errors import ServerFault
+from spirit_py.errors import SpiritError
 from spirit_py.migration.facts import PlainFact, Swapped
 from spirit_py.migration.migration import OneServer
 from spirit_py.migration.reverse.feed import (
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.copier.task import JoinCopy
     from spirit_py.cutover.plan import CutoverResult, SwapGate
-    from spirit_py.errors import SpiritError
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.control.subject import Conversation
     from spirit_py.migration.copied_pair import CopiedPair
@@ -173,7 +172,7 @@ def _made(run: MoveRun, switch: Switch) -> CutoverResult:
 def _note_not_begun(run: MoveRun, switch: Switch) -> None:
     """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
     for way in run.backs():
-        with contextlib.suppress(ServerFault), way.session("cleanup", there=True) as there:
+        with contextlib.suppress(SpiritError), way.session("cleanup", there=True) as there:
             for table in switch.tables:
                 if read_proofs(there, *table).swap_begun:
                     note_proofs(there, *table, swap_begun=False)

@@ -359,17 +359,24 @@ def _seen(
     made: str,
     seconds: float,
 ) -> bool | None:
-    """Look whether a RENAME was made, once its session has ended; None where that is not seen."""
+    """Look whether a RENAME was made, once its session has ended; None where that is not seen.
+
+    No other server shows it (R14), and not to a run that another one has taken over from.
+    """
     # Also after a stop request.
     pause, deadline = threading.Event(), time.monotonic() + seconds
     while time.monotonic() < deadline:
-        with contextlib.suppress(ServerFault), opened() as session:
-            if (holder := named_lock_holder(session, fence)) is not None:
-                kill_session(session, holder)
-            elif all_are(session, made):
-                return True
-            elif all_are(session, "table"):
-                return False
+        try:
+            with opened() as session:
+                if (holder := named_lock_holder(session, fence)) is not None:
+                    kill_session(session, holder)
+                elif all_are(session, made):
+                    return True
+                elif all_are(session, "table"):
+                    return False
+        except SpiritError as error:
+            if not isinstance(error, ServerFault):
+                return None
         pause.wait(_LOOK_PAUSE)
     return None
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.checkpoint.drop import drop_old_table
+from spirit_py.cutover import guard, rename
 from spirit_py.errors import (
+    AnotherServer,
     ChangesNotFlushed,
     CutoverFailure,
     DuplicateForUnique,
@@ -425,6 +427,46 @@ def test_an_answer_that_is_lost_for_good_is_an_outcome_of_its_own(db, proxy, cut
     assert unknown.value.exit_code == 3
     assert f"`{db.name}`.`_t_old`" in unknown.value.hint
     assert source.stopped
+
+
+def test_another_server_that_answers_after_the_rename_shows_no_outcome(
+    db, proxy, cutover, monkeypatch
+):
+    """R14, R15: a primary that is lost with the answer to RENAME may have made it."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    proxy.lose_reply(b"RENAME TABLE")
+
+    def elsewhere(options, **more):
+        return connect(dataclasses.replace(options, server_uuid="of the first"), **more)
+
+    def fail_over(_said: str) -> None:
+        monkeypatch.setattr(rename, "connect", elsewhere)
+
+    swapping = cutover(source, proxy=proxy, tell=lines_to(fail_over))
+    with pytest.raises(OutcomeUnknown, match="another server answers") as unknown:
+        swapping.run()
+
+    assert unknown.value.exit_code == 3
+    assert swapping.renaming
+    assert source.stopped
+    assert swapped(db, swap)
+
+
+def test_another_server_that_answers_after_the_swap_makes_no_failed_try_of_it(
+    db, cutover, monkeypatch
+):
+    """R14, R15: which transactions are old is not known then, and that is all."""
+    swap = make_tables(db)
+
+    def elsewhere(*_: object, **__: object) -> None:
+        raise AnotherServer("another server answers")
+
+    monkeypatch.setattr(guard, "connect", elsewhere)
+    result = cutover(SnapshotSource(swap)).run()
+
+    assert (result.attempts, result.snapshots) == (1, ())
+    assert swapped(db, swap)
 
 
 def test_a_lock_request_without_a_client_leaves_the_queue(db, proxy, cutover):

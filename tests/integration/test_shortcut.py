@@ -13,6 +13,7 @@ import MySQLdb
 import pytest
 
 from spirit_py.errors import (
+    AnotherServer,
     Interrupted,
     MigrationFailure,
     OutcomeUnknown,
@@ -426,6 +427,22 @@ def test_the_answer_is_lost(db, desk):
     result = attempt(desk, native, "ADD c INT")
     assert result.algorithm == "instant"
     assert desk.table().has_column("c")
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["sent", "not sent"])
+def test_the_answer_is_lost_and_another_server_answers_by_then(db, desk, sent):
+    """R14, R15: what the first server has made of it is not known, if it was sent there."""
+    native: Any = LosesTheAnswer(desk, db)
+
+    def renew() -> bool:
+        if native.lost:
+            raise AnotherServer("another server answers")
+        return False
+
+    if not sent:
+        native.lost_at = "SET SESSION lock_wait_timeout"
+    with pytest.raises(OutcomeUnknown if sent else AnotherServer, match="another server answers"):
+        attempt(desk, native, "ADD c INT", renew=renew)
 
 
 def test_the_answer_is_lost_and_the_session_is_another_one_by_then(db, desk):

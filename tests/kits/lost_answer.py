@@ -20,10 +20,12 @@ class LosesTheAnswer:
         self._then = then
         #: Whether the answer arrives all the same.
         self.answers = False
+        #: How the statement begins whose answer is lost, and whether one is.
+        self.lost_at, self.lost = "ALTER", False
 
     def execute(self, sql: str) -> int:
         """Run the statement, then lose the connection and the answer."""
-        if not sql.startswith("ALTER"):
+        if not sql.startswith(self.lost_at):
             return self._session.execute(sql)
         if self._instead:
             self._db.execute(self._instead)
@@ -34,4 +36,5 @@ class LosesTheAnswer:
         if self.answers:
             return 0
         self._db.execute(f"KILL {self._session.id}")
+        self.lost = True
         raise ServerFault(2013, "Lost connection to server during query", where="test")

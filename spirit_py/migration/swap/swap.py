@@ -18,7 +18,7 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, SwapGate, nothing
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.errors import SpiritError
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.facts import Swapped
@@ -242,5 +242,5 @@ def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
             for pair in pairs:
                 if read_proofs(session, *pair.source_name).swap_begun:
                     renew_proofs(session, *pair.source_name, swap_begun=False)
-    except ServerFault as fault:
-        _log.info("the end of the swap could not be recorded: %s", fault.message)
+    except SpiritError as error:
+        _log.info("the end of the swap could not be recorded: %s", error.message)

@@ -7,6 +7,10 @@ import itertools
 import pytest
 
 from spirit_py.attached.sequence import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
+from spirit_py.codes import ErrorCode
+from spirit_py.config import ConnectionOptions
+from spirit_py.cutover import rename
+from spirit_py.errors import AnotherServer, MigrationFailure, ServerFault, SpiritError
 
 BEFORE = ExistingTables(source=True, new=True, old=False)
 AFTER = ExistingTables(source=True, new=False, old=True)
@@ -31,6 +35,7 @@ def seen(*tables: ExistingTables, fence: int | None = None, server: str = "ours"
         (seen(AFTER, fence=7), Verdict.END_SESSION),
         (seen(AFTER, server="another"), Verdict.UNKNOWN),
         (seen(BEFORE, server="another"), Verdict.UNKNOWN),
+        (Evidence(server="", unseen="another server answers"), Verdict.UNKNOWN),
         (NO_ANSWER, Verdict.LOOK_AGAIN),
     ],
 )
@@ -45,3 +50,26 @@ def test_every_other_set_of_names_is_unknown():
         names = ExistingTables(source=source, new=new, old=old)
         if names not in {BEFORE, AFTER}:
             assert judge(seen(names), server="ours") is Verdict.UNKNOWN, names
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (AnotherServer("another server answers"), Verdict.UNKNOWN),
+        (
+            MigrationFailure("another run has taken over", error_code=ErrorCode.ALREADY_RUNNING),
+            Verdict.UNKNOWN,
+        ),
+        (ServerFault(2003, "Can't connect", where="look"), Verdict.LOOK_AGAIN),
+    ],
+)
+def test_who_may_not_look_has_seen_nothing(monkeypatch, error: SpiritError, verdict):
+    """R14, R15: the server that was sent the RENAME is not the one that answers, or not for us."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(rename, "connect", refused)
+    evidence = rename.look(ConnectionOptions(), fence="a", swaps=[])
+    assert judge(evidence, server="ours") is verdict
+    assert evidence.unseen == ("" if verdict is Verdict.LOOK_AGAIN else error.message)

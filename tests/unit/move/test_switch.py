@@ -9,9 +9,10 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.cutover.plan import SwapGate, TryFailed
-from spirit_py.errors import ServerFault
+from spirit_py.errors import AnotherServer, ServerFault
 from spirit_py.events.event import untold
 from spirit_py.migration.swap.same_tables import MOVED
+from spirit_py.move.renames import _seen
 from spirit_py.move.switch import Switch
 from spirit_py.pace import uncounted
 from spirit_py.threads import StopSwitch
@@ -58,3 +59,16 @@ def test_a_request_in_vain_counts_with_what_it_waited():
     with pytest.raises(TryFailed, match="blocked by session 7"):
         switch._lock(sides)
     assert switch._tries.waited_ms == 2500.0
+
+
+def test_another_server_does_not_show_whether_a_rename_was_made():
+    """R14, R15: it ends the look at once, and nothing is taken back for it."""
+    asked: list[str] = []
+
+    def opened() -> Any:
+        asked.append("look")
+        raise AnotherServer("another server answers")
+
+    nothing: Any = None
+    assert _seen(opened, "fence", nothing, made="old", seconds=60.0) is None
+    assert asked == ["look"]
