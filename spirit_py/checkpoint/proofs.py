@@ -138,24 +138,37 @@ def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> froz
 def proofs_here(
     session: SqlSession, schema: str, table: str, progress: TableProgress | None
 ) -> Proofs:
-    """Return the proofs of a table's auxiliary tables, translated to this server where possible."""
+    """Return the proofs of a table's auxiliary tables, translated to this server where possible.
+
+    The new table of a swap that was begun may have been altered under the lock since it was noted:
+    it is the one of its definition in the place that the source, which is proven, leaves to it.
+    """
     proofs = read_proofs(session, schema, table)
     if progress is None:
         return proofs
     names = AuxiliaryNames.of(table)
 
-    def find(noted: Identity, shapes: frozenset[str], candidates: Iterable[str]) -> Identity:
-        found = [
-            one
+    def find(
+        noted: Identity, shapes: frozenset[str], candidates: Iterable[str], *, altered: bool = False
+    ) -> dict[str, Identity]:
+        found = {
+            name: one
             for name in candidates
-            if (one := identity(session, schema, name)).is_replica_of(noted)
+            if (one := identity(session, schema, name)).is_replica_of(noted, altered=altered)
             and shape_here(session, schema, name) in shapes
-        ]
-        return found[0] if len(found) == 1 else noted
+        }
+        return found if len(found) == 1 else {}
 
     new = find(proofs.new, progress.shapes, (names.new, table, names.undone))
     source = find(proofs.source, frozenset({progress.source_shape}), (names.old, table))
-    return replace(proofs, new=new, source=source)
+    if proofs.swap_begun and source and not new:
+        place = names.new if table in source else table
+        new = find(proofs.new, progress.shapes, (place,), altered=True)
+    return replace(
+        proofs,
+        new=next(iter(new.values()), proofs.new),
+        source=next(iter(source.values()), proofs.source),
+    )
 
 
 def note_here(session: SqlSession, record: CheckpointRecord) -> None:

@@ -300,7 +300,8 @@ SERVER_FAULTS = (
     Fault(
         name="other-server",
         strike=other_server,
-        points=(*COPY, *DRAIN, "cutover.lock"),
+        points=(*COPY, *DRAIN, "cutover.lock", "cutover.rename"),
+        codes=frozenset({0, 1, 2, 3}),
         needs_gtid=True,
     ),
     Fault(name="max-connections", strike=too_many_connections),

@@ -16,7 +16,7 @@ import pytest
 from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
 from spirit_py.config import RevertConfig
-from spirit_py.errors import AnotherServer, Interrupted, Refusal
+from spirit_py.errors import AnotherServer, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.phases import Phase
@@ -150,6 +150,7 @@ def fail_over_at(
     engine: GangEngine,
     monkeypatch: pytest.MonkeyPatch,
     steps: list[tuple[str, Callable[[], None]]],
+    ends: type[SpiritError] = AnotherServer,
 ) -> None:
     """Run until the other server answers; each step is taken at its point, one after the other."""
     written, one_at_a_time = 0, threading.Lock()
@@ -164,7 +165,7 @@ def fail_over_at(
     with monkeypatch.context() as patched:
         patched.setattr(points, "_listener", "here")
         patched.setattr(points, "_announce", passed)
-        with pytest.raises(AnotherServer):
+        with pytest.raises(ends):
             couple.migrating(engine).end()
 
 
@@ -203,6 +204,49 @@ def test_a_promoted_replica_carries_the_migration_on(
     assert report.differences_found == 0, run.told.text
     expected = [(i, -1 if i == 2 else a, b, 5) for i, a, b in rows if i != 4]
     assert list(second.query("SELECT id, a, b, z FROM t ORDER BY id")) == expected
+    assert_nothing_left(second)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("point", "ends", "left", "then"),
+    [
+        ("cutover.rename", OutcomeUnknown, "_t_new", "this is another server"),
+        ("cutover.unlocked", SpiritError, "_t_old", "the swap was done already"),
+    ],
+)
+def test_a_replica_is_promoted_at_the_swap(
+    couple: Couple,
+    engine: GangEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    ends: type[SpiritError],
+    left: str,
+    then: str,
+) -> None:
+    """R14, R15, R24: the guard has altered the new table under the lock; it is ours all the same.
+
+    Whether the RENAME was made is not known where its answer was lost with the server.
+    """
+    make_table(couple.first, 2000)
+    rows = list(couple.first.query("SELECT id, a, b, 5 FROM t ORDER BY id"))
+    # The note has another second than the guard: times of creation are whole seconds.
+    later = "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = '_t_new'"
+    steps: list[tuple[str, Callable[[], None]]] = [
+        ("cutover.lock", lambda: until(lambda: couple.first.query(later) == [(1,)])),
+        (point, couple.stop_replica),
+        (point, couple.fail_over),
+    ]
+    fail_over_at(couple, engine, monkeypatch, steps, ends)
+    second = couple.second
+    second.execute("USE lone")
+    assert left in tables(second)
+    run = couple.migrating(engine)
+    report = run.end()
+    assert then in report.resumed
+    assert report.outcome == "done"
+    assert list(second.query("SELECT id, a, b, z FROM t ORDER BY id")) == rows
     assert_nothing_left(second)
 
 

@@ -59,9 +59,13 @@ class Identity:
         """Return whether they are one table, all of whose partitions are the same."""
         return self.server == other.server and self.numbers == other.numbers
 
-    def is_replica_of(self, other: Identity) -> bool:
-        """Return whether one statement made, or last altered, both tables, on two servers."""
-        return self.server != other.server and bool(self and other) and self.born == other.born > 0
+    def is_replica_of(self, other: Identity, *, altered: bool = False) -> bool:
+        """Return whether one statement made, or last altered, both tables, on two servers.
+
+        ``altered``: or this one may be the other, altered since.
+        """
+        same = self.born >= other.born if altered else self.born == other.born
+        return self.server != other.server and bool(self and other) and same and other.born > 0
 
 
 NOTHING: Final = Identity()
