@@ -16,12 +16,13 @@ from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
 from spirit_py.batch.plan import Slots, next_table
 from spirit_py.batch.store import TableRecord, TableState, form_of
 from spirit_py.batch.table_run import SharedSpark, TableRun
-from spirit_py.batch.trial import Step, forms_of, step_for
+from spirit_py.batch.trial import Step, drop_made_in_place, forms_of, step_for
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.event import Gate, teller
 from spirit_py.events.run import Summary, TableEnded, TableSkipped, Warned
+from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.retry import retrying
@@ -218,6 +219,8 @@ class Batch:
                 error_code=ErrorCode.CANNOT_RESUME,
             )
         if step is Step.PASS:
+            with migration_lock(self.config.each.connection, change.name, stop=self.stop):
+                self._step(lambda session: drop_made_in_place(session, record))
             self._tell(TableSkipped(table=str(change), reason="an earlier run has changed it"))
             return False
         # What ended it before is over.

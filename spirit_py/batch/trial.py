@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.attached.record import AttachmentsNote
 from spirit_py.batch.store import TableState, form_of
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.drop import drop_auxiliary
 from spirit_py.checkpoint.examination import find_record, old_table_of
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -259,13 +260,15 @@ class Step(Enum):
 def step_for(session: SqlSession, record: TableRecord) -> Step:
     """Return what is done with a table.
 
-    A run killed while the server changed the table in place has no checkpoint and no note of the
-    end: it is done where the definition is now what the statement makes of the earlier one.
+    A run killed while the server changed the table in place has no note of the end, and perhaps no
+    checkpoint: it is done where the definition is now what the statement makes of the earlier one.
     """
     state = TableState(record.state)
     if state is TableState.DONE:
         return Step.PASS
     if CheckpointTable(*record.name).is_ours(session):
+        if _is_made_in_place(session, record):
+            return Step.PASS
         old = old_table_of(session, record.name)
         done = (old is not None and old.finished) or not _is_its_own(session, record)
         return Step.PASS if state is TableState.CHANGED and done else Step.MIGRATE
@@ -277,6 +280,29 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
     if now == record.before:
         return Step.MIGRATE
     return Step.PASS if now == record.after else Step.LOOK
+
+
+def _is_made_in_place(session: SqlSession, record: TableRecord) -> bool:
+    """Return whether a checkpoint is that of this statement, which the server has made itself.
+
+    It tells nothing of that, and copied nothing: it has no position.
+    """
+    found = None
+    with contextlib.suppress(UnreadableCheckpoint):
+        found = find_record(session, record.name).record
+    if found is None or found.position or found.statement != record.statement:
+        return False
+    if record.state == TableState.CHANGED:
+        return True
+    if record.state != TableState.RUNNING or record.before == record.after:
+        return False
+    return form_of(read_shape(session, *record.name)) == record.after
+
+
+def drop_made_in_place(session: SqlSession, record: TableRecord) -> None:
+    """Drop the checkpoint that is left beside a table that the server has changed in place."""
+    if CheckpointTable(*record.name).is_ours(session) and _is_made_in_place(session, record):
+        drop_auxiliary(session, *record.name)
 
 
 def _is_its_own(session: SqlSession, record: TableRecord) -> bool:

@@ -168,6 +168,30 @@ def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
     assert four.type_of("bb") == ["varchar(50)"] * 4
 
 
+@pytest.mark.kills
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["noting", "noted"])
+def test_a_change_in_place_that_left_its_checkpoint_is_not_made_again(
+    four, engine, listener, point
+):
+    """Killed around the note that it is changed, with a checkpoint that tells nothing of it (R17).
+
+    Made again, the names would be exchanged once more.
+    """
+    alter = "RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+    kill_at(four, listener, alter, f"batch.{point}", 6)
+    assert states(four)[0] == {"noting": "running", "noted": "changed"}[point]
+    first = four.names[0].rpartition(".")[0]
+    assert "_orders_chkpnt" in four.tables()[first]
+    assert four.type_of("a")[0] == "varchar(50)"
+    config = batch_config(four.db, four.pattern, alter=alter)
+    assert "changed by an earlier run" in next(plan_batch(config).tables[0].lines())
+    report, told = batch_here(engine, config)
+    assert report.exit_code == 0, told.text
+    assert four.type_of("a") == ["varchar(50)"] * 4
+    assert set(map(tuple, four.tables().values())) == {("orders",)}
+
+
 @pytest.mark.slow
 @pytest.mark.draws(3)
 def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
@@ -408,17 +432,20 @@ def test_a_later_change_of_a_table_does_not_make_the_batch_s_again(db):
         noted = TableRecord(schema=schema, table="orders", statement=mine, state=TableState.CHANGED)
         checkpoint = CheckpointTable(schema, "orders")
 
-        def step_beside(statement):
+        def step_beside(statement, position=""):
             record = CheckpointRecord(
                 statement=statement,
                 tables=(TableProgress(schema=schema, table="orders"),),
                 server_uuid=str(session.value("SELECT @@server_uuid")),
                 phase=Phase.PREFLIGHT.value,
+                position=position,
             )
             checkpoint.create(session, record)
             return step_for(session, noted)
 
-        assert step_beside(mine) is Step.MIGRATE
+        assert step_beside(mine, "gtid;a;a:1-5") is Step.MIGRATE
+        checkpoint.drop(session)
+        assert step_beside(mine) is Step.PASS
         checkpoint.drop(session)
         assert step_beside(mine.replace("`a`", "`b`")) is Step.PASS
         session.execute(f"UPDATE {checkpoint.quoted} SET record = 'x' WHERE id = 1")
