@@ -18,7 +18,7 @@ from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import SpiritError
+from spirit_py.errors import LeftAfterChange, SpiritError
 from spirit_py.locks.look import LockedBy
 from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.connect import connect
@@ -130,9 +130,17 @@ def drop_checkpoint(session: SqlSession, table: tuple[str, str]) -> None:
     """Drop what only the checkpoint leads to, then the checkpoint itself.
 
     That is the table of the requests, and a trial of the definition whose own DROP has failed.
+    LeftAfterChange where it leads to foreign keys and triggers that a swap has not settled.
     """
     checkpoint = CheckpointTable(*table)
     if checkpoint.is_ours(session):
+        if checkpoint.has(session, AttachmentsNote):
+            raise LeftAfterChange(
+                f"{checkpoint} stays: the swap is done, and its foreign keys and triggers are not"
+                " settled",
+                hint="run the same command again, which settles them first",
+                error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
+            )
         drop_building(session, *table, read_proofs(session, *table).building)
     RequestQueue(*table).drop(session)
     checkpoint.drop(session)

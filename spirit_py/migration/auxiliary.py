@@ -267,6 +267,8 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> bool:
 
         try:
             retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)(drop)
+        except errors.LeftAfterChange:
+            raise
         except errors.MigrationFailure as error:
             run.remark(f"the checkpoint table {names.checkpoint}", error.message)
             # It proves what was done only as long as the home's is there.

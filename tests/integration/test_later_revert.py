@@ -12,14 +12,23 @@ import pytest
 
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.config import RevertConfig
-from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.errors import (
+    Interrupted,
+    LeftAfterChange,
+    MigrationFailure,
+    Refusal,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.locks.named import migration_lock
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.phase import WayBack
 from spirit_py.migration.reverse.revert import Revert
+from spirit_py.migration.swap import attachments
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.session import Session
 from spirit_py.phases import Phase
 from spirit_py.plan import make_plan
 from spirit_py.threads import StopSwitch
@@ -522,3 +531,48 @@ def test_a_foreign_key_that_the_change_dropped_is_named_with_what_adds_it_again(
     assert "REFERENCES" not in str(kept.db.query("SHOW CREATE TABLE t")[0][1])
     kept.db.execute(added)
     assert "CONSTRAINT `fk` FOREIGN KEY" in str(kept.db.query("SHOW CREATE TABLE t")[0][1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("then", ["revert", "migrate"])
+@pytest.mark.parametrize("phase", [Phase.KEEP, Phase.GRACE])
+def test_a_swap_back_whose_triggers_are_not_settled_is_ended_by_the_next_run(
+    kept, monkeypatch, phase, then
+):
+    """The process that waits ends: it neither follows on, nor drops what has the originals."""
+    kept.db.execute("CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.v = NEW.v + 1")
+    follows = HOUR if phase is Phase.KEEP else 0.0
+    running = kept.migrate(keep_old_current=follows)
+    running.wait_until(lambda: _phase(running) is phase, "the way back")
+    send, settle, sent = Session.execute_packet, attachments.settle_left, list[str]()
+
+    def killed(session: Session, statements: Any) -> Any:
+        to = [str(one).startswith("RENAME") for one in statements].index(True) + 1
+        assert send(session, statements[:to]) == (to, None)
+        kept.db.execute(f"KILL {session.id}")
+        sent.append("RENAME")
+        return to, ServerFault(2013, "Lost connection to server", where="test")
+
+    def refused(*given: Any, **more: Any) -> None:
+        if sent:
+            raise MigrationFailure("a long transaction")
+        settle(*given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "execute_packet", killed)
+        patched.setattr(attachments, "settle_left", refused)
+        with pytest.raises(SpiritError, match="not settled: a long transaction"):
+            kept.revert()
+        with pytest.raises(LeftAfterChange, match="not settled: a long transaction") as ended:
+            running.end()
+    assert "the old definition is in place again" in ended.value.hint
+    assert not running.told.said("still runs")
+    assert kept.columns() == ["id", "v", "u"]
+    assert {"t", "_t_undone", "_t_chkpnt"} <= set(tables(kept.db))
+    await_lock_freed(kept.db)
+    if then == "revert":
+        kept.revert()
+    else:
+        assert kept.migrate(keep_old_current=follows).end().outcome == "reverted"
+    assert [row[0] for row in kept.db.query("SHOW TRIGGERS")] == ["tr"]
+    assert set(tables(kept.db)) == {"t"}

@@ -183,6 +183,9 @@ class Keeper:
             try:
                 self._swap_back(skip_drop=skip_drop)
             except errors.SpiritError as error:
+                if self.swapped:
+                    self._check()
+                    raise _is_back(error) from error
                 if isinstance(error, errors.SchemaChanged) and _is_final(error):
                     raise self._lost(error) from error
                 # Duplicates are the same to the operator when the change feed has met them first.
@@ -262,9 +265,14 @@ class Keeper:
             return ""
         return position
 
+    @property
+    def _fault(self) -> errors.SpiritError | None:
+        """What has broken the feed; a swap back stops it for good."""
+        return None if self.swapped else self._stop.reason
+
     def _check(self) -> None:
         asked = self._job.stop.reason
-        fault = asked or self._stop.reason
+        fault = asked or self._fault
         if fault is None:
             return
         if asked is None and _is_final(fault):
@@ -315,18 +323,21 @@ class Keeper:
         cause = error
         if not isinstance(error, errors.OutcomeUnknown):
             # What the parts report after a stop request only follows from it.
-            cause = self._job.stop.reason or self._stop.reason or error
+            cause = self._job.stop.reason or self._fault or error
         if isinstance(cause, errors.Interrupted):
             why = "the process that runs reverse replication was asked to end"
             self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
         changed = isinstance(cause, errors.SchemaChanged)
-        if (changed or cause is self._stop.reason) and _is_final(cause):
+        if (changed or cause is self._fault) and _is_final(cause) and not self.swapped:
             cause = self._lost(cause)
+        back = _is_back(cause) if self.swapped else None
         asked.fail(cause)
         if isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
+        if back is not None:
+            raise back
         goes_on = "the old table is kept" if self._record.record.is_noted else _STILL_RUNS
         said = f"the revert failed: {error.message}; {goes_on}"
         self._job.tell(RevertFailed(said=said, reason=error.message))
@@ -356,6 +367,12 @@ class Keeper:
     def _lost(self, error: errors.SpiritError) -> ReverseReplicationLost:
         self._record.note_end(error.message)
         return ReverseReplicationLost.of(self._record.record, error.message, error.details)
+
+
+def _is_back(error: errors.SpiritError) -> errors.SpiritError:
+    """Return what has ended a swap back that is made; by its record another process ends it."""
+    error.hint = "; ".join(filter(None, (error.hint, _BACK)))
+    return error
 
 
 def _is_final(error: errors.SpiritError) -> bool:

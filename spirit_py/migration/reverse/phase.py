@@ -205,10 +205,9 @@ class WayBack:
         except SpiritError as error:
             self._run.stop.check()
             keeper.fail(error)
+            if keeper.swapped:
+                raise
             reverted, why = False, error.message
-        if not reverted and keeper.swapped:
-            keeper.finish(skip_drop=False)
-            reverted = True
         if reverted:
             self._run.note(PlainFact.REVERTED)
         elif why:

@@ -335,6 +335,8 @@ class KeptRecord:
                 return self._session.ask(work)
             done: T = self._again(tries)(self._session.ask, work)
             return done
+        except errors.LeftAfterChange:
+            raise
         except errors.MigrationFailure as fault:
             self._job.warn(f"{failed}: {fault.message}")
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,20 @@ from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.record import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import AnotherServer, Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import (
+    AnotherServer,
+    Interrupted,
+    LeftAfterChange,
+    MigrationFailure,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+)
 from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.reverse import swap_back
 from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.migration.reverse.phase import WayBack
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.threads import StopSwitch
@@ -290,3 +300,56 @@ def test_one_connection_that_meets_another_server_does_not_end_the_way_back(monk
         assert asked.ended
     assert ended == []
     assert saved == ([] if work == "asked" else ["here"])
+
+
+@pytest.mark.parametrize("work", ["revert", "asked", "grace"])
+def test_a_swap_back_that_is_made_and_not_ended_has_not_failed(monkeypatch, work):
+    """The record still says that it was begun, and another process ends it; nothing is dropped."""
+    left = LeftAfterChange("not settled", hint="run it again")
+    process: Any = SimpleNamespace(
+        stop=StopSwitch(), tell=untold, follow=untold, unfollow=untold, keep_with=untold
+    )
+    way_back = WayBack(process, RECORD)
+    keeper, written = way_back._keeper, list[object]()
+    feed = SimpleNamespace(position=lambda: "here")
+    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed)])
+    monkeypatch.setattr(keeper, "_opened", lambda _: keeper._pairs)
+    monkeypatch.setattr(keeper, "_drop_undone", written.append)
+    monkeypatch.setattr(keeper._record, "seconds_left", lambda: 60.0)
+    for name in ("write", "save", "keep_up", "forget"):
+        monkeypatch.setattr(keeper._record, name, written.append)
+
+    def made(**_: object) -> None:
+        # What the feed met in the tables that were put in place is no change by others.
+        keeper._stop.request(SchemaChanged("changed"))
+        written.clear()
+        raise left
+
+    swap: Any = SimpleNamespace(swapped=True, renaming=False, run=made)
+    monkeypatch.setattr(keeper, "_made_swap", lambda: swap)
+    asked = keeper.ask(skip_drop=False)
+    does: dict[str, Any] = {
+        "revert": partial(keeper.revert, skip_drop=False),
+        "asked": keeper.run,
+        "grace": way_back.taken,
+    }
+    with pytest.raises(LeftAfterChange, match="not settled") as ended:
+        does[work]()
+    assert ended.value.hint.startswith("run it again; the old definition is in place again")
+    assert written == []
+    assert work == "revert" or asked.answer.hint == ended.value.hint
+
+
+def test_a_checkpoint_that_leads_to_what_is_not_settled_is_not_dropped(monkeypatch):
+    """Its drop is no warning of a command that is done."""
+    dropped: list[object] = []
+    monkeypatch.setattr(CheckpointTable, "is_ours", lambda *_: True)
+    monkeypatch.setattr(CheckpointTable, "has", lambda *_: True)
+    monkeypatch.setattr(CheckpointTable, "drop", lambda *_: dropped.append(_))
+    session = SimpleNamespace(close=lambda: None)
+    process: Any = SimpleNamespace(
+        stop=StopSwitch(), session=lambda *_, **__: session, await_readers=lambda: None
+    )
+    with pytest.raises(LeftAfterChange, match="_t_chkpnt stays"):
+        Keeper(process, RECORD)._record.forget(keep=False)
+    assert dropped == []
