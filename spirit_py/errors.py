@@ -6,6 +6,7 @@ Every error names the object, the cause and the next step (``hint``). Exit codes
 
 from __future__ import annotations
 
+import copy
 import signal
 from typing import Any, ClassVar, Final, Self
 
@@ -272,6 +273,15 @@ class Interrupted(SpiritError, code=ErrorCode.INTERRUPTED):
     def __init__(self, signal_number: int, *, hint: str = "") -> None:
         super().__init__(f"interrupted by {signal.Signals(signal_number).name}", hint=hint)
         self.exit_code = 128 + signal_number
+
+    def saying(self, hint: str) -> Self:
+        """Return it as that of a command, or a table of a batch, whose tables are changed by then.
+
+        The same stop may end others that have changed nothing.
+        """
+        told = copy.copy(self)
+        told.hint, told.says_done = hint, True
+        return told
 
 
 class EndedOnRequest(Interrupted, code=ErrorCode.INTERRUPTED):

@@ -200,7 +200,7 @@ class TableRun:
         try:
             run_migration(self.run)
         except BaseException as error:
-            self.failed(self._stop.cause_of(error))
+            self.failed(self.run.cause_of(error))
         finally:
             self.run.complete()
 

@@ -343,8 +343,7 @@ def _watched_since(session: Session, *, run: Run, names: Sequence[Name]) -> OldT
 def _left(run: Run, error: SpiritError) -> SpiritError:
     stopped = run.stop.cause_of(error)
     if isinstance(stopped, Interrupted):
-        stopped.hint = "the change is done; the same command carries on with the archive"
-        return stopped
+        return stopped.saying("the change is done; the same command carries on with the archive")
     cause = stopped if isinstance(stopped, SpiritError) else error
     said = f"the change is done, and the old table is kept: {cause.message}"
     left = ArchiveFailure(said, hint=cause.hint, details=cause.details)

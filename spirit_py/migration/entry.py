@@ -74,11 +74,7 @@ def migrate(
 def _left_at_once(run: Run) -> SpiritError:
     if unknown := outcome_unknown([run]):
         return unknown
-    if run.keeper is not None and run.keeper.may_be_back():
-        hint = "the old definition is in place again, and the same command ends that"
-    elif run.is_changed:
-        hint = "the change is done; the same command finishes what is left to do"
-    else:
+    if not (hint := run.done_hint):
         hint = "the source table is intact; run the same command again"
         if run.state.resumable:
             run.note(PlainFact.STAYS_RESUMABLE)

@@ -11,7 +11,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import Interrupted, ServerFault
 from spirit_py.events.run import Warned
 from spirit_py.locks.look import LockedBy
 from spirit_py.locks.named import migration_lock
@@ -237,6 +237,27 @@ class Job:
     def remark(self, what: str, why: str) -> None:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
+
+    @property
+    def done_hint(self) -> str:
+        """What is left to do once the tables are changed, or swapped back; empty before."""
+        return ""
+
+    def cause_of(self, error: BaseException) -> BaseException:
+        """Return what has ended the work; a stop says what is left to do, if nothing else has."""
+        cause, hint = self.stop.cause_of(error), self.done_hint
+        if hint and isinstance(cause, Interrupted) and not cause.says_done:
+            return cause.saying(hint)
+        return cause
+
+    def to_its_end(self, work: Callable[[], None]) -> None:
+        """Do the work; raise what has ended it."""
+        try:
+            work()
+        except BaseException as error:
+            if (cause := self.cause_of(error)) is error:
+                raise
+            raise cause from error
 
     @property
     def giving_up(self) -> str:

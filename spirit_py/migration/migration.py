@@ -414,7 +414,9 @@ def _finish(run: Run, record: CheckpointRecord) -> None:
         run.step("cleanup", note, passing=takes_no_writes)
     note_swap(run, tables)
     run.note(PlainFact.TABLES_CHANGED)
-    with run.session("keep") as session:
+    with contextlib.ExitStack() as stack:
+        with after_change(run.stop):
+            session = stack.enter_context(run.session("keep"))
         reverted = carry_on_reverse(run, session, tables, way.keeper)
     if not reverted:
         _settle(run, tables, record, record.home, way)

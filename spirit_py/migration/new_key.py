@@ -105,13 +105,13 @@ def prove_key(
     except errors.SpiritError as error:
         cause = run.stop.cause_of(error)
         if isinstance(cause, errors.Interrupted):
-            cause.hint = f"{orphan}: {mend}; {_STAYS}"
+            raise cause.saying(f"{orphan}: {mend}; {_STAYS}") from error
         left = errors.MigrationFailure(
             f"{orphan}, and {key}, which is there, could not be dropped again: {cause}",
             hint=f"{mend}; then run the same command again, which looks at all rows",
             error_code=ErrorCode.FOREIGN_KEY,
         )
-        left.says_done = not isinstance(cause, errors.Interrupted)
+        left.says_done = True
         raise left from error
     raise errors.KeyNotProven(
         f"{key} was dropped again: {orphan}", hint=f"{mend}; then run the same command again"
@@ -128,7 +128,7 @@ def _said_to_stay(stop: StopSwitch) -> Iterator[None]:
     except errors.SpiritError as error:
         cause = stop.cause_of(error)
         if isinstance(cause, errors.Interrupted):
-            cause.hint = _STAYS
-        elif isinstance(cause, errors.SpiritError):
+            raise cause.saying(_STAYS) from error
+        if isinstance(cause, errors.SpiritError):
             cause.hint = "; ".join(filter(None, (cause.hint, _STAYS)))
         raise

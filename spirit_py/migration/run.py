@@ -183,6 +183,14 @@ class Run(Job):
         swapped = state.swapped_before or (cutover is not None and cutover.swapped)
         return swapped or state.altered or state.changed
 
+    @property
+    def done_hint(self) -> str:
+        """What is left to do once the tables are changed, or swapped back; empty before."""
+        if self.keeper is not None and self.keeper.may_be_back():
+            return "the old definition is in place again, and the same command ends that"
+        done = "the change is done; the same command finishes what is left to do"
+        return done if self.is_changed else ""
+
     # -- what happens
 
     def tell(self, event: Event) -> None:
@@ -252,7 +260,7 @@ def run_to_its_end(
         return run.report
 
     run_and_tell(
-        work,
+        partial(run.to_its_end, work),
         stop=run.stop,
         reporter=reporter,
         report_json=run.config.records.report_json,

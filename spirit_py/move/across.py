@@ -309,6 +309,7 @@ class KeeperApart(Keeper):
 
     def finish(self, *, skip_drop: bool) -> None:
         """Run the operator's command (again), for a revert that a process made and did not end."""
+        self._found_back()
         tables = [table.name for table in self._record.record.tables]
         run = self._back_run
         if run.config.on_switch and (why := run_switch_command(run, tables, back=True)):

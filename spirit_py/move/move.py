@@ -305,11 +305,6 @@ def _left_at_once(run: MoveRun) -> SpiritError:
             "interrupted twice during the switch: it may or may not have happened",
             hint="the same command looks at both servers, and goes on from what it finds",
         )
-    if run.keeper is not None and run.keeper.may_be_back():
-        hint = "the source's tables are in place again, and the same command ends that"
-    elif run.is_changed:
-        hint = "the switch to the target is made; the same command finishes what is left to do"
-    else:
-        how = ": it resumes from the last checkpoint" if run.state.resumable else ""
-        hint = f"the source's tables are intact; run the same command again{how}"
-    return Interrupted(signal.SIGINT, hint=hint)
+    how = ": it resumes from the last checkpoint" if run.state.resumable else ""
+    intact = f"the source's tables are intact; run the same command again{how}"
+    return Interrupted(signal.SIGINT, hint=run.done_hint or intact)

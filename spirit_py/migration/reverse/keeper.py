@@ -50,7 +50,6 @@ _STILL: Final = (
 #: The server refused the account, and the hint says what has to be done about it.
 _OF_THE_ACCOUNT: Final = frozenset({ErrorCode.ACCESS_DENIED, ErrorCode.MISSING_PRIVILEGES})
 _STILL_RUNS: Final = "reverse replication still runs"
-_BACK: Final = "the old definition is in place again; spirit-py revert drops what is left"
 
 
 class ReverseReplicationLost(errors.MigrationFailure):
@@ -185,7 +184,7 @@ class Keeper:
             except errors.SpiritError as error:
                 if self.swapped:
                     self._check()
-                    raise _is_back(error) from error
+                    raise self._left_back(error) from error
                 if isinstance(error, errors.SchemaChanged) and _is_final(error):
                     raise self._lost(error) from error
                 # Duplicates are the same to the operator when the change feed has met them first.
@@ -200,9 +199,14 @@ class Keeper:
 
     def finish(self, *, skip_drop: bool) -> None:
         """Drop what was swapped out: also for a swap back that a process made and did not end."""
+        self._found_back()
         with contextlib.closing(self._record):
             keep = skip_drop or self._record.record.skip_drop
             self._record.forget(keep=self._drop_undone(skip_drop=keep))
+
+    def _found_back(self) -> None:
+        # A revert that asks goes on, as in a grace, once this process has ended.
+        self._back = self._over = self._stays = True
 
     @contextlib.contextmanager
     def _following(self) -> Iterator[None]:
@@ -280,10 +284,10 @@ class Keeper:
         if not errors.is_overtaken(fault):
             self._record.save(self._position())
         if asked is not None:
-            done = _BACK if self.swapped else _STILL
+            done = self._job.done_hint if self.swapped else _STILL
             if isinstance(asked, errors.Interrupted):
-                asked.hint = done
-            elif done not in asked.hint:
+                raise asked.saying(done)
+            if done not in asked.hint:
                 asked.hint = f"{asked.hint}; {done}"
             raise asked
         raise self._stopped(fault) from fault
@@ -331,7 +335,7 @@ class Keeper:
         changed = isinstance(cause, errors.SchemaChanged)
         if (changed or cause is self._fault) and _is_final(cause) and not self.swapped:
             cause = self._lost(cause)
-        back = _is_back(cause) if self.swapped else None
+        back = self._left_back(cause) if self.swapped else None
         asked.fail(cause)
         if isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
@@ -364,15 +368,14 @@ class Keeper:
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
 
+    def _left_back(self, error: errors.SpiritError) -> errors.SpiritError:
+        """Return what has ended a swap back that is made; by its record another process ends it."""
+        error.hint = "; ".join(filter(None, (error.hint, self._job.done_hint)))
+        return error
+
     def _lost(self, error: errors.SpiritError) -> ReverseReplicationLost:
         self._record.note_end(error.message)
         return ReverseReplicationLost.of(self._record.record, error.message, error.details)
-
-
-def _is_back(error: errors.SpiritError) -> errors.SpiritError:
-    """Return what has ended a swap back that is made; by its record another process ends it."""
-    error.hint = "; ".join(filter(None, (error.hint, _BACK)))
-    return error
 
 
 def _is_final(error: errors.SpiritError) -> bool:

@@ -155,7 +155,9 @@ def carry_on_reverse(
         return False
     if where_is(session, record) is Where.BACK:
         run.go_on_to(Phase.KEEP)
-        kept_by(run, record).finish(skip_drop=False)
+        keeper = kept_by(run, record)
+        run.keep_with(keeper)
+        keeper.finish(skip_drop=False)
         run.note(PlainFact.REVERTED)
         return True
     if record.is_noted:
@@ -203,7 +205,8 @@ class WayBack:
             keeper.fail(error)
             raise
         except SpiritError as error:
-            self._run.stop.check()
+            if self._run.stop.requested:
+                raise
             keeper.fail(error)
             if keeper.swapped:
                 raise

@@ -186,7 +186,7 @@ def revert(
     run = Revert(config, reporter, engine_factory=engine_factory, stop=stop)
     report = OutcomeReport(outcome="done")
     run_and_tell(
-        run.run,
+        partial(run.to_its_end, run.run),
         stop=run.stop,
         reporter=reporter,
         report_json=config.records.report_json,
@@ -255,9 +255,13 @@ class Revert(Job):
                     hint="spirit-py revert looks at the tables, and goes on from what it finds",
                 )
             hint = "the tables are not swapped back; spirit-py revert still does it"
-            if keeper.may_be_back():
-                hint = "the old definition is in place; spirit-py revert drops what is left"
-        return Interrupted(signal.SIGINT, hint=hint)
+        return Interrupted(signal.SIGINT, hint=self.done_hint or hint)
+
+    @property
+    def done_hint(self) -> str:
+        """What is left to do once the tables are swapped back; empty before."""
+        back = self._keeper is not None and self._keeper.may_be_back()
+        return "the old definition is in place; spirit-py revert drops what is left" if back else ""
 
     def completed(self, report: OutcomeReport) -> OutcomeReport:
         """Return a report with the last figures."""

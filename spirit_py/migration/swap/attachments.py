@@ -188,8 +188,7 @@ class SwapAttachments(AttachedObjects):
         try:
             retrying(self.job.stop, attempts=_ATTEMPTS, passing=takes_no_writes)(settle)
         except Interrupted as stopped:
-            stopped.hint = _SETTLES
-            raise
+            raise stopped.saying(_SETTLES) from stopped
         except SpiritError as error:
             raise LeftAfterChange(
                 f"the swap is done, and its foreign keys and triggers are not settled:"

@@ -217,7 +217,7 @@ def after_change(
             )
             cause.says_done = True
         elif isinstance(cause, Interrupted):
-            cause.hint = f"the change is done; {then}"
+            cause = cause.saying(f"the change is done; {then}")
         else:
             raise LeftAfterChange(
                 f"the change is done, and its old table is left: {cause}",
@@ -297,7 +297,8 @@ def settle_old_tables(
     gone = True
     for one, stays in zip(last_first(), kept, strict=True):
         if stays:
-            drop_sentinels_and_trials(one, tables)
+            with after_change(run.stop, "spirit-py cleanup drops what is left"):
+                drop_sentinels_and_trials(one, tables)
         elif gone:
             gone = drop_checkpoints(one, tables)
 

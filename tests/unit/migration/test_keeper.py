@@ -309,6 +309,7 @@ def test_a_swap_back_that_is_made_and_not_ended_has_not_failed(monkeypatch, work
     process: Any = SimpleNamespace(
         stop=StopSwitch(), tell=untold, follow=untold, unfollow=untold, keep_with=untold
     )
+    process.done_hint = "it is back"
     way_back = WayBack(process, RECORD)
     keeper, written = way_back._keeper, list[object]()
     feed = SimpleNamespace(position=lambda: "here")
@@ -335,7 +336,7 @@ def test_a_swap_back_that_is_made_and_not_ended_has_not_failed(monkeypatch, work
     }
     with pytest.raises(LeftAfterChange, match="not settled") as ended:
         does[work]()
-    assert ended.value.hint.startswith("run it again; the old definition is in place again")
+    assert ended.value.hint.startswith("run it again; it is back")
     assert written == []
     assert work == "revert" or asked.answer.hint == ended.value.hint
 

@@ -14,7 +14,7 @@ import spirit_py.migration.run as module
 from spirit_py.batch import entry as batch_entry
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.config import ConnectionOptions, MigrationConfig, RevertConfig
-from spirit_py.errors import AnotherServer, ServerFault
+from spirit_py.errors import AnotherServer, ServerFault, Stopped
 from spirit_py.events.run import ResumeDecided
 from spirit_py.migration import entry, job
 from spirit_py.migration.facts import AlterAnswered, PlainFact
@@ -22,6 +22,7 @@ from spirit_py.migration.migration import compared_under
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.run import Run
 from spirit_py.move import move
+from spirit_py.move.run import MoveRun
 from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
 from spirit_py.units import Window
@@ -46,11 +47,11 @@ def test_outside_of_its_windows_the_work_stands_still():
     assert run_of(allow=(begins,)).figures.paused() is True
 
 
-def run_of(told: RecordingReporter | None = None, **more: Any) -> Run:
+def run_of(told: RecordingReporter | None = None, *, kind: type[Run] = Run, **more: Any) -> Run:
     """Return a run that does nothing."""
     config: Any = MigrationConfig(connection=ConnectionOptions(), database="s", table="t", **more)
     engine: Any = None
-    return Run(config, told or RecordingReporter(), engine_factory=engine, stop=StopSwitch())
+    return kind(config, told or RecordingReporter(), engine_factory=engine, stop=StopSwitch())
 
 
 def test_a_step_behind_a_backup_is_repeated_until_that_is_over(monkeypatch):
@@ -168,6 +169,37 @@ def test_who_leaves_at_once_is_told_of_each_table_that_is_swapped(batch):
 
 
 @pytest.mark.parametrize(
+    ("noted", "cutover", "keeper", "says"),
+    [
+        ([], None, None, "intact"),
+        ([AlterAnswered(made=True)], None, None, "the change is done"),
+        ([RESUMED], None, None, "the change is done"),
+        ([], swap_is(swapped=True), None, "the change is done"),
+        ([], swap_is(swapped=True), swap_is(), "the change is done"),
+        ([RESUMED], None, swap_is(back=True), "the old definition is in place"),
+    ],
+)
+@pytest.mark.parametrize("told", [False, True])
+def test_a_stop_says_what_is_done_by_then(noted, cutover, keeper, says, told):
+    """Wherever it ends the work, if nothing else has said it; to others it says what it did."""
+    run = run_of()
+    for fact in noted:
+        run.note(fact)
+    run.cutover, run.keeper = cutover, keeper
+    stopped = Stopped("stopped", hint="the source table is intact")
+    run.stop.request(stopped)
+
+    def work() -> None:
+        raise stopped.saying("said") if told else ServerFault(2013, "lost", where="x")
+
+    with pytest.raises(Stopped, match="stopped") as ended:
+        run.to_its_end(work)
+    assert ("said" if told else says) in ended.value.hint
+    assert run.stop.cause_of(ended.value) is ended.value
+    assert (ended.value.exit_code, stopped.hint) == (143, "the source table is intact")
+
+
+@pytest.mark.parametrize(
     ("noted", "cutover", "keeper", "code", "says"),
     [
         ([], None, None, 130, "the source's tables are intact"),
@@ -181,7 +213,7 @@ def test_who_leaves_at_once_is_told_of_each_table_that_is_swapped(batch):
 )
 def test_who_leaves_a_move_at_once_is_told_what_is_known(noted, cutover, keeper, code, says):
     """Behind the switch the source's tables are no longer the ones that are used."""
-    run: Any = run_of()
+    run: Any = run_of(kind=MoveRun)
     for fact in noted:
         run.note(fact)
     run.cutover, run.keeper = cutover, keeper
