@@ -17,6 +17,7 @@ from spirit_py.preflight.clauses import made_natively
 from spirit_py.preflight.preflight import prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.statement import alter_of
+from spirit_py.threads import StopSwitch
 from tests.kits.locking import turns_on
 from tests.kits.lost_answer import LosesTheAnswer
 from tests.kits.migrate import Migrating, config_for
@@ -151,7 +152,7 @@ def test_a_table_is_as_large_as_its_files_where_statistics_are_old(db):
         assert not made_natively([context])
         (refused,) = findings_of([context], CheckScope.SOURCE)
         assert "--native 1M" not in refused.remedy
-        assert native_time(desk.native, context.source).seconds is None
+        assert native_time(desk.native, context.source, StopSwitch()).seconds is None
         db.execute("DELETE FROM t WHERE id > 100")
 
         def small():
