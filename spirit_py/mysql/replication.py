@@ -38,8 +38,8 @@ SELECT MAX(behind) / 1e6 FROM (
     AND LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP >= NOW(6) - INTERVAL %s SECOND
 ) AS seen"""
 _CHANNELS = """
-SELECT c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'), c.SOURCE_UUID,
-  COALESCE(k.DESIRED_DELAY, 0)
+SELECT c.CHANNEL_NAME, c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'),
+  c.SOURCE_UUID, COALESCE(k.DESIRED_DELAY, 0)
 FROM performance_schema.replication_connection_status c
 LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME
 LEFT JOIN performance_schema.replication_applier_configuration k
@@ -64,11 +64,13 @@ NO_REPLICA_NOW: Final = (
 LOGGING: Final = "--log-replica-updates (before 8.0.26 --log-slave-updates)"
 """What a replica is started with so that it logs what it replicates."""
 _GROUP = """
-SELECT COUNT(*) FROM performance_schema.replication_group_members
+SELECT MEMBER_ROLE FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
+_NO_ROLE: Final = "UNKNOWN"
+SECONDARY: Final = "SECONDARY"
 _APPLIER_ERROR = """
 SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
-WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
+WHERE LAST_ERROR_NUMBER <> 0 AND CHANNEL_NAME = %s LIMIT 1"""
 
 
 class BinlogStatus(NamedTuple):
@@ -179,10 +181,15 @@ def end_of_binlog(session: SqlSession) -> BinlogStatus:
 
 def in_replication_group(session: SqlSession) -> bool:
     """Return whether the server is (without performance_schema: may be) in a replication group."""
+    return bool(role_in_group(session))
+
+
+def role_in_group(session: SqlSession) -> str:
+    """Return PRIMARY, SECONDARY, or that its role in a replication group is unknown; else empty."""
     if performance_schema_shows_sessions(session):
-        return bool(session.query(_GROUP)[0][0])
+        return next((str(role or _NO_ROLE) for (role,) in session.query(_GROUP)), "")
     found = session.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")
-    return any(row[1] for row in found)
+    return _NO_ROLE if any(row[1] for row in found) else ""
 
 
 def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
@@ -202,12 +209,13 @@ def channels(session: SqlSession) -> list[Channel]:
     if not performance_schema_shows_sessions(session):
         return [_channel_of(row) for row in replica_status(session) if _RESTS not in row]
     found = []
-    for receiver, error, applier, uuid, delay in session.query(_CHANNELS):
+    for name, receiver, error, applier, uuid, delay in session.query(_CHANNELS):
         trouble = ""
         if receiver != "ON":
             trouble = _stopped(f"receiver is {receiver}", error)
         elif applier != "ON":
-            trouble = _stopped("applier is OFF", *next(iter(session.query(_APPLIER_ERROR)), ("",)))
+            seen = session.query(_APPLIER_ERROR, (name,))
+            trouble = _stopped("applier is OFF", *next(iter(seen), ("",)))
         found.append(Channel(source_uuid=str(uuid), trouble=trouble, delay=int(delay)))
     return found
 

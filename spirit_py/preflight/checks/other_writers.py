@@ -19,7 +19,13 @@ from spirit_py.mysql.facts import (
 )
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
-from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
+from spirit_py.mysql.replication import (
+    APPLIES,
+    RECEIVES,
+    SECONDARY,
+    replica_status,
+    role_in_group,
+)
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
@@ -54,10 +60,10 @@ _REMEDY: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """Signs of other servers that write: variables in lower case, running channels."""
+    """Signs of other servers that write: variables in lower case, role in a group, channels."""
 
     variables: Mapping[str, str]
-    in_group: bool = False
+    role: str = ""
     channels: tuple[Channel, ...] = ()
 
 
@@ -178,8 +184,10 @@ def require_writable(
 
 def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
     """Yield each reason why writes of other servers may reach a table (pure)."""
-    if seen.in_group and seen.variables.get("group_replication_single_primary_mode") == "OFF":
+    if seen.role and seen.variables.get("group_replication_single_primary_mode") == "OFF":
         yield "the server is in a replication group with several primaries"
+    elif seen.role == SECONDARY:
+        yield "the server is a secondary of its replication group, and another is the primary"
     if seen.variables.get("wsrep_on") == "ON":
         yield "the server is in a Galera cluster (wsrep_on=ON), where every node takes writes"
     for name, filters in seen.channels:
@@ -214,7 +222,7 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
 def _look(session: SqlSession, facts: ServerFacts) -> Surroundings:
     return Surroundings(
         variables={name: facts.text(name) for name in _VARIABLES},
-        in_group=in_replication_group(session),
+        role=role_in_group(session),
         channels=_channels(session),
     )
 

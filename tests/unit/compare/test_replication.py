@@ -12,6 +12,7 @@ from spirit_py.compare.checks import one_group
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.grants import Grants
+from spirit_py.mysql.replication import channels
 
 GROUP = "5f2d8f0e-0c5c-4b43-8d1e-4b7a3c1f0001"
 
@@ -49,6 +50,8 @@ class Session:
         """Answer like a server without replication."""
         if any(part in sql for part in self._refused):
             raise ServerFault(self._code, "denied", where="test")
+        if "replication_group_members" in sql:
+            return ()
         return self._rows if "replication_connection" in sql else ((1, 0),)
 
 
@@ -76,7 +79,23 @@ def test_an_account_that_may_not_see_gets_the_grant_for_what_was_asked(refused, 
 
 def test_a_promoted_replica_is_told_how_to_forget_its_source():
     """It has the settings of its former replication until then."""
-    found = Session(code=0, rows=(("OFF", "", "OFF", "source", 0),))
+    found = Session(code=0, rows=(("", "OFF", "", "OFF", "source", 0),))
     (finding,) = checks._replication(side("target", found), side("source", found), "harm")
     assert "RESET REPLICA ALL" in finding.remedy
     assert "mysql.rds_reset_external_master" in finding.remedy
+
+
+def test_a_channel_is_explained_by_its_own_error():
+    """A replica of several sources has a worker's error for each."""
+    errors = {"east": "no such row", "west": "duplicate key"}
+
+    def query(sql: str, given: Any = ()) -> Any:
+        if "replication_connection" in sql:
+            return [(name, "ON", "", "OFF", f"source-{name}", 0) for name in errors]
+        if "LAST_ERROR_MESSAGE" in sql:
+            return [(text,) for name, text in errors.items() if not given or name in given]
+        return [] if "lost" in sql else [(1,)]
+
+    session: Any = SimpleNamespace(query=query)
+    found = [one.trouble for one in channels(session)]
+    assert found == [f"its applier is OFF: {text}" for text in errors.values()]

@@ -12,12 +12,14 @@ from spirit_py.preflight.checks import other_writers as module
 from spirit_py.preflight.checks.other_writers import Surroundings, causes, may_write
 
 MULTI = {"group_replication_single_primary_mode": "OFF"}
+SINGLE = {"group_replication_single_primary_mode": "ON"}
 
 
 @pytest.mark.parametrize(
     ("seen", "cause"),
     [
-        (Surroundings(variables=MULTI, in_group=True), "several primaries"),
+        (Surroundings(variables=MULTI, role="PRIMARY"), "several primaries"),
+        (Surroundings(variables=SINGLE, role="SECONDARY"), "a secondary"),
         (Surroundings(variables={"wsrep_on": "ON"}), "Galera"),
         (Surroundings(variables={}, channels=(("", ()),)), "the default replication channel"),
         (Surroundings(variables={}, channels=(("east", ()),)), "replication channel 'east'"),
@@ -34,7 +36,8 @@ def test_each_way_is_named(seen, cause):
     [
         Surroundings(variables={}),
         Surroundings(variables=MULTI),
-        Surroundings(variables={"group_replication_single_primary_mode": "ON"}, in_group=True),
+        Surroundings(variables=SINGLE, role="PRIMARY"),
+        Surroundings(variables=SINGLE, role="UNKNOWN"),
         Surroundings(variables={"wsrep_on": "OFF"}),
         Surroundings(variables={}, channels=(("east", (("REPLICATE_IGNORE_TABLE", "shop.t"),)),)),
     ],
