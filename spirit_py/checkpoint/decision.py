@@ -226,8 +226,8 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
             left = f"{gone} {done}, and spirit-py cleanup --drop-old drops what is left of it"
         return Refuse(
             reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
-            f" {found.server_uuid}: another one answers at the same address, and the migration"
-            f" cannot go on there: {why}",
+            f" {found.server_uuid}: this is another server, such as a replica or a clone, and the"
+            f" migration cannot go on here: {why}",
             hint=f"run the same command on the right server; {left}",
         )
     if wanted.modes not in {None, record.modes}:

@@ -362,7 +362,7 @@ def test_another_server_is_refused_whatever_its_tables_show():
     """What another server shows of the tables says nothing about this migration."""
     decision = decide(found(server_uuid="x", age=9e9, tables=(), unreachable="gone"), WANTED)
     assert isinstance(decision, Refuse)
-    assert "another one answers at the same address" in decision.reason
+    assert "another server, such as a replica or a clone" in decision.reason
     nowhere = replace(RECORD, position="")
     assert isinstance(decide(found(server_uuid="x", record=nowhere), WANTED), Refuse)
 
