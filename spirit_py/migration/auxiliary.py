@@ -188,8 +188,9 @@ def leave(
     """Keep the auxiliary tables where the next run can resume, otherwise drop them.
 
     A failure here is reported, and hides no earlier error. After a refusal, tables that were
-    ``taken_over`` stay; MigrationFailure replaces a refusal whose tables could not be dropped.
-    ``drop`` drops them all, and returns whether it could; by itself, on one server.
+    ``taken_over`` stay; MigrationFailure replaces a refusal whose tables could not be dropped, and
+    the success of such a rehearsal. ``drop`` drops them all, and returns whether it could; by
+    itself, on one server.
     """
     run.note(PlainFact.TEARDOWN_BEGUN)
     # After OutcomeUnknown, what a clause has done that cannot be made twice is looked at first.
@@ -205,10 +206,17 @@ def leave(
     run.await_readers()
     if (drop or _drop_all)(run, tables, error):
         return
-    if isinstance(asked := run.stop.reason, errors.AbortedForGood):
-        asked.hint = "the source table is intact; spirit-py cleanup drops what is left"
+    hint = "the source table is intact; spirit-py cleanup drops what is left, or says why it stays"
+    promised = errors.Aborted if run.config.dry_run else errors.AbortedForGood
+    if isinstance(asked := run.stop.reason, promised):
+        asked.hint = hint
     if isinstance(error, errors.Refusal):
         raise _failure(error) from error
+    if error is None and run.config.dry_run:
+        raise errors.MigrationFailure(
+            "the rehearsal has reached its end and changed nothing; what it made is left behind",
+            hint=hint,
+        )
 
 
 def _drop_all(run: Run, tables: Sequence[Name], error: BaseException | None) -> bool:
@@ -219,14 +227,14 @@ def _drop_all(run: Run, tables: Sequence[Name], error: BaseException | None) -> 
 def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
     """Drop the auxiliary tables; ``patiently`` waits for a server that takes no writes."""
 
-    def drop() -> None:
+    def drop() -> bool:
         with run.session("cleanup") as session:
             # Another server may answer at the same address by now (R14).
-            _drop(run, session, table)
+            return _drop(run, session, table)
 
     once_more = retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)
     try:
-        (partial(once_more, drop) if patiently else drop)()
+        return once_more(drop) if patiently else drop()
     except errors.MigrationFailure as fault:
         names = AuxiliaryNames.of(table[1])
         run.warn(
@@ -234,7 +242,6 @@ def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
             f" {fault.message}; the next run drops them"
         )
         return False
-    return True
 
 
 def to_be_resumed(run: Run, error: BaseException | None) -> bool:
@@ -245,9 +252,11 @@ def to_be_resumed(run: Run, error: BaseException | None) -> bool:
     return not isinstance(cause, errors.SpiritError) or cause.resumable
 
 
-def _drop(run: Run, session: SqlSession, table: Name, *, still_deferred: bool = False) -> None:
+def _drop(run: Run, session: SqlSession, table: Name, *, still_deferred: bool = False) -> bool:
+    """Drop what is ours; return whether nothing that our checkpoint leads to is kept."""
     if kept := drop_auxiliary(session, *table, still_deferred=still_deferred):
         run.warn(kept)
+    return not kept or not CheckpointTable(*table).is_ours(session)
 
 
 def drop_checkpoints(run: Run, tables: Iterable[Name]) -> bool:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
+    Aborted,
+    AbortedForGood,
     AnotherServer,
     Interrupted,
     MigrationFailure,
@@ -36,7 +39,15 @@ TABLES = (("s", "t"), ("s", "u"))
 class Left:
     """A run that ends, on a server where one of the tables may not be dropped."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, *, stays: str = "") -> None:
+    def __init__(
+        self,
+        patch: pytest.MonkeyPatch,
+        *,
+        stays: str = "",
+        kept: str = "",
+        ours: bool = True,
+        dry_run: bool = False,
+    ) -> None:
         self.warnings: list[str] = []
         self.dropped: list[str] = []
 
@@ -49,22 +60,26 @@ class Left:
             if table == stays:
                 raise ServerFault(2013, "Lost connection", where="cleanup")
             self.dropped.append(table)
-            return ""
+            return "_t_new stays, for a reason" if table == kept else ""
 
         patch.setattr(auxiliary, "drop_auxiliary", drop)
+        patch.setattr(CheckpointTable, "is_ours", lambda *_: ours)
         self._run: Any = SimpleNamespace(
             may_be_swapped=False,
             state=SimpleNamespace(resumable=False),
             note=lambda _: None,
-            config=SimpleNamespace(dry_run=False),
+            config=SimpleNamespace(dry_run=dry_run),
             stop=StopSwitch(),
             session=session,
             warn=self.warnings.append,
             await_readers=lambda: None,
         )
 
-    def after(self, error: BaseException) -> None:
-        """End the run with an error."""
+    def after(self, error: BaseException | None, *, stopped: bool = False) -> None:
+        """End the run with an error, or without; ``stopped``: an operator has asked for that."""
+        if stopped:
+            assert error is not None
+            self._run.stop.request(error)
         auxiliary.leave(self._run, TABLES, type(error), error, None, taken_over=False)
 
 
@@ -93,6 +108,26 @@ def test_a_refusal_whose_tables_are_dropped_stays_one(left: Callable[..., Left])
     run.after(Refusal("no key"))
     assert run.dropped == ["t", "u"]
     assert not run.warnings
+
+
+@pytest.mark.parametrize("given", [{"stays": "t"}, {"kept": "t"}])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_nobody_is_told_that_nothing_is_left_where_something_is(
+    left: Callable[..., Left], given: dict[str, str], dry_run: bool
+):
+    """Neither after an abort nor after a rehearsal; what is nobody's of ours is no part of that."""
+    said = "nothing is left of it"
+    asked = (Aborted if dry_run else AbortedForGood)("aborted by a@h", hint=said)
+    left(**given, dry_run=dry_run).after(asked, stopped=True)
+    assert "spirit-py cleanup drops what is left" in asked.hint
+    again = AbortedForGood("aborted by a@h", hint=said)
+    left(kept="t", ours=False).after(again, stopped=True)
+    assert again.hint == said
+    if dry_run:
+        with pytest.raises(MigrationFailure, match="is left behind") as failed:
+            left(**given, dry_run=True).after(None)
+        assert failed.value.exit_code == 1
+    left(dry_run=dry_run).after(None)
 
 
 def test_tables_that_stay_hide_no_other_error(left: Callable[..., Left]):
