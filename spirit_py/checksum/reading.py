@@ -269,8 +269,8 @@ class SegmentReading:
         if self.chunker.finished:
             # The last chunks are rarely as large as they were meant: an estimate may know better.
             return RowsLeft(most=0)
-        # No values are left where the target goes on.
-        if not (width := self.chunker.width()):
+        # No values are left where the target goes on; of those of a key few rows may be kept.
+        if not (width := self.chunker.width()) or self.what.mapping.keep is not None:
             return RowsLeft()
         if self.what.feed is None:
             width = max(width, self.what.mapping.target.estimated_rows - rows - self._handed_out)

@@ -339,11 +339,16 @@ class Snapshots:
         return sum(one.rows for one in seen.values()), self._over_all(of), ended
 
     def _copied(self, name: tuple[str, str]) -> int | None:
-        before = self._state.copied_before.get(name)
-        copied = [
-            copier.statistics().rows for of, copier in self._figures.copiers if _name(of) == name
-        ]
-        return before[0] if before is not None else next(iter(copied), None)
+        """Return how many rows of a table the copy has written; None where that is not known."""
+        _, checker = self._figures.checkers[-1]
+        keeps = checker.what.mapping.keep is not None
+        if (before := self._state.copied_before.get(name)) is not None:
+            return None if keeps else before[0]
+        own = (copier.statistics() for of, copier in self._figures.copiers if _name(of) == name)
+        if (seen := next(own, None)) is None:
+            return None
+        # An earlier run has not noted how many of its rows it left out.
+        return None if keeps and seen.rows_before else seen.rows - seen.left_out
 
 
 def _name(table: TableSchema) -> tuple[str, str]:

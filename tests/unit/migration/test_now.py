@@ -158,7 +158,7 @@ def test_a_further_pass_of_the_checksum_has_no_negative_speed() -> None:
     copying = Copying()
     for phase in (Phase.DRAIN, Phase.ANALYZE, Phase.CHECKSUM):
         copying.enter(phase)
-    what = SimpleNamespace(target=None)
+    what = SimpleNamespace(target=None, mapping=SimpleNamespace(keep=None))
     checker: Any = SimpleNamespace(result=ChecksumResult(), what=what)
     copying.figures.checking(checker, TABLE)
     rates = []
@@ -167,3 +167,21 @@ def test_a_further_pass_of_the_checksum_has_no_negative_speed() -> None:
         copying.time += 5.0
         rates.append(copying.snapshots.take().rate)
     assert rates == [None, 380.0, 190.0, 190.0]
+
+
+@pytest.mark.parametrize(("before", "total"), [(0, 300), (500, None)])
+def test_a_comparison_of_kept_rows_counts_those_that_were_copied(before, total) -> None:
+    """A tenth of 3000 rows; how many an earlier run has left out is not known."""
+    copying = Copying()
+    seen = CopyStatistics(rows=3000, left_out=2700, rows_before=before, ended=True)
+    copier: Any = SimpleNamespace(statistics=lambda: seen)
+    copying.figures.copiers[0] = (TABLE, copier)
+    for phase in (Phase.DRAIN, Phase.ANALYZE, Phase.CHECKSUM):
+        copying.enter(phase)
+    what = SimpleNamespace(target=None, mapping=SimpleNamespace(keep="id > 2700"))
+    checker: Any = SimpleNamespace(result=ChecksumResult(), what=what)
+    checker.progress = ChecksumProgress(passes=1, rows=150)
+    copying.figures.checking(checker, TABLE)
+    shown = copying.snapshots.take()
+    assert shown.rows_total == total
+    assert shown.fraction == (None if total is None else pytest.approx(0.5))
