@@ -88,11 +88,17 @@ def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
 
 
 def drop_auxiliary(
-    session: SqlSession, schema: str, table: str, *, still_deferred: bool = False
+    session: SqlSession,
+    schema: str,
+    table: str,
+    *,
+    still_deferred: bool = False,
+    noted: bool = False,
 ) -> str:
     """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
 
-    ``still_deferred``: the sentinel stays, for a run that begins afresh in the place of another.
+    ``still_deferred``: the sentinel stays, for a run that begins afresh in the place of another;
+    ``noted``: so does the checkpoint table, whose rows it replaces.
     The checkpoint, which proves the others, goes last. Nothing is dropped without it, nor while
     foreign keys may refer to the new table, nor where that may have been in the table's place and
     hold the application's rows. Returns what is not ours, for the operator.
@@ -122,12 +128,12 @@ def drop_auxiliary(
         )
     if not still_deferred:
         drop_sentinel(session, schema, names.sentinel)
-    drop_checkpoint(session, (schema, table))
+    drop_checkpoint(session, (schema, table), noted=noted)
     return kept
 
 
-def drop_checkpoint(session: SqlSession, table: tuple[str, str]) -> None:
-    """Drop what only the checkpoint leads to, then the checkpoint itself.
+def drop_checkpoint(session: SqlSession, table: tuple[str, str], *, noted: bool = False) -> None:
+    """Drop what only the checkpoint leads to, then the checkpoint itself unless ``noted``.
 
     That is the table of the requests, and a trial of the definition whose own DROP has failed.
     LeftAfterChange where it leads to foreign keys and triggers that a swap has not settled.
@@ -143,7 +149,8 @@ def drop_checkpoint(session: SqlSession, table: tuple[str, str]) -> None:
             )
         drop_building(session, *table, read_proofs(session, *table).building)
     RequestQueue(*table).drop(session)
-    checkpoint.drop(session)
+    if not noted:
+        checkpoint.drop(session)
 
 
 def drop_old_table(

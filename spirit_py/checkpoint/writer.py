@@ -282,12 +282,18 @@ def with_new_tables(
     return replace(record, tables=noted(record.tables), shards=noted(record.shards))
 
 
-def create_checkpoint_tables(session: SqlSession, record: CheckpointRecord) -> None:
-    """Create the checkpoint tables; later auxiliary tables are proven to be ours by them (R24)."""
+def create_checkpoint_tables(
+    session: SqlSession, record: CheckpointRecord, *, there: bool = False
+) -> None:
+    """Create the checkpoint tables; later auxiliary tables are proven to be ours by them (R24).
+
+    Those that are ``there`` already get other rows.
+    """
     pointer = Pointer(home=record.home, program=__version__)
     for table in record.tables:
         first = record if table.name == record.home else pointer
-        CheckpointTable(*table.name).create(session, first)
+        checkpoint = CheckpointTable(*table.name)
+        (checkpoint.write if there else checkpoint.create)(session, first)
         begin_proofs(session, *table.name)
 
 

@@ -58,16 +58,18 @@ def clear_abandoned(
     abandoned: Iterable[CheckpointRecord | None],
     *,
     still_deferred: bool = False,
+    noted: bool = False,
 ) -> None:
     """Drop what earlier runs left of these tables, and beside them, where it is ours.
 
-    ``still_deferred``: but the sentinel; the swap waits for it, as preflight has said.
+    ``still_deferred``: but the sentinel; the swap waits for it, as preflight has said;
+    ``noted``: but the checkpoint tables.
     """
     for record in abandoned:
         for line in drop_left_behind(session, record, tables) if record is not None else ():
             run.tell(AuxiliaryDropped(said=line))
     for table in tables:
-        _drop(run, session, table, still_deferred=still_deferred)
+        _drop(run, session, table, still_deferred=still_deferred, noted=noted)
 
 
 def refuse_no_more(_kind: object, error: BaseException | None, _trace: object) -> None:
@@ -114,11 +116,20 @@ def guard(run: Run, record: CheckpointRecord) -> None:
     run.stack.push(partial(leave, run, [table.name for table in record.tables], taken_over=False))
 
 
-def mark(session: SqlSession, record: CheckpointRecord, guarded: Callable[[], object]) -> None:
-    """Create the checkpoint tables, once that is ``guarded``; ServerFault 1205 behind a backup."""
+def mark(
+    session: SqlSession,
+    record: CheckpointRecord,
+    guarded: Callable[[], object],
+    *,
+    there: bool = False,
+) -> None:
+    """Create the checkpoint tables, once that is ``guarded``; ServerFault 1205 behind a backup.
+
+    ``there``: those of an earlier run are not dropped, and get the rows of this one.
+    """
     require_definable(session)
     guarded()
-    create_checkpoint_tables(session, record)
+    create_checkpoint_tables(session, record, there=there)
 
 
 def take_over(
@@ -252,9 +263,16 @@ def to_be_resumed(run: Run, error: BaseException | None) -> bool:
     return not isinstance(cause, errors.SpiritError) or cause.resumable
 
 
-def _drop(run: Run, session: SqlSession, table: Name, *, still_deferred: bool = False) -> bool:
+def _drop(
+    run: Run,
+    session: SqlSession,
+    table: Name,
+    *,
+    still_deferred: bool = False,
+    noted: bool = False,
+) -> bool:
     """Drop what is ours; return whether nothing that our checkpoint leads to is kept."""
-    if kept := drop_auxiliary(session, *table, still_deferred=still_deferred):
+    if kept := drop_auxiliary(session, *table, still_deferred=still_deferred, noted=noted):
         run.warn(kept)
     return not kept or not CheckpointTable(*table).is_ours(session)
 

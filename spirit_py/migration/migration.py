@@ -61,7 +61,7 @@ from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.checks.kept_rows import evaluated_under, judged_by, require_judged_alike
-from spirit_py.preflight.clauses import copy_is_certain
+from spirit_py.preflight.clauses import copy_is_certain, made_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -199,10 +199,13 @@ def _begin(run: Run, session: Session, contexts: Contexts, decision: Afresh) -> 
     orphaned = [one for one in decision.lost if one.home in sources and one != abandoned]
     left = (abandoned, *orphaned)
     auxiliary.await_definitions(run, session)
-    auxiliary.clear_abandoned(run, session, list(sources), left, still_deferred=True)
+    # What it may have made is known by its record alone, which stays until the next one.
+    known = (abandoned.statement, abandoned.position) if abandoned is not None else None
+    noted = made_once(contexts) and known == (record.statement, "")
+    auxiliary.clear_abandoned(run, session, list(sources), left, still_deferred=True, noted=noted)
     warn_of_dropped(run, left)
     guarded = cache(partial(auxiliary.guard, run, record))
-    marked = cache(partial(auxiliary.mark, session, record, guarded))
+    marked = cache(partial(auxiliary.mark, session, record, guarded, there=noted))
 
     @cache
     def listen() -> None:

@@ -30,7 +30,7 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
-from spirit_py.migration import entry, shortcuts
+from spirit_py.migration import auxiliary, entry, shortcuts
 from spirit_py.migration.in_place import Shortcut
 from spirit_py.plan import make_plan
 from spirit_py.statement import alter_of
@@ -250,6 +250,26 @@ def test_a_run_after_a_stopped_one_looks_at_the_rows_of_its_key(db, desk, engine
     """Its record shows that the key is the program's, which may drop it."""
     stopped_in_its_search(db, engine, monkeypatch)
     assert key_of(desk) is not None
+    orphan(db)
+    with pytest.raises(KeyNotProven, match="was dropped again"):
+        migrate(db, engine)
+    assert key_of(desk) is None
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
+
+
+def test_a_run_that_fails_before_its_own_record_leaves_that_of_the_stopped_one(
+    db, desk, engine, monkeypatch
+):
+    """R17: nothing else shows that the key is the program's."""
+    stopped_in_its_search(db, engine, monkeypatch)
+
+    def away(*_: object) -> None:
+        raise ServerFault(2013, "Lost connection", where="test")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(auxiliary, "require_definable", away)
+        with pytest.raises(ServerFault):
+            migrate(db, engine)
     orphan(db)
     with pytest.raises(KeyNotProven, match="was dropped again"):
         migrate(db, engine)
