@@ -136,7 +136,8 @@ class Shortcut:
 
     ``native``, with the server's own settings, runs the ALTER; ``session`` looks who is in front,
     and at the table when the answer is lost. ``made``: the definition that it makes, empty where
-    not known; ``proof`` is that of a clause which only the server makes, or of a ``whole`` ALTER.
+    not known; ``proof`` is that of a clause which only the server makes, or of a ``whole`` ALTER;
+    the clauses ``before`` it change nothing.
     ``renew`` opens lost sessions again, and returns whether ``session`` was lost; ``await_turn``
     waits until the ALTER may be sent, and returns whether that took time. ``sending`` is open
     meanwhile; ``refused`` is called before the next ``await_turn``.
@@ -149,6 +150,7 @@ class Shortcut:
     turns: LockTurns
     made: str = ""
     proof: OutcomeProof | None = None
+    before: tuple[str, ...] = ()
     whole: bool = False
     renew: Callable[[], bool] = lambda: False
     await_turn: Callable[[], bool] = lambda: False
@@ -227,7 +229,8 @@ class Shortcut:
                 self.proof.begin()
                 for setting in self.proof.settings:
                     self.native.execute(setting)
-            how = filter(None, (modifiers(algorithm, self.statement), self.statement.clauses))
+            given = modifiers(algorithm, self.statement), *self.before, self.statement.clauses
+            how = filter(None, given)
             asked = True
             self.native.execute(f"ALTER TABLE {table} {', '.join(how)}")
         except ServerFault as error:

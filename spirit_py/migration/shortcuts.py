@@ -195,9 +195,8 @@ def _tried(
     if clauses.made_natively([context]):
         zone = clauses.native_zone(context)
         whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
-    proof, statement = whole or _proof_of(session, context), context.statement
-    if isinstance(proof, KeyProof):
-        statement = proof.keeping_indexes(statement, context.source)
+    proof = whole or _proof_of(session, context)
+    before = proof.keeping_indexes(context.source) if isinstance(proof, KeyProof) else ()
     trying = Stopwatch()
 
     def await_turn() -> bool:
@@ -221,10 +220,11 @@ def _tried(
                     native,
                     session,
                     context.source,
-                    statement,
+                    context.statement,
                     _turns(run, session, context, attend, trying),
                     made=made,
                     proof=proof,
+                    before=before,
                     whole=whole is not None,
                     renew=partial(_renew, run, native, session),
                     await_turn=await_turn,

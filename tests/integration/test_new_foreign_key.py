@@ -159,6 +159,21 @@ def test_a_dry_run_tries_it_between_empty_copies(db, desk, engine):
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
 
 
+def test_a_refusal_shows_the_clause_as_it_was_given(db, desk, engine, monkeypatch):
+    """What keeps the index of the columns from being built anew is none of the operator's."""
+    sent: list[str] = []
+
+    def refused(self: Shortcut, _algorithm: str) -> str:
+        sent.extend(self.before)
+        return "ALGORITHM=INPLACE is not supported"
+
+    monkeypatch.setattr(Shortcut, "_run", refused)
+    with pytest.raises(Refusal, match="the server does not make 'ADD CONSTRAINT") as failed:
+        migrate(db, engine)
+    assert sent == ["RENAME INDEX `p` TO `p`"]
+    assert "RENAME INDEX" not in failed.value.message
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["t", "p"])
 def test_a_row_that_comes_before_the_key_is_found_after_it(db, desk, engine, table):

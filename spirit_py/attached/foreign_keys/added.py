@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.statement import AlterStatement, Clause
+    from spirit_py.statement import Clause
     from spirit_py.table.names import Name
     from spirit_py.table.schema import Column, Index, TableSchema
 
@@ -117,11 +117,10 @@ class KeyProof:
         """Return a definition without its foreign keys."""
         return FOREIGN_KEY.sub("", shape)
 
-    def keeping_indexes(self, statement: AlterStatement, child: TableSchema) -> AlterStatement:
-        """Return the statement as it is sent: no index of the child is built anew."""
+    def keeping_indexes(self, child: TableSchema) -> tuple[str, ...]:
+        """Return what is sent before the clause: no index of the child is built anew."""
         kept = map(quote_identifier, maybe_generated(child, self.wanted))
-        renames = (f"RENAME INDEX {name} TO {name}" for name in kept)
-        return replace(statement, clauses=", ".join((*renames, statement.clauses)))
+        return tuple(f"RENAME INDEX {name} TO {name}" for name in kept)
 
     def happened(self, *, answered: bool) -> bool:  # noqa: ARG002 - the protocol's
         """Return whether the key is there."""
