@@ -15,7 +15,7 @@ from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, UnfinishedWork
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault, UnfinishedWork
 from spirit_py.events.run import AlgorithmChosen
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.opening import describe, end_earlier_run, tell_afresh, tell_resumed
@@ -190,13 +190,23 @@ def open_move(
     if isinstance(decision, Resume):
         # Operators are heard by what is written, before the checks, which may take long.
         for one in () if decision.cleanup else opened:
-            require_still_here(one.session, one.run.config, tables)
+            _require_still_here(one, tables)
         begin_control(run, home, decision.record, run.fronts())
     if not (isinstance(decision, Resume) and decision.cleanup):
         check_servers(run, opened, theirs, facts[len(sessions) :])
         require_throttlers(run.config, home)
     run.stop.check()
     return opened, decision
+
+
+def _require_still_here(one: Opened, tables: Sequence[Name]) -> None:
+    """Refuse a source that became a replica since the move began: nothing is written yet."""
+    try:
+        require_still_here(one.session, one.run.config, tables)
+    except ServerFault:
+        raise
+    except MigrationFailure as gone:
+        raise Refusal(gone.message, hint=gone.hint, error_code=gone.error_code) from gone
 
 
 def require_rights(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[SqlSession]) -> None:

@@ -354,6 +354,8 @@ def test_a_source_that_became_a_replica_meanwhile_switches_nothing(two, listener
         two.here.execute("SET GLOBAL read_only = OFF")
     for one in (report, again):
         assert "takes no writes any more (read_only=ON)" in one["error"], one
+    # The second one has written nothing.
+    assert (report["outcome"], again["outcome"]) == ("failed", "refused")
     assert "t" in two.tables(two.here)
     report, _ = two.move("--on-switch", two.switch)
     assert report["resumed"], report
