@@ -19,7 +19,7 @@ from spirit_py.batch.table_run import SharedSpark, TableRun
 from spirit_py.batch.trial import Step, drop_made_in_place, forms_of, step_for
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.event import Gate, teller
 from spirit_py.events.run import Summary, TableEnded, TableSkipped, Warned
 from spirit_py.locks.named import migration_lock
@@ -125,9 +125,18 @@ class Batch:
             self.ended = True
         # The record of a batch that is done goes, so that it cannot be told from one to be resumed.
         if any(one.state != TableState.DONE for one in self.records.values()):
-            self.stop.check()
+            self._check_stop()
         if self._record_lost is not None:
             raise self._record_lost
+
+    def _check_stop(self) -> None:
+        changed = [one for one in self.records.values() if one.state == TableState.CHANGED]
+        if changed and isinstance(reason := self.stop.reason, Interrupted):
+            names = ", ".join(".".join(one.name) for one in changed)
+            raise reason.saying(
+                f"the change of {names} is done; the same command finishes what is left to do"
+            )
+        self.stop.check()
 
     def _begin_all_that_may(self) -> bool:
         while self._begin_next():

@@ -17,7 +17,7 @@ from spirit_py.batch.table_run import TableRun
 from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetOrders
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import AnotherServer, SpiritError
+from spirit_py.errors import AnotherServer, Interrupted, SpiritError
 from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
 
@@ -177,3 +177,24 @@ def test_the_record_of_a_batch_stays_small_where_gtids_are_long(begun, monkeypat
     assert len(kept) < 10_000
     assert '"start_position": "gtid;a:1-7"' in kept
     assert '"final_position": ""' in kept
+
+
+@pytest.mark.parametrize("state", [TableState.RUNNING, TableState.CHANGED])
+def test_a_stopped_batch_calls_no_table_intact_that_is_changed(begun, monkeypatch, state):
+    """It names those that are."""
+    batch = begun(Store(), record("a"))
+    monkeypatch.setattr(module, "read_shape", lambda *_: None)
+    monkeypatch.setattr(module, "form_of", lambda *_: "other")
+
+    def execute(run: TableRun) -> None:
+        batch._note(("s", "a"), state=state)
+        batch.stop.request(Interrupted(2, hint="the source table is intact"))
+        run.failed(batch.stop.reason)
+
+    monkeypatch.setattr(TableRun, "execute", execute)
+    with pytest.raises(Interrupted) as stopped:
+        batch.run()
+    changed = state == TableState.CHANGED
+    assert ("the change of s.a is done" in stopped.value.hint) is changed
+    assert ("intact" in stopped.value.hint) is not changed
+    assert batch.stop.cause_of(stopped.value) is stopped.value
