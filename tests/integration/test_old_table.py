@@ -726,7 +726,10 @@ def test_a_run_that_was_killed_between_two_checkpoints_is_carried_on(change, db,
 def test_a_revert_that_was_killed_between_two_checkpoints_is_carried_on(
     change, db, engine, monkeypatch, kept
 ):
-    """The same migrate command ends the revert, and migrates nothing."""
+    """The same migrate command ends the revert, and migrates nothing.
+
+    A revert of the table whose checkpoint is gone names the one that leads to what is left.
+    """
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
     statement = f"ALTER TABLE u {ALTER}; ALTER TABLE t {ALTER}"
     both = {"table": "", "alter": "", "statement": statement}
@@ -737,12 +740,20 @@ def test_a_revert_that_was_killed_between_two_checkpoints_is_carried_on(
         config = RevertConfig(connection=config_for(db).connection, database=db.name, table="u")
         shared: Any = SharedEngine(engine)
         stop, told = StopSwitch(), RecordingReporter()
-        Revert(config, told, engine_factory=lambda _: shared, stop=stop).run()
+        made = partial(Revert, config, told, engine_factory=lambda _: shared, stop=stop)
+        made().run()
     assert tables(db) == _LEFT_OF[kept]
+    if kept == "t":
+        with pytest.raises(Refusal, match="is not noted") as refused:
+            made().run()
+        assert f"swapped back together with {db.name}.t: the revert" in refused.value.hint
     assert "undone by a revert; only the cleanup is left" in shown(db)
     again = change(drop_old_after=HOUR, **both)
     assert again.end().reverted
     assert tables(db) == ["t", "u"]
+    with pytest.raises(Refusal, match="is not noted") as refused:
+        made().run()
+    assert "together" not in refused.value.hint
     assert db.query("SHOW CREATE TABLE t") == before
 
 

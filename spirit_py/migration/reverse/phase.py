@@ -25,7 +25,7 @@ from spirit_py.checkpoint.proofs import (
     why_not_back,
 )
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, CheckpointRecord, ReverseRecord, home_of
-from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import PlainFact
@@ -35,7 +35,7 @@ from spirit_py.migration.swap.old_tables import after_change, with_old_table
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import HIDDEN, read_grants
-from spirit_py.mysql.tables.definition import require_name
+from spirit_py.mysql.tables.definition import require_name, table_names
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.table.build import NO_REVERT, no_way_back
@@ -242,11 +242,15 @@ def find_to_revert(session: Session, name: Name, connection: ConnectionOptions) 
         if checkpoint.exists(session) and (why := checkpoint.unreadable(session)):
             message, hint = cannot_be_read(*name, why)
             raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
+        hint = "spirit-py migrate --drop-old-after or --keep-old-current makes a revert possible;"
+        hint += " see spirit-py status"
+        if home := _swapped_back_with(session, name):
+            hint = f"it was swapped back together with {'.'.join(home)}: the revert of that table"
+            hint += " drops what is left"
         raise Refusal(
             f"{told} cannot be swapped back: no reverse replication of it runs, and the"
             " place of a swap is not noted",
-            hint="spirit-py migrate --drop-old-after or --keep-old-current makes a revert"
-            " possible; see spirit-py status",
+            hint=hint,
             error_code=ErrorCode.NO_REVERSE_REPLICATION,
         )
     if record.is_noted and where_is(session, record) is not Where.BACK:
@@ -266,6 +270,27 @@ def find_to_revert(session: Session, name: Name, connection: ConnectionOptions) 
             error_code=ErrorCode.NO_REVERSE_REPLICATION,
         )
     return record
+
+
+def _swapped_back_with(session: Session, name: Name) -> Name | None:
+    """Return the table of the same schema by whose record a revert of both is not ended yet.
+
+    That record goes last; no other schema's is believed.
+    """
+    schema, marks = name[0], set(checkpoint_tables(session, name[0]))
+    for table in table_names(session, schema) if marks else ():
+        owner = schema, table
+        if (schema, AuxiliaryNames.of(table).checkpoint) not in marks:
+            continue
+        # What cannot be read is not what was asked for.
+        with contextlib.suppress(SpiritError):
+            found = find_reverse(session, *owner)
+            if found is None or found.home != owner:
+                continue
+            lists = any(one.name == name for one in found.tables)
+            if lists and where_is(session, found) is Where.BACK:
+                return owner
+    return None
 
 
 def prove_here(session: Session, found: ReverseRecord, name: Name) -> None:
