@@ -335,13 +335,11 @@ class Keeper:
         changed = isinstance(cause, errors.SchemaChanged)
         if (changed or cause is self._fault) and _is_final(cause) and not self.swapped:
             cause = self._lost(cause)
-        back = self._left_back(cause) if self.swapped else None
+        cause = self._left_back(cause) if self.swapped else cause
         asked.fail(cause)
-        if isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
+        if self.swapped or isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
-        if back is not None:
-            raise back
         goes_on = "the old table is kept" if self._record.record.is_noted else _STILL_RUNS
         said = f"the revert failed: {error.message}; {goes_on}"
         self._job.tell(RevertFailed(said=said, reason=error.message))
