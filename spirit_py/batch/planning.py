@@ -37,7 +37,7 @@ from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.plan.text import how_changed
-from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes
+from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes, free_for_binlog
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
@@ -240,7 +240,8 @@ def room_for(
         return ()
     at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
     copies = sum(sorted((sum(size) for size in sizes), reverse=True)[:at_once])
-    binlog = sum(data for data, _ in sizes) if facts.is_on("log_bin") else 0
+    logs = facts.is_on("log_bin") and not config.each.connection.unlogged
+    binlog = sum(data for data, _ in sizes) if logs else 0
     needed = f"{human_bytes(copies)} at a time for new tables, {human_bytes(binlog)} of binlog"
     free = free_bytes(facts)
     if free is None:
@@ -252,7 +253,8 @@ def room_for(
             hint="free disk space, use a smaller --parallel, or let old tables be dropped",
             error_code=ErrorCode.NO_DISK_SPACE,
         )
-    short = free < copies + binlog
+    apart = free_for_binlog(facts)
+    short = free < copies + binlog if apart is None else apart < binlog
     warning = "; not enough if the server keeps all of the binlog" if short else ""
     return (f"room: up to {needed}; {human_bytes(free)} are free{warning}",)
 

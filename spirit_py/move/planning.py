@@ -312,9 +312,7 @@ class _MovePlanner(PlanMaker):
             name=config.shard,
             rows=int(source.estimated_rows * share) if share is not None else rows,
             share=share,
-            space=space_of(
-                own.session, source, mapping, there, None, search=0, share=with_margin(share)
-            ),
+            space=space_of(own, mapping, None, search=0, share=with_margin(share), there=there),
         )
 
     def _switch(self) -> Iterator[str]:

@@ -8,11 +8,11 @@ from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.recheck import may_roll
+from spirit_py.classes import replace
 from spirit_py.errors import SpiritError
-from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
-from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.checks.disk_space import free_bytes, written_bytes
 from spirit_py.preflight.clauses import made_by_server, made_natively
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.throttle.lag import address_of, unnamed
@@ -28,31 +28,34 @@ if TYPE_CHECKING:
     from spirit_py.plan.model import IndexesPlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.schema import TableSchema
 
 
 def space_of(
-    session: SqlSession,
-    source: TableSchema,
+    context: PreflightContext,
     mapping: TableMapping | None,
-    facts: ServerFacts,
     indexes: IndexesPlan | None,
     *,
     search: int,
     share: float,
+    there: ServerFacts | None = None,
 ) -> SpacePlan:
-    """Return what a copy of a ``share`` of the rows writes; a search for duplicates is given."""
-    data, index = likely_sizes(source)
+    """Return what a copy of a ``share`` of the rows writes; a search for duplicates is given.
+
+    ``there``: another server, which it writes to.
+    """
+    facts = there or context.facts
+    data, index, logged = written_bytes(replace(context, facts=facts))
     sort = 0
     if mapping is not None:
         secondary = [one.name for one in mapping.target.indexes if one.name != "PRIMARY"]
-        index = expected_bytes(session, mapping, secondary)
-        sort = expected_bytes(session, mapping, indexes.deferred) if indexes is not None else 0
+        index = expected_bytes(context.session, mapping, secondary)
+        if indexes is not None:
+            sort = expected_bytes(context.session, mapping, indexes.deferred)
     return SpacePlan(
         table_bytes=int(share * (data + index)),
         sort_bytes=int(share * sort),
         search_bytes=search,
-        binlog_bytes=int(share * data) if facts.is_on("log_bin") else 0,
+        binlog_bytes=int(share * logged),
         free_bytes=free_bytes(facts),
     )
 

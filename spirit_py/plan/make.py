@@ -279,10 +279,8 @@ class PlanMaker:
                 deferred=bool(indexes and indexes.deferred),
             ),
             space=space_of(
-                self.session,
-                context.source,
+                context,
                 mapping,
-                self._facts,
                 indexes,
                 search=search,
                 share=with_margin(plain.kept_share),

@@ -23,6 +23,8 @@ FIXED_BYTES: Final = {
 _COMPRESSED: Final = re.compile(
     r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
 )
+_ROW_FORMAT: Final = re.compile(r" ROW_FORMAT=(\w+)", re.IGNORECASE)
+_BLOCK: Final = re.compile(r" KEY_BLOCK_SIZE=([1-9]\d*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +177,15 @@ class TableSchema:
             return None
         average = self.data_bytes / self.estimated_rows
         return average if average >= self._least_row_bytes else None
+
+    def unzipped(self, page: int) -> float:
+        """By how much pages of ROW_FORMAT=COMPRESSED are larger as rows; ``page``: the server's."""
+        options = self.create_sql.rpartition("\n)")[2]
+        kind, block = _ROW_FORMAT.search(options), _BLOCK.search(options)
+        if (kind or block) and (kind is None or kind[1].upper() == "COMPRESSED"):
+            # Without a size it is half of a page (manual 17.9.1.2).
+            return page / (int(block[1]) << 10) if block else 2.0
+        return 1.0
 
     @cached_property
     def _least_row_bytes(self) -> int:

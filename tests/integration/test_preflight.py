@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.own_sessions import new_run
+from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.checks import disk_space, server_settings
@@ -422,6 +424,51 @@ def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatc
     monkeypatch.setattr(disk_space, "_SMALL", 1)
     (warning,) = desk.before("ADD c INT")
     assert "cannot be seen" in warning.cause
+
+
+GIB = 1 << 30
+
+
+def room_told(desk, monkeypatch, alter, *, free, binlog=None, logged=True):
+    """Return what the disk check finds for a table t of 100 GiB of rows, and how grave that is."""
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: free)
+    monkeypatch.setattr(disk_space, "free_for_binlog", lambda _: binlog)
+    (context,) = prepare(desk.session, desk.config(alter, defer_indexes="off"))
+    assert context.found is not None
+    found = replace(context.found, estimated_rows=1 << 30, data_bytes=100 * GIB, index_bytes=0)
+    connection = replace(context.config.connection, unlogged=not logged)
+    config = replace(context.config, connection=connection)
+    context = replace(context, found=found, config=config)
+    return [(one.severity.value, one.cause) for one in disk_space.disk_space(context)]
+
+
+def test_each_disk_has_its_own_part(db, desk, monkeypatch):
+    """The binary log may have one, or not be written; the room of a DATA DIRECTORY is not known."""
+    told = partial(room_told, desk, monkeypatch)
+    ((severity, said),) = told("ADD c INT", free=150 * GIB)
+    assert (severity, "100.0 GiB for the binary log" in said) == ("refusal", True)
+    assert told("ADD c INT", free=150 * GIB, binlog=150 * GIB) == []
+    ((severity, said),) = told("ADD c INT", free=150 * GIB, binlog=50 * GIB)
+    assert (severity, "the disk of the binary log" in said) == ("refusal", True)
+    assert told("ADD c INT", free=150 * GIB, logged=False) == []
+    written = prepare(desk.session, desk.config("ADD c INT"))[0].source.create_sql
+    monkeypatch.setattr(
+        definition, "show_create", lambda *_: f"{written} DATA DIRECTORY='/elsewhere/'"
+    )
+    ((severity, _),) = told("ADD c INT", free=50 * GIB)
+    assert severity == "warning"
+
+
+def test_pages_that_are_compressed_are_so_in_one_place_alone(db, desk, monkeypatch):
+    """Rows are four times as large in the binary log, and in a new table that is not compressed."""
+    db.execute("DROP TABLE t")
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4")
+    told = partial(room_told, desk, monkeypatch)
+    dynamic = "ROW_FORMAT=DYNAMIC, KEY_BLOCK_SIZE=0"
+    for alter, table in (("ADD c INT", 100), (dynamic, 400)):
+        ((_, said),) = told(alter, free=(table + 399) * GIB)
+        assert f"{table}.0 GiB for the new table and 400.0 GiB for the binary log" in said
+        assert told(alter, free=(table + 401) * GIB) == []
 
 
 def test_room_for_indexes_that_are_added_is_counted(db, desk, monkeypatch):

@@ -16,7 +16,7 @@ from spirit_py.statement import ClauseKind
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.statement import AlterStatement
@@ -30,7 +30,6 @@ _ADDING = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_K
 
 def disk_space(context: PreflightContext) -> Findings:
     """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``)."""
-    source = context.source
     data = index = 0
     if is_ours(context):
         # What an earlier run has written already.
@@ -38,29 +37,80 @@ def disk_space(context: PreflightContext) -> Findings:
         for written in context.session.query(_SIZES, (context.schema, context.names.new)):
             data, index = (int(size or 0) for size in written)
     share = share_written(context)
-    rows, indexes = (int(size * share) for size in likely_sizes(source))
+    rows, indexes, logged = (int(size * share) for size in written_bytes(context))
     table = max(0, rows - data) + max(0, indexes - index)
-    binlog = max(0, rows - data) if context.facts.is_on("log_bin") else 0
-    needed = f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
+    binlog = int(logged * max(0, rows - data) / rows) if rows else 0
     room = free_bytes(context.facts)
     if room is None:
         if table >= _SMALL:
             yield warn(
                 "the server's free disk space cannot be seen from here; the migration needs"
-                f" about {needed}"
+                f" about {_parts(table, binlog)}"
             )
-    elif room < table + binlog:
+        return
+    binlog = yield from _binlog_apart(context, share, binlog)
+    if room < table + binlog:
         yield _lacking(context, share)(
-            f"the server has {human_bytes(room)} free where about {needed} are needed",
+            f"the server has {human_bytes(room)} free where about {_parts(table, binlog)} are"
+            " needed",
             "free disk space, or purge binary logs",
         )
     else:
         yield from _check_sort_files(context, room - table - binlog)
 
 
+def _parts(table: int, binlog: int) -> str:
+    return f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
+
+
+def written_bytes(context: PreflightContext) -> tuple[int, int, int]:
+    """Return the bytes that a copy of all rows writes: of rows, of indexes, of the binary log.
+
+    Neither that nor, if the ALTER says so, the new table has the compressed pages of the source.
+    """
+    rows, indexes = likely_sizes(context.source)
+    times = context.source.unzipped(context.facts.number("innodb_page_size", 16 << 10))
+    logs = context.facts.is_on("log_bin") and not context.config.connection.unlogged
+    logged = int(rows * times) if logs else 0
+    if _unzips(context):
+        rows, indexes = int(rows * times), int(indexes * times)
+    return rows, indexes, logged
+
+
+def _unzips(context: PreflightContext) -> bool:
+    """Return whether an ALTER makes a table of compressed pages one of others."""
+    options = context.statement.of_kind(ClauseKind.OPTION)
+    given = {one.name: one.body for one in options}
+    if kind := given.get("row_format"):
+        return kind != "compressed"
+    written = "ROW_FORMAT=COMPRESSED" in context.source.create_sql
+    return given.get("key_block_size") == "0" and not written
+
+
 def _lacking(context: PreflightContext, share: float) -> Callable[[str, str], Finding]:
-    """Return how missing room is told: which share of the rows --keep leaves may not be known."""
-    return warn if context.config.modes.keep and share == 1.0 else refuse
+    """Return how missing room is told: which share of the rows --keep leaves may not be known.
+
+    Nor is the room of the folders of a DATA DIRECTORY.
+    """
+    unsure = context.config.modes.keep and share == 1.0
+    return warn if unsure or " DATA DIRECTORY=" in context.source.create_sql else refuse
+
+
+def _binlog_apart(
+    context: PreflightContext, share: float, binlog: int
+) -> Generator[Finding, None, int]:
+    """Look at a binary log on a disk of its own; return its bytes on the disk of the tables."""
+    apart = free_for_binlog(context.facts)
+    if apart is None:
+        return binlog
+    if apart < binlog:
+        # What the tables lack is another matter.
+        yield (warn if share == 1.0 and context.config.modes.keep else refuse)(
+            f"the disk of the binary log has {human_bytes(apart)} free where about"
+            f" {human_bytes(binlog)} are needed",
+            "free disk space there, or purge binary logs",
+        )
+    return 0
 
 
 def added_indexes(context: PreflightContext) -> Findings:
@@ -70,10 +120,11 @@ def added_indexes(context: PreflightContext) -> Findings:
     if room is None or not adds_indexes(context.statement):
         return
     share = share_written(context)
-    rows, indexes = (int(size * share) for size in likely_sizes(context.source))
+    rows, indexes, binlog = (int(size * share) for size in written_bytes(context))
     names = [one.name for one in context.mapping.target.indexes if one.name != "PRIMARY"]
     wanted = int(share * expected_bytes(context.session, context.mapping, names))
-    binlog = rows if context.facts.is_on("log_bin") else 0
+    if free_for_binlog(context.facts) is not None:
+        binlog = 0
     if wanted > indexes and room < rows + wanted + binlog:
         yield _lacking(context, share)(
             f"the server has {human_bytes(room)} free where about"
@@ -105,6 +156,18 @@ def _check_sort_files(context: PreflightContext, left: int) -> Findings:
             f" {human_bytes(size)} in {folder}, which then has {human_bytes(max(0, room))} free",
             "free disk space, set innodb_tmpdir to another folder, or use --defer-indexes off",
         )
+
+
+def free_for_binlog(facts: ServerFacts) -> int | None:
+    """Return the free bytes of a disk that has the binary log alone; None without, or unknown."""
+    base = facts.text("log_bin_basename")
+    folder = data_folder(facts.text("datadir"), facts.uuid) if base else None
+    try:
+        if folder is None or folder.stat().st_dev == Path(base).parent.stat().st_dev:
+            return None
+        return shutil.disk_usage(Path(base).parent).free
+    except OSError:
+        return None
 
 
 def free_bytes(facts: ServerFacts) -> int | None:

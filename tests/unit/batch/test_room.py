@@ -23,8 +23,9 @@ SIZES = [(1 * GIB, 1 * GIB), (4 * GIB, 1 * GIB), (2 * GIB, 1 * GIB)]
 def needed(monkeypatch):
     """Return what is said of the room, for a number of free bytes."""
 
-    def ask(free, *, parallel=1, drop_old_after=0.0):
+    def ask(free, *, parallel=1, drop_old_after=0.0, binlog=None):
         monkeypatch.setattr(room, "free_bytes", lambda _: free)
+        monkeypatch.setattr(room, "free_for_binlog", lambda _: binlog)
         each = MigrationConfig(
             connection=ConnectionOptions(), database="", drop_old_after=drop_old_after
         )
@@ -42,6 +43,13 @@ def test_the_largest_tables_that_run_side_by_side_count(needed, parallel, copies
     assert f"{copies} at a time" in line
     assert "7.0 GiB of binlog" in line
     assert "not enough" not in line
+
+
+def test_a_binary_log_on_a_disk_of_its_own_takes_none_of_the_tables(needed):
+    """5 GiB of new tables at a time, and 7 GiB of binlog."""
+    assert "not enough" in needed(6 * GIB)
+    assert "not enough" not in needed(6 * GIB, binlog=8 * GIB)
+    assert "not enough" in needed(100 * GIB, binlog=6 * GIB)
 
 
 def test_old_tables_that_are_kept_all_count(needed):
