@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.kits.definitions import column, index, table
@@ -40,3 +42,19 @@ def test_unique_keys_over_not_null_columns_are_usable():
     assert [i.name for i in found.not_null_unique_indexes()] == ["PRIMARY", "first"]
     assert found.primary_key is found.index("primary")
     assert table(column("a"), index("u", "a")).primary_key is None
+
+
+@pytest.mark.parametrize(
+    ("options", "times"),
+    [
+        ("ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4", 4.0),
+        ("KEY_BLOCK_SIZE=8", 2.0),
+        ("ROW_FORMAT=COMPRESSED", 2.0),
+        ("ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=4", 1.0),
+        ("COMPRESSION='zlib'", 1.0),
+    ],
+)
+def test_how_much_larger_rows_are_than_compressed_pages(options, times):
+    """Of pages of 16 KiB; a row format that is written counts before the size of a block."""
+    text = f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB {options}"
+    assert replace(table(column("a")), create_sql=text).unzipped(16 << 10) == times
