@@ -235,8 +235,11 @@ class ChangeSource(Protocol):
         Snapshots before a swap then lag little, and little differs in those of a comparison.
         """
 
-    def applies_paused(self) -> AbstractContextManager[None]:
-        """Hold back all applying while the context is open; running batches finish first."""
+    def applies_paused(self, *, patient: bool = True) -> AbstractContextManager[None]:
+        """Hold back all applying while the context is open; running batches finish first.
+
+        Where a backup delays that it is waited for, or, if not ``patient``, FeedFailure.
+        """
 
     def expect_own_ddl(self, session_id: int, sql: str) -> None:
         """Let this statement of this session pass: the cutover's RENAME; called in each try.

@@ -70,7 +70,8 @@ def open_attempt(
     server = str(session.value("SELECT @@server_uuid"))
     check_names(session, plan.renamed)
     catch_up(plan.source, plan.stop)
-    stack.enter_context(plan.source.applies_paused())
+    # Behind a backup the next try waits, by the time of the tries, and says so.
+    stack.enter_context(plan.source.applies_paused(patient=False))
     half_way = HalfWay(plan)
     # When the locking session has ended, and before the feed applies again.
     stack.callback(half_way.undo)

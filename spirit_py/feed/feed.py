@@ -280,9 +280,9 @@ class ChangeFeed:
         """Apply every few hundred milliseconds, or so many seconds; see the contract."""
         return _started(self._flusher).often(seconds or self._options.swap_flush_interval)
 
-    def applies_paused(self) -> AbstractContextManager[None]:
+    def applies_paused(self, *, patient: bool = True) -> AbstractContextManager[None]:
         """Hold back all applying, not nested; what was applied is visible meanwhile (R3)."""
-        return _started(self._flusher).paused()
+        return _started(self._flusher).paused(patient=patient)
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until all that is visible at the call was received; see the contract."""

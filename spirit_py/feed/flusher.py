@@ -353,12 +353,16 @@ class Flusher:
             self.ledger.settle()
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Pause all flushes but those in a session; wait until all applied changes are visible."""
+    def paused(self, *, patient: bool = True) -> Iterator[None]:
+        """Pause all flushes but those in a session; wait until all applied changes are visible.
+
+        ``patient``: also behind a backup, of which nothing is shown.
+        """
         with self._quiet():
             with self._lock:
                 unproven = self.shared.gate.unproven()
-            self._await_visible(unproven)
+            prove = self._await_visible if patient else self.shared.stream.prove_visible
+            prove(unproven)
             with self._lock:
                 self.shared.gate.prove(unproven)
             yield

@@ -201,7 +201,7 @@ class Switch:
         watchers = [stack.enter_context(_watching(origin)) for origin in self._origins]
         self._prepare(watchers)
         for feed in self._feeds:
-            stack.enter_context(feed.applies_paused())
+            stack.enter_context(feed.applies_paused(patient=False))
         sides = self._sides(stack, watchers)
         self._turns.require_free([*watchers, *(side.session for _, side in sides.theirs)])
         # If this process is frozen or cut off, each server soon ends its session and lock (R23).

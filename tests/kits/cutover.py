@@ -187,7 +187,7 @@ class SnapshotSource:
         return "behind"
 
     @contextlib.contextmanager
-    def applies_paused(self) -> Iterator[None]:
+    def applies_paused(self, *, patient: bool = True) -> Iterator[None]:
         """Apply nothing meanwhile."""
         self._call("applies_paused")
         try:

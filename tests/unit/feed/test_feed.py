@@ -273,15 +273,35 @@ def test_a_backup_in_front_of_a_proof_is_waited_for(scene: Scene, code: int) -> 
     """R4: nothing is applied, and nothing fails, until the proof is made."""
     feed, _ = scene.open(copying=True)
     scene.stream.has_gtids = False
-    for _ in range(3):
-        silent = FeedSilent("it does not say whether commits are visible")
-        silent.__cause__ = ServerFault(code, "not now", where="x")
-        scene.stream.unprovable.append(silent)
+    scene.stream.unprovable += [behind_a_backup(code) for _ in range(3)]
     scene.stream.commit(T, upsert(50))
     feed.block_wait()
     feed.flush()
     assert scene.applier.table == {"50": "(50)"}
     assert not scene.stream.unprovable
+    scene.stream.unprovable += [behind_a_backup(code) for _ in range(3)]
+    with feed.applies_paused():
+        assert not scene.stream.unprovable
+
+
+def behind_a_backup(code: int) -> FeedSilent:
+    """Return the failure of a proof that a backup delays."""
+    silent = FeedSilent("it does not say whether commits are visible")
+    silent.__cause__ = ServerFault(code, "not now", where="x")
+    return silent
+
+
+def test_a_try_of_the_swap_does_not_wait_behind_a_backup(scene: Scene) -> None:
+    """R23: the next one does, in the time of the tries, and shows it; the feed goes on."""
+    feed, _ = scene.open(copying=True)
+    scene.stream.has_gtids = False
+    scene.stream.unprovable.append(behind_a_backup(1205))
+    with pytest.raises(FeedSilent), feed.applies_paused(patient=False):
+        pass
+    scene.stream.commit(T, upsert(50))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.table == {"50": "(50)"}
 
 
 def test_the_drop_filter_and_the_dispatch_are_one(scene: Scene) -> None:
