@@ -35,7 +35,7 @@ from spirit_py.migration.swap.old_tables import after_change, with_old_table
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import HIDDEN, read_grants
-from spirit_py.mysql.tables.definition import require_name, table_names
+from spirit_py.mysql.tables.definition import require_name
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.table.build import NO_REVERT, no_way_back
@@ -275,12 +275,12 @@ def find_to_revert(session: Session, name: Name, connection: ConnectionOptions) 
 def _swapped_back_with(session: Session, name: Name) -> Name | None:
     """Return the table of the same schema by whose record a revert of both is not ended yet.
 
-    That record goes last; no other schema's is believed.
+    That record goes last; no other schema's is believed. A name that is cut in that of its
+    checkpoint is not found.
     """
-    schema, marks = name[0], set(checkpoint_tables(session, name[0]))
-    for table in table_names(session, schema) if marks else ():
-        owner = schema, table
-        if (schema, AuxiliaryNames.of(table).checkpoint) not in marks:
+    for schema, mark in checkpoint_tables(session, name[0]):
+        owner = schema, mark.removeprefix("_").removesuffix("_chkpnt")
+        if owner == name:
             continue
         # What cannot be read is not what was asked for.
         with contextlib.suppress(SpiritError):
