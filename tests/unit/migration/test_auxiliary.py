@@ -55,8 +55,11 @@ class Left:
         def session(_role: str) -> Iterator[None]:
             yield
 
-        def drop(_session: object, _schema: str, table: str, *, still_deferred: bool) -> str:
+        def drop(
+            _session: object, _schema: str, table: str, *, still_deferred: bool, noted: bool
+        ) -> str:
             assert not still_deferred
+            assert not noted
             if table == stays:
                 raise ServerFault(2013, "Lost connection", where="cleanup")
             self.dropped.append(table)
