@@ -31,7 +31,7 @@ from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.checks.kept_rows import share_written
-from spirit_py.preflight.checks.other_writers import require_own_server
+from spirit_py.preflight.checks.other_writers import require_own_rehearsal, require_own_server
 from spirit_py.preflight.clauses import as_begun, made_by_server
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.spark import choice
@@ -139,6 +139,7 @@ def _require_own_server(run: Run, session: Session, tables: list[tuple[str, str]
     """Refuse a replica before anything is written there; the checks report missing privileges."""
     config = run.config
     if config.connection.unlogged:
+        excused(partial(require_own_rehearsal, session, tables), None, access_denied)
         return
     here = config.writes_only_here
     required = partial(require_own_server, session, tables, writes_only_here=here)

@@ -9,6 +9,7 @@ import pytest
 
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
+from spirit_py.migration.cleanup import clean_up
 from tests.kits.connection import options_of
 from tests.kits.migrate import Migrating
 from tests.kits.replica import ACCOUNT, ReplicatedPair, replicated_pair
@@ -117,6 +118,32 @@ def test_what_a_killed_rehearsal_leaves_is_dropped_by_the_next(pair, engine, mon
             Migrating(engine, config(pair)).end()
     assert "_t_new" in values(pair, "SHOW TABLES IN r")
     assert Migrating(engine, config(pair)).end().outcome == "rehearsed"
+    assert_as_it_was(pair)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["create.named", "checksum.begin"])
+def test_what_a_run_on_the_primary_has_left_is_not_dropped(pair, engine, monkeypatch, point):
+    """It came by replication, which would stop."""
+
+    def kill() -> None:
+        raise Killed
+
+    there = replace(config(pair, dry_run=False), connection=pair.options)
+    with monkeypatch.context() as patched:
+        patched.setattr("spirit_py.migration.auxiliary.leave", lambda *_, **__: None)
+        once_at(patched, point, kill)
+        with pytest.raises(Killed):
+            Migrating(engine, there).end()
+    until(lambda: "_t_chkpnt" in values(pair, "SHOW TABLES IN r"), "it on the replica")
+    until(lambda: 1 in values(pair, "SELECT id FROM r._t_chkpnt"), "its record")
+    with pytest.raises(Refusal, match="on another server is under way") as refused:
+        Migrating(engine, config(pair, alter="ADD COLUMN other INT")).end()
+    assert "clean up there" in refused.value.hint
+    assert "_t_chkpnt" in values(pair, "SHOW TABLES IN r")
+    agreed: dict[str, Any] = dict.fromkeys(("ask", "ask_old", "say"), lambda *_: True)
+    clean_up(pair.options, database="r", table="t", **agreed)
+    until(lambda: values(pair, "SHOW TABLES IN r") == ["t"], "the cleanup on the replica")
     assert_as_it_was(pair)
 
 

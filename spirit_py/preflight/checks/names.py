@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import astuple
+from typing import Final
 
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import Proofs
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import replace
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, names_of_checks
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.table.names import MAX_IDENTIFIER, building_name
 
+_ON_REPLICA: Final = (
+    "see on the primary whether replication has brought it here; then it goes only by what is done"
+    " there: dropped here, replication stops at its next change"
+)
+
 
 def leftovers(context: PreflightContext) -> Findings:
     """Refuse when a name is taken by a table that is not this program's own."""
+    if not context.config.connection.unlogged:
+        yield from _leftovers(context)
+        return
+    for found in _leftovers(context):
+        yield replace(found, remedy=_ON_REPLICA) if found.remedy else found
+
+
+def _leftovers(context: PreflightContext) -> Findings:
     names = context.names
     existing = existing_tables(context.session, context.schema, astuple(names))
     reverts = context.config.keep_old_current or context.config.drop_old_after

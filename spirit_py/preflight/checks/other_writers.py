@@ -147,6 +147,22 @@ def require_own_server(
             )
 
 
+def require_own_rehearsal(session: SqlSession, tables: Iterable[Name]) -> None:
+    """Refuse a rehearsal on a replica where another server's run has left something of a table.
+
+    It came by replication: dropped past the binary log, the next event of it stops the applier.
+    """
+    here = server_uuid(session)
+    for schema, table in tables:
+        if begun_on(session, (schema, table)) not in {"", here}:
+            raise Refusal(
+                f"a migration of {schema}.{table} on another server is under way, or has left its"
+                " tables, which replication brought here",
+                hint="wait for its end, or clean up there what it has left (spirit-py cleanup)",
+                error_code=ErrorCode.UNFINISHED_WORK,
+            )
+
+
 def _is_left(session: SqlSession, tables: Iterable[Name]) -> bool:
     """Return whether a move has put its tables out of the way on this server, which is no replica.
 
