@@ -128,7 +128,8 @@ class Checker:
                 continue
             number += 1
             self._refuse_duplicates(found)
-            self._refuse_stored_otherwise(found, coverage.differences)
+            if self.what.feed is not None:
+                self._refuse_stored_otherwise(found, coverage.differences)
             if number == self._options.max_passes:
                 break
             treated = self._patiently(partial(self._repair, self.applier, found, coverage))
@@ -137,6 +138,8 @@ class Checker:
             self.what.tell(
                 DifferencesRepaired(table=self.what.name, rows=treated, passes=self.result.passes)
             )
+        # Between other tables a repair may help: the target's may be those stored otherwise.
+        self._refuse_stored_otherwise(found, coverage.differences)
         raise errors.StillDifferent(
             f"{self.what.name} and {self._mapping.target.name} still differ in"
             f" {coverage.differences} rows after {number} passes",
@@ -197,11 +200,12 @@ class Checker:
             differences=so_far.differences + coverage.differences,
             counts=so_far.counts + coverage.counts,
             left=coverage.counts,
+            unlisted=max(so_far.unlisted, coverage.differences - len(found)),
             examples=(*so_far.examples, *found)[: self._options.examples],
         )
 
     def _refuse_duplicates(self, found: Sequence[RowDifference]) -> None:
-        if not self._mapping.tightened or (self.what.feed is None and self.what.target is not None):
+        if not self._mapping.tightened:
             return
         duplicates = self._patiently(self._duplicates)
         if duplicates:

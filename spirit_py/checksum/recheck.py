@@ -209,7 +209,7 @@ class Recheck:
                 self.show(doing=f"checking them once more, as some may lag: {of}")
                 left += reader.unmatched(batch) if unmatched else self._still(*reader.look(batch))
                 looked += len(batch.keys)
-        return left
+        return _each_once(left)
 
     def _still(self, source: Rows, target: Rows) -> list[RowDifference]:
         still: list[RowDifference] = []

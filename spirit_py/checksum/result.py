@@ -92,11 +92,11 @@ class ChecksumOptions:
     """Limits of a checksum; times in seconds.
 
     ``tasks`` read at the same time; 0 for as many as Spark has slots. ``max_repairs``: differing
-    rows that one pass repairs; more is a systematic fault. ``recheck_pauses``: before each further
-    look at differing rows. Without ``lock`` the snapshots may be of different moments, and rows
-    cannot be counted again; only where no feed applies changes. ``rolling``: in snapshots of about
-    a second and without a lock, where a feed applies changes and a range of the key has the same
-    rows in both tables.
+    rows that a task lists in a snapshot, which are repaired; more is a systematic fault.
+    ``recheck_pauses``: before each further look at differing rows. Without ``lock`` the snapshots
+    may be of different moments, and rows cannot be counted again; only where no feed applies
+    changes. ``rolling``: in snapshots of about a second and without a lock, where a feed applies
+    changes and a range of the key has the same rows in both tables.
     """
 
     tasks: int = 0
@@ -160,6 +160,7 @@ class ChecksumResult:
     """The figures of a checksum, for the report.
 
     ``rows`` are the source's in the last pass, which left the differing rows in ``left``;
+    ``unlisted``: of one pass, those that were too many to be looked at once more or repaired in it.
     ``differences`` are of all passes, by kind in ``counts``; rows ``in_motion`` differed and were
     equal at a recheck. ``rows_counted``: a count in the same snapshots proved that all rows were
     compared. ``one_moment``: every snapshot showed both tables at the same moment; ``locks`` were
@@ -172,6 +173,7 @@ class ChecksumResult:
     differences: int = 0
     counts: Counts = Counts()
     left: Counts = Counts()
+    unlisted: int = 0
     in_motion: int = 0
     rows_counted: bool = True
     one_moment: bool = True

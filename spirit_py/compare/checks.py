@@ -11,7 +11,8 @@ from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
+from spirit_py.errors import NotComparable, Refusal, SchemaChanged, ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, read_only_by, require_mysql
 from spirit_py.mysql.faults import (
     ACCESS_NEEDS_PRIVILEGE,
@@ -22,7 +23,7 @@ from spirit_py.mysql.faults import (
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import NO_REPLICA_NOW, channels
 from spirit_py.mysql.retry import waiting_for
-from spirit_py.mysql.tables.definition import near_name, no_base_table, read_table
+from spirit_py.mysql.tables.definition import near_name, no_base_table, read_table, shape_of
 from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.throttle.throttler import own_session
 
@@ -114,7 +115,8 @@ def require_comparable(source: Side, target: Side, matching: Matching, *, lock: 
         raise NotComparable(
             f"{source.table.full_name} would be compared with itself",
             hint="name the other table with --target-table or --target-database, or the other"
-            " server with --target-host",
+            " server with --target-host; two servers are one here while they have one server_uuid,"
+            " as after a restore with auto.cnf: remove that file from one of them, and restart it",
         )
     staged = ComparisonPlan(mapping=matching.mapping).staged
     findings = [*_lacking(source, "CREATE TEMPORARY TABLES")] if staged else []
@@ -135,9 +137,13 @@ def require_repairable(
     findings = [
         *_writable(target),
         *_repair_privileges(target),
-        *_side_effects(target),
+        *_side_effects(target.session, target.table, target.grants),
         *_column_findings(matching, two_servers=two_servers),
     ]
+    if matching.mapping.tightened:
+        # Duplicates are looked for through one.
+        findings += _lacking(source, "CREATE TEMPORARY TABLES")
+        findings += _logs_rows(source, "duplicates are looked for through a temporary table, and")
     if two_servers:
         findings += one_group(source.facts, target.facts)
         findings += _replication(target, source, "rows that are repaired there make it diverge")
@@ -209,15 +215,35 @@ def _repair_privileges(target: Side) -> Iterator[Finding]:
         yield _grant(target, "PROCESS")
 
 
-def _side_effects(target: Side) -> Iterator[Finding]:
-    table = target.table
-    for trigger in list_triggers(target.session, table.schema, table.name):
+def require_same(session: SqlSession, table: TableSchema) -> None:
+    """Raise SchemaChanged where a table has another definition by now."""
+    found = read_table(session, table.schema, table.name)
+    if found is None or shape_of(found) != shape_of(table):
+        raise SchemaChanged(
+            f"the definition of {table.full_name} changed while its rows were compared",
+            hint="run the same command again",
+        )
+
+
+def require_still_repairable(target: ConnectionOptions, table: TableSchema) -> None:
+    """Raise SchemaChanged where :func:`require_repairable` would refuse the table by now."""
+    with connect(target, role="compare") as session:
+        require_same(session, table)
+        for finding in _side_effects(session, table):
+            raise SchemaChanged(f"since the comparison began: {finding.cause}", hint=finding.remedy)
+
+
+def _side_effects(
+    session: SqlSession, table: TableSchema, grants: Grants | None = None
+) -> Iterator[Finding]:
+    """Refuse triggers and foreign keys; ``grants`` unless it is known that keys can be seen."""
+    for trigger in list_triggers(session, table.schema, table.name):
         yield refuse(
-            f"{trigger.label} on {target.table.full_name} would fire for every repaired row",
+            f"{trigger.label} on {table.full_name} would fire for every repaired row",
             "drop the trigger during the repair, or repair by hand",
         )
-    if target.grants.has_global("PROCESS"):
-        for key in keys_around(target.session, table.schema, table.name):
+    if grants is None or grants.has_global("PROCESS"):
+        for key in keys_around(session, table.schema, table.name):
             yield refuse(
                 f"{key} is not checked while rows are repaired, and does not cascade: a row that is"
                 " deleted or inserted could leave rows without a parent",
@@ -236,7 +262,7 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
     if reset:
         yield refuse(
             f"a repaired row is replaced: it would lose the target's {', '.join(reset)},"
-            " which the source has no value for",
+            " which the source has no value for, or --ignore-column leaves out",
             "repair by hand: the report names the rows",
         )
     generated = [pair.new.name for pair in mapping.pairs if pair.new.generated]

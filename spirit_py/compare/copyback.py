@@ -21,7 +21,7 @@ from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.sql import identifier_list, node_types, quote_identifier, string_literal
 from spirit_py.table.mapping import ColumnPair
-from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
+from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,10 +106,14 @@ _MOST_UNFIT: Final = 1000
 
 
 class FittingRows:
-    """Repairs rows that fit, by halving batches; ``unfit``: keys not tried again, and why."""
+    """Repairs rows that fit, by halving batches; ``unfit``: keys not tried again, and why.
 
-    def __init__(self, copier: Recopier) -> None:
+    ``require`` raises where the target may no longer be written; it is called before each batch.
+    """
+
+    def __init__(self, copier: Recopier, require: Callable[[], object]) -> None:
         self._copier = copier
+        self._require = require
         self.unfit: dict[str, str] = {}
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
@@ -117,6 +121,7 @@ class FittingRows:
         keys = [key for key in keys if key not in self.unfit]
         if not keys:
             return 0
+        self._require()
         try:
             return self._copier.recopy(mapping, keys)
         except ValueLost as error:
@@ -129,6 +134,7 @@ class FittingRows:
 
     def delete_keys(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Delete the rows of these keys; return the keys treated."""
+        self._require()
         return self._copier.delete_keys(mapping, keys)
 
 
@@ -143,9 +149,10 @@ class TwoServerCopier:
         """Make the target's rows equal to the source's, deleting first; return the keys treated."""
         with connect(self._source, role="checksum-repair") as session:
             found = dict(rows_of_keys(session, mapping, keys))
-        there = _there(mapping)
-        self._applier.delete_keys(there, [key for key in keys if key not in found])
-        self._applier.upsert_rows(there, list(found.values()), keys=list(found))
+        # In one transaction: another spelling of a key may be that of a row that does not fit.
+        changes = [KeyedChange(key, None) for key in keys if key not in found]
+        changes += [KeyedChange(key, row) for key, row in found.items()]
+        self._applier.write_in_order(_there(mapping), changes, None)
         return len(keys)
 
     def delete_keys(self, mapping: TableMapping, keys: Sequence[str]) -> int:

@@ -121,3 +121,15 @@ class CompareReport(OutcomeReport):
         counted = "" if self.rows_counted else ", rows not counted again"
         locked = f"locked for {self.lock_held_ms:.0f} ms" if self.lock_held_ms else "without a lock"
         return f"{moment}, {locked}{counted}"
+
+
+def advice(result: ChecksumResult, *, repair: bool, unrepaired: str) -> str:
+    """Return what to do about rows that differ; ``unrepaired``: why none of them was repaired."""
+    if unrepaired:
+        return f"; {unrepaired}"
+    if repair:
+        more = "; more rows differ than are repaired at once: the same command goes on"
+        return more if result.unlisted else ""
+    once = "; so many differ that {} of them were not looked at once more"
+    few = once.format(counted(result.unlisted, "row")) if result.unlisted else ""
+    return f"{few}; --repair writes the source's rows to the target"

@@ -16,8 +16,14 @@ from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.compare import checks
 from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
-from spirit_py.compare.report import CompareReport
-from spirit_py.errors import ChecksumFailure, DifferencesFound, Interrupted, SchemaChanged
+from spirit_py.compare.report import CompareReport, advice
+from spirit_py.errors import (
+    DifferencesFound,
+    DuplicateForUnique,
+    Interrupted,
+    StillDifferent,
+    StoredOtherwise,
+)
 from spirit_py.estimates import SERVER, Outage, Speed, fraction_of, seconds_left
 from spirit_py.events.copy import ChecksumBegun
 from spirit_py.events.event import teller
@@ -28,7 +34,6 @@ from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import comparing_settings
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
-from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus, RunTotals
 from spirit_py.signals import run_and_tell
@@ -68,6 +73,7 @@ class CompareRun:
         self._checker: Checker | None = None
         self._rows_total: int | None = None
         self._left: tuple[str, ...] = ()
+        self._unrepaired = ""
         self._waiting_for = ""
         self._stack = contextlib.ExitStack()
         self._began = time.monotonic()
@@ -107,7 +113,7 @@ class CompareRun:
             checker = self._checker = Checker(comparison, applier=repairer)
             self._compare_began = time.monotonic()
             with Background("sight", self._sight.run):
-                self._check(checker)
+                self._check(checker, matching)
             self._require_unchanged(matching)
             self._tell_unfit(repairer)
         self._judge(checker, follows=bool(side_that_follows))
@@ -277,20 +283,29 @@ class CompareRun:
             there, sessions=1, batch_rows=_REPAIR_ROWS, stop=self.stop, judge_first=True
         )
         self._stack.callback(applier.close)
-        if options.target is None:
-            return FittingRows(applier)
-        return FittingRows(TwoServerCopier(options.source, applier))
+        copier = applier if options.target is None else TwoServerCopier(options.source, applier)
+        return FittingRows(copier, partial(checks.require_still_repairable, there, target))
 
-    def _check(self, checker: Checker) -> None:
+    def _check(self, checker: Checker, matching: Matching) -> None:
         """Run the checksum; rows that still differ after a repair are reported at the end."""
         try:
             checker.run()
-        except ChecksumFailure as failure:
-            if not checker.result.remaining:
-                raise
+        except StillDifferent as failure:
             self._left = failure.details
-        else:
-            self._left = tuple(str(example) for example in checker.result.examples)
+            return
+        except StoredOtherwise as failure:
+            self._left = failure.details
+            self._warn(failure.message)
+            return
+        except DuplicateForUnique as failure:
+            unique = ", ".join(index.name for index in matching.mapping.tightened)
+            for detail in failure.details:
+                self._warn(f"the source has rows that the target cannot hold together: {detail}")
+            self._unrepaired = (
+                "nothing is repaired while the source has duplicates for a UNIQUE key of the target"
+                f" ({unique}): remove them, or drop that key"
+            )
+        self._left = tuple(str(example) for example in checker.result.examples)
 
     def _tell_unfit(self, repairer: FittingRows | None) -> None:
         unfit = {} if repairer is None else repairer.unfit
@@ -307,12 +322,7 @@ class CompareRun:
         there = self.options.target_server
         for table, options in ((mapping.source, self.options.source), (mapping.target, there)):
             with connect(options, role="compare") as session:
-                found = read_table(session, table.schema, table.name)
-            if found is None or shape_of(found) != shape_of(table):
-                raise SchemaChanged(
-                    f"the definition of {table.full_name} changed while its rows were compared",
-                    hint="run the same command again",
-                )
+                checks.require_same(session, table)
 
     def _judge(self, checker: Checker, *, follows: bool) -> None:
         self.complete()
@@ -329,7 +339,8 @@ class CompareRun:
         report.outcome = "different"
         for line in report.summary():
             self._tell(Summary(said=line))
-        again = "after the repair " if self.options.repair else ""
+        repaired = self.options.repair and not self._unrepaired
+        again = "after the repair " if repaired else ""
         shown = len(self._left)
         what = "all are listed" if result.remaining <= shown else f"the first {shown} are listed"
         rows = counted(result.remaining, "row")
@@ -337,7 +348,7 @@ class CompareRun:
             f"{report.names}: {again}{rows} {'differs' if result.remaining == 1 else 'differ'};"
             f" {what}",
             hint="missing: only the source has the row; extra: only the target has it"
-            + ("" if self.options.repair else "; --repair writes the source's rows to the target"),
+            f"{advice(result, repair=self.options.repair, unrepaired=self._unrepaired)}",
             details=self._left,
         )
 

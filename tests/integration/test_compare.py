@@ -20,13 +20,13 @@ import pytest
 from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.command_config import CompareConfig
 from spirit_py.compare import checks, run
 from spirit_py.compare.run import compare
 from spirit_py.errors import (
     ChecksumFailure,
     DifferencesFound,
-    DuplicateForUnique,
     Interrupted,
     Refusal,
     SchemaChanged,
@@ -37,11 +37,12 @@ from spirit_py.records import RecordOptions
 from spirit_py.threads import Background, StopSwitch
 from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
-from tests.kits.compare import Comparison, copy, make
+from tests.kits.compare import NUMBERS, Comparison, copy, make
 from tests.kits.connection import account, connection_options, options_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.replica import replicated_pair
 from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import once_at
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
@@ -529,15 +530,106 @@ def test_a_server_that_logs_statements_is_neither_staged_on_nor_repaired(db):
         Comparison(db).run(**plain)
 
 
-def test_rows_that_a_unique_key_of_the_target_cannot_hold_are_named(db):
-    """They are named; a repair cannot make them fit."""
+@pytest.mark.parametrize("where", ["one server", "two servers"])
+def test_rows_that_a_unique_key_of_the_target_cannot_hold_are_named(request, db, where):
+    """A repair cannot make them fit, and would delete one of the target that was equal."""
+    other = None if where == "one server" else request.getfixturevalue("db_file")
+    there, table = (db, "b") if other is None else (other, "a")
+    make(db)
+    copy(db) if other is None else make(other)
+    there.execute(f"ALTER TABLE {table} ADD UNIQUE KEY uv (v)")
+    db.execute("UPDATE a SET v = 'row 5' WHERE id = 6")
+    comparison = Comparison(db, other)
+    error = comparison.differs(repair=True)
+    assert error.details == ("row (6) is changed in v",)
+    assert "nothing is repaired while the source has duplicates" in error.hint
+    assert "(uv)" in error.hint
+    assert "after the repair" not in error.message
+    assert "cannot hold together: uv: v='row 5' in 2 rows" in comparison.said.text
+    rows = there.query(f"SELECT id, v FROM {table} WHERE id IN (5, 6) ORDER BY id")
+    assert rows == [(5, "row 5"), (6, "row 6")]
+
+
+HARM = {
+    "column": ("ALTER TABLE b ADD note INT DEFAULT 7, ALGORITHM=INSTANT", "definition of"),
+    "trigger": ("CREATE TRIGGER tr BEFORE INSERT ON b FOR EACH ROW SET NEW.n = 0", "trigger tr"),
+    "foreign key": (
+        "CREATE TABLE c (id INT, FOREIGN KEY (id) REFERENCES b (id))",
+        "is not checked",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARM)
+def test_what_would_do_harm_meanwhile_ends_a_repair(db, monkeypatch, name):
+    """It is looked for before each batch, not only at the beginning."""
     make(db)
     copy(db)
-    db.execute("ALTER TABLE b ADD UNIQUE KEY uv (v); UPDATE a SET v = 'row 5' WHERE id = 6")
+    db.execute("UPDATE b SET n = -1 WHERE id = 5")
+    sql, said = HARM[name]
+    once_at(monkeypatch, "checksum.repair", lambda: db.execute(sql))
+    with pytest.raises(SchemaChanged, match=said):
+        Comparison(db).run(repair=True)
+    assert db.query("SELECT n FROM b WHERE id = 5") == [(-1,)]
+
+
+@pytest.mark.parametrize("odd", ["a", "b"])
+def test_generated_values_that_are_stored_otherwise_hinder_no_repair(db, odd):
+    """Those of the target are computed anew; those of the source stay, and are a warning."""
+    for name in "ab":
+        db.execute(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, at TIMESTAMP, n INT,"
+            " day DATE AS (DATE(at)) STORED)"
+        )
+        zone = "+12:00" if name == odd else "+00:00"
+        db.execute(f"SET SESSION time_zone = '{zone}'")
+        db.execute(
+            f"INSERT INTO {name} (id, at, n) {NUMBERS.format(20)}"
+            " SELECT i, FROM_UNIXTIME(1700000000), i FROM s"
+        )
+    db.execute("SET SESSION time_zone = DEFAULT; UPDATE b SET n = 0 WHERE id = 20")
     comparison = Comparison(db)
-    with pytest.raises(DuplicateForUnique, match="uv") as raised:
-        comparison.run(repair=True)
-    assert "row 5" in raised.value.details[0]
+    if odd == "b":
+        assert comparison.run(repair=True).outcome == "repaired"
+        return
+    error = comparison.differs(repair=True)
+    assert "20 rows differ" in error.message
+    assert "stores other values in generated columns (day)" in comparison.said.text
+    assert db.query("SELECT n FROM b WHERE id = 20") == [(20,)]
+
+
+def test_two_spellings_of_a_key_are_counted_once(db):
+    """Also where they are looked at once more in statements of their own."""
+    for name, spelled in (("a", "k"), ("b", "K")):
+        db.execute(f"CREATE TABLE {name} (id VARCHAR(9) PRIMARY KEY)")
+        db.execute(f"INSERT INTO {name} {NUMBERS.format(400)} SELECT CONCAT('{spelled}', i) FROM s")
+    comparison = Comparison(db)
+    with pytest.raises(DifferencesFound):
+        comparison.run()
+    assert not any("in motion" in line for line in comparison.said.lines), comparison.said.text
+
+
+@pytest.mark.parametrize(
+    ("repair", "said"), [(False, "not looked at once more"), (True, "the same command goes on")]
+)
+def test_rows_beyond_the_first_are_said_to_be_left(db, monkeypatch, repair, said):
+    """They count; a task lists so many, and only these are read again or repaired."""
+    make(db)
+    db.execute("CREATE TABLE b LIKE a")
+    few = partial(ChecksumOptions, max_repairs=3)
+    monkeypatch.setattr("spirit_py.compare.run.ChecksumOptions", few)
+    error = Comparison(db).differs(repair=repair)
+    assert said in error.hint
+
+
+def test_another_spelling_stays_where_the_source_has_a_row_that_does_not_fit(db, db_file):
+    """It is deleted with that row's writing, or not at all."""
+    for each in (db, db_file):
+        each.execute("CREATE TABLE a (id VARCHAR(9) PRIMARY KEY, n INT)")
+    db.execute("INSERT INTO a VALUES ('abc', -1), ('abd', 2)")
+    db_file.execute("ALTER TABLE a ADD CHECK (n > 0); INSERT INTO a VALUES ('ABC', 7), ('x', 4)")
+    Comparison(db, db_file).differs(repair=True)
+    assert db_file.query("SELECT id, n FROM a ORDER BY id") == [("ABC", 7), ("abd", 2)]
 
 
 def test_rows_that_a_repair_does_not_make_equal_are_differences(db, db_file):
