@@ -70,6 +70,8 @@ class SnapshotLock:
         )
         #: Seconds, in the last try.
         self._requested_for = 0.0
+        #: When the last try got its first lock.
+        self._locked_at: float | None = None
 
     def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
         """Call ``open_snapshots`` while both tables are locked and up to date."""
@@ -77,7 +79,7 @@ class SnapshotLock:
             open_snapshots()
             self._on_wait("")
             return LockFigures(one_moment=False)
-        longest, attempt = 0.0, 1
+        longest, held, attempt = 0.0, 0.0, 1
         while True:
             try:
                 figures = self._attempt(open_snapshots, attempt)
@@ -90,6 +92,7 @@ class SnapshotLock:
                 errors.CutoverFailure,
                 errors.FeedFailure,
             ) as error:
+                held = max(held, self._held_ms())
                 self._what.stop.check()
                 if not _passing(error):
                     raise
@@ -100,12 +103,16 @@ class SnapshotLock:
                 attempt += 1
             else:
                 self._on_wait("")
-                return replace(figures, waited_ms=max(longest * 1000, figures.waited_ms))
+                waited = max(longest * 1000, figures.waited_ms)
+                return replace(figures, waited_ms=waited, held_ms=max(held, figures.held_ms))
 
     def await_free(self) -> None:
         """Wait until the lock may be requested."""
         if self._what.options.lock and not self._turns.await_free():
             raise self._failure(None)
+
+    def _held_ms(self) -> float:
+        return 0.0 if self._locked_at is None else (time.monotonic() - self._locked_at) * 1000
 
     def _in_front(self) -> list[Blocker]:
         return [blocker for _, front in self._turns.fronts for blocker in front.last]
@@ -120,7 +127,7 @@ class SnapshotLock:
         )
 
     def _attempt(self, open_snapshots: Callable[[], object], attempt: int) -> LockFigures:
-        self._requested_for = 0.0
+        self._requested_for, self._locked_at = 0.0, None
         for (options, front), request in zip(self._turns.fronts, self._requests, strict=True):
             if written := [table for table in request.tables if table not in request.read_only]:
                 with connect(options, role="lock-look", read_timeout=10) as session:
@@ -139,14 +146,17 @@ class SnapshotLock:
             following = bool(self._what.follower) and attempt <= _CATCH_UP_ATTEMPTS
             if following:
                 self._on_wait("the replica to catch up")
+                began = time.monotonic()
                 _catch_up(locks[0].session, locks[1].session, _CATCH_UP_SECONDS)
+                if time.monotonic() - began > self._policy.wait:
+                    raise _too_late(self._policy.wait)
             self._turns.require_free([each.session for each in locks])
-            began = self._acquire(stack, locks, attempt, following=following)
+            self._acquire(stack, locks, attempt, following=following)
             self._under_lock(locks, open_snapshots)
             for each in locks:
                 each.lock.verify()
                 each.lock.release()
-            held = (time.monotonic() - began) * 1000
+            held = self._held_ms()
             for each in locks:
                 each.session.close()
         return LockFigures(
@@ -158,9 +168,8 @@ class SnapshotLock:
 
     def _acquire(
         self, stack: contextlib.ExitStack, locks: list[_Side], attempt: int, *, following: bool
-    ) -> float:
+    ) -> None:
         what = f"{_WHAT} (request {attempt})"
-        began: float | None = None
 
         def tell(blockers: list[Blocker]) -> None:
             self._on_wait(f"{what}; blocked by: {named(blockers)}")
@@ -189,8 +198,7 @@ class SnapshotLock:
                 finally:
                     self._requested_for += each.lock.waited_ms / 1000
             watch.holding()
-            began = began or time.monotonic()
-        return began or time.monotonic()
+            self._locked_at = self._locked_at or time.monotonic()
 
     def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], object]) -> None:
         hold = self._what.options.lock_hold
@@ -263,10 +271,14 @@ def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
     late = follower.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, seconds))[0][0]
     # NULL: it could not wait.
     if late != 0:
-        raise errors.ChangesNotFlushed(
-            f"the replica has not caught up within {seconds} s",
-            hint="run the same command again when the replica lags less",
-        )
+        raise _too_late(seconds)
+
+
+def _too_late(seconds: float) -> errors.ChangesNotFlushed:
+    return errors.ChangesNotFlushed(
+        f"the replica has not caught up within {seconds:g} s",
+        hint="run the same command again when the replica lags less",
+    )
 
 
 def _reason(error: errors.MigrationFailure, found: list[Blocker]) -> str:

@@ -82,7 +82,10 @@ def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal
 
 
 def follower(source: Side, target: Side) -> Follower:
-    """Return which side replicates from the other with GTIDs, as far as the account may see it."""
+    """Return which side replicates from the other with GTIDs, as far as the account may see it.
+
+    One that is delayed on purpose is never where the other one is.
+    """
     if not (source.facts.gtid and target.facts.gtid):
         return ""
     if source.facts.uuid in _sources(target):
@@ -91,20 +94,23 @@ def follower(source: Side, target: Side) -> Follower:
 
 
 def standing(source: Side, target: Side) -> Iterator[str]:
-    """Yield that one side replicates from the other, and why it does not go on."""
+    """Yield that one side replicates from the other, and why it does not go on, or is late."""
     for name, side, other in (("source", source, target), ("target", target, source)):
         with contextlib.suppress(ServerFault):
             for channel in channels(side.session):
-                if channel.trouble and channel.source_uuid == other.facts.uuid:
+                delayed = f"it is delayed by {channel.delay} s" if channel.delay else ""
+                why = channel.trouble or delayed
+                if why and channel.source_uuid == other.facts.uuid:
                     yield (
-                        f"the {name} is a replica of the other server, and {channel.trouble}: what"
-                        " it has not applied counts as different"
+                        f"the {name} is a replica of the other server, and {why}: what it has not"
+                        " applied counts as different"
                     )
 
 
 def _sources(side: Side) -> set[str]:
     try:
-        return {each.source_uuid for each in channels(side.session) if not each.trouble}
+        found = channels(side.session)
+        return {each.source_uuid for each in found if not (each.trouble or each.delay)}
     except ServerFault:
         return set()
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py import points
-from spirit_py.checksum import query
+from spirit_py.checksum import query, snapshot
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.command_config import CompareConfig
 from spirit_py.compare import checks, run
 from spirit_py.compare.run import compare
 from spirit_py.errors import (
+    ChangesNotFlushed,
     ChecksumFailure,
     DifferencesFound,
     Interrupted,
@@ -426,6 +428,60 @@ def test_a_replica_is_compared_at_the_very_moment():
                 with pytest.raises(Refusal, match=said):
                     compare_there(*map(options_of, ends), repair=True)
         assert both.rows() == written + 1
+
+
+class Clock:
+    """Time that catching up takes: by the seconds that it may take at most."""
+
+    def __init__(self, **takes: float) -> None:
+        self._takes = takes
+        self.asked: list[str] = []
+        self._ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self._ahead
+
+    def catch_up(self, _leader: object, _follower: object, seconds: int) -> None:
+        """Have the follower catch up, at once."""
+        which = "free" if seconds == snapshot._CATCH_UP_SECONDS else "locked"
+        self.asked.append(which)
+        self._ahead += self._takes[which]
+        if self._takes[which] > seconds:
+            raise ChangesNotFlushed("it has not caught up", hint="later")
+
+
+@pytest.mark.slow
+def test_a_replica_that_is_late_keeps_no_writer_waiting(monkeypatch):
+    """Nothing is locked for it, or the time is counted that it was locked in vain."""
+    with replicated_pair() as both:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT)")
+        both.at.execute("INSERT INTO r.t VALUES (1, 1)")
+        until(lambda: both.rows() == 1, "the row")
+        ends = options_of(both.source), options_of(both.replica)
+
+        def compared(clock: Clock) -> Any:
+            monkeypatch.setattr(snapshot, "time", clock)
+            monkeypatch.setattr(snapshot, "_catch_up", clock.catch_up)
+            return compare_there(*ends)
+
+        late, torn = Clock(free=20.0), Clock(free=0.1, locked=40.0)
+        report = compared(late)
+        assert (late.asked, report.one_moment) == (["free"] * 3, False)
+        assert report.lock_held_ms < 20_000
+        report = compared(torn)
+        assert (torn.asked, report.one_moment) == (["free", "locked"] * 3, False)
+        assert report.lock_held_ms > 39_000
+        both.of.execute("STOP REPLICA")
+        both.of.execute("CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 3600")
+        both.of.execute("START REPLICA")
+        told = RecordingReporter()
+        delayed = Clock()
+        monkeypatch.setattr(snapshot, "_catch_up", delayed.catch_up)
+        assert not compare_there(*ends, reporter=told).one_moment
+        assert "it is delayed by 3600 s: what it has not applied" in told.text
+        assert not delayed.asked
 
 
 @pytest.mark.parametrize("where", ["one server", "two servers"])
