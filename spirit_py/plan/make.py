@@ -33,6 +33,7 @@ from spirit_py.plan.findings import Remarks, note_checks, note_surroundings, tim
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import native_time, take_sample, time_of
 from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
+from spirit_py.preflight.checks.other_writers import require_own_rehearsal
 from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.clauses import as_begun, made_by_server
 from spirit_py.preflight.preflight import mapping_of, prepare
@@ -82,6 +83,8 @@ def make_plan(config: MigrationConfig, *, sample: bool = True) -> Plan:
         decision: Decision = Afresh()
         with noted.refusing():
             if there := [context for context in contexts if context.found is not None]:
+                if config.connection.unlogged:
+                    require_own_rehearsal(session, [(one.schema, one.table) for one in there])
                 left, decision = earlier_run.examine_and_decide(session, config, there)
         if isinstance(decision, Resume):
             contexts = as_begun(contexts)

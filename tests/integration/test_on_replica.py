@@ -10,6 +10,7 @@ import pytest
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.migration.cleanup import clean_up
+from spirit_py.plan import make_plan
 from tests.kits.connection import options_of
 from tests.kits.migrate import Migrating
 from tests.kits.replica import ACCOUNT, ReplicatedPair, replicated_pair
@@ -140,10 +141,27 @@ def test_what_a_run_on_the_primary_has_left_is_not_dropped(pair, engine, monkeyp
     with pytest.raises(Refusal, match="on another server is under way") as refused:
         Migrating(engine, config(pair, alter="ADD COLUMN other INT")).end()
     assert "clean up there" in refused.value.hint
+    planned = make_plan(config(pair, alter="ADD COLUMN other INT")).refusals
+    assert any("on another server is under way" in note.cause for note in planned)
     assert "_t_chkpnt" in values(pair, "SHOW TABLES IN r")
     agreed: dict[str, Any] = dict.fromkeys(("ask", "ask_old", "say"), lambda *_: True)
     clean_up(pair.options, database="r", table="t", **agreed)
     until(lambda: values(pair, "SHOW TABLES IN r") == ["t"], "the cleanup on the replica")
+    assert_as_it_was(pair)
+
+
+@pytest.mark.slow
+def test_a_name_that_is_taken_there_is_not_to_be_dropped_there(pair, engine):
+    """Replication has brought the table, and would stop."""
+    pair.at.execute("CREATE TABLE r._t_old (id INT PRIMARY KEY)")
+    until(lambda: "_t_old" in values(pair, "SHOW TABLES IN r"), "it on the replica")
+    with pytest.raises(Refusal, match="_t_old exists") as refused:
+        Migrating(engine, config(pair)).end()
+    said = f"{refused.value.hint} {refused.value.details}"
+    assert "goes only by what is done there" in said
+    assert "DROP" not in said
+    pair.at.execute("DROP TABLE r._t_old")
+    until(lambda: values(pair, "SHOW TABLES IN r") == ["t"], "the drop on the replica")
     assert_as_it_was(pair)
 
 
