@@ -496,6 +496,24 @@ def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, m
     assert desk.before("ADD c INT") == ()
 
 
+def test_replicas_that_may_not_take_the_new_table_without_a_key_are_warned_of(
+    db, desk, monkeypatch
+):
+    """Only where there are some, the table has no key, and the server asks for one."""
+    monkeypatch.setattr(server_settings, "known_replicas", lambda _: ["one"])
+    db.set_global("sql_require_primary_key", "ON")
+    assert desk.before("ADD c INT") == ()
+    db.execute("ALTER TABLE t ADD UNIQUE (id), DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)")
+    db.execute("SET SESSION sql_require_primary_key = OFF; ALTER TABLE t DROP PRIMARY KEY")
+    (warning,) = desk.before("ADD PRIMARY KEY (id)")
+    assert "REQUIRE_TABLE_PRIMARY_KEY_CHECK = ON stops at it" in warning.cause
+    db.set_global("sql_require_primary_key", "OFF")
+    assert desk.before("ADD PRIMARY KEY (id)") == ()
+    db.set_global("sql_require_primary_key", "ON")
+    monkeypatch.setattr(server_settings, "known_replicas", lambda _: [])
+    assert desk.before("ADD PRIMARY KEY (id)") == ()
+
+
 def test_an_old_table_that_is_kept_for_longer_than_asked_is_said(desk):
     """It follows for ``--keep-old-current``, and is not dropped before."""
     (warning,) = desk.before("ADD c INT", drop_old_after=3600.0, keep_old_current=7200.0)

@@ -17,7 +17,7 @@ from spirit_py.mysql.facts import (
     read_only_by,
     relaxed,
 )
-from spirit_py.mysql.replication import binlog_status
+from spirit_py.mysql.replication import binlog_status, known_replicas
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.units import human_bytes, human_seconds
 
@@ -88,7 +88,24 @@ def server_settings(context: PreflightContext) -> Findings:
             if service is Service.NONE
             else how_to_set(service, "performance_schema", "ON"),
         )
+    yield from _keyless_copy(context)
     yield from account_limits(context.session, context.config)
+
+
+def _keyless_copy(context: PreflightContext) -> Findings:
+    """Warn of replicas that may stop at the new table, which begins without a key as its source."""
+    source = context.found
+    if source is None or source.primary_key or not context.facts.is_on("sql_require_primary_key"):
+        return
+    if context.config.target is None and known_replicas(context.session):
+        yield warn(
+            f"{source.full_name} has no primary key, and the new table begins without one: a"
+            " replica whose channel has REQUIRE_TABLE_PRIMARY_KEY_CHECK = ON stops at it (error"
+            " 3750)",
+            "see that column in performance_schema.replication_applier_configuration there; where"
+            " it is ON: STOP REPLICA; CHANGE REPLICATION SOURCE TO REQUIRE_TABLE_PRIMARY_KEY_CHECK"
+            " = STREAM; START REPLICA, for the time until the new table is made",
+        )
 
 
 def account_limits(session: SqlSession, config: MigrationConfig) -> Findings:
