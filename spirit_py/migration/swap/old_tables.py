@@ -275,11 +275,13 @@ def settle_old_tables(
         for one in last_first() if not for_good else ():
             # A primary may have become a replica in the grace: the drop would be made there alone.
             _step(one, require)
-        # An archive may read the rows again, for hours; others of the batch may drop theirs.
-        turn.end()
+        reads = bool(run.config.archive_to) and not for_good
+        if reads:
+            # An archive may read the rows again, for hours; others of the batch may drop theirs.
+            turn.end()
         last_look = None if for_good else before_drop()
         run.go_on_to(Phase.CLEANUP)
-        if last_look is not None:
+        if reads:
             with after_change(run.stop, _AS_CLEANUP), throttled(run, Work.DROP):
                 turn.wait(run, f"drop of {', '.join(_names(tables, direction))}")
         if not for_good and (run.config.drop_old_after or run.state.swapped_before):

@@ -155,7 +155,7 @@ def test_a_checkpoint_that_stays_keeps_those_that_lead_to_it(monkeypatch):
             stop=stopped,
             state=SimpleNamespace(swapped_before=False),
             measures=None,
-            config=SimpleNamespace(drop_old_after=0.0, targets=()),
+            config=SimpleNamespace(drop_old_after=0.0, targets=(), archive_to=""),
             go_on_to=lambda _: None,
             note=lambda _: None,
         )
@@ -291,4 +291,32 @@ def test_who_waits_for_anothers_drop_can_be_swapped_back(monkeypatch):
         back.looks = -2
         assert not old_tables._wait(run, TABLES, lambda: back, FORWARD, fronts, turn=turn)
         assert measures.dropping.locked()
+    assert not measures.dropping.locked()
+
+
+@pytest.mark.parametrize("archive_to", ["", "folder"])
+def test_the_turn_is_given_up_where_an_archive_reads_alone(monkeypatch, archive_to):
+    """The ways back of others stay as long as this drop lasts; this one ends with the turn."""
+    measures, seen = Measures(), list[tuple[str, bool]]()
+    run = dropping(monkeypatch, measures, lambda *_, **__: None)[0]
+    run.config.targets, run.config.archive_to = (), archive_to
+    run.measures, run.note = measures, lambda _: None
+
+    def step(_run: object, work: Any) -> None:
+        if "noted" in work.keywords:
+            seen.append(("end of the way back", measures.dropping.locked()))
+
+    def take(*_: object, turn: DropTurn) -> bool:
+        turn.wait(run, "drop")
+        return False
+
+    def read() -> None:
+        seen.append(("reading", measures.dropping.locked()))
+
+    monkeypatch.setattr(old_tables, "_step", step)
+    monkeypatch.setattr(old_tables, "_wait", take)
+    monkeypatch.setattr(old_tables, "_drop", lambda *_: [])
+    monkeypatch.setattr(old_tables, "drop_checkpoints", lambda *_: True)
+    old_tables.settle_old_tables(run, TABLES, lambda: None, before_drop=read)
+    assert seen == [("reading", not archive_to), ("end of the way back", True)]
     assert not measures.dropping.locked()
