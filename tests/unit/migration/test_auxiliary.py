@@ -61,7 +61,7 @@ class Left:
             assert not still_deferred
             assert not noted
             if table == stays:
-                raise ServerFault(2013, "Lost connection", where="cleanup")
+                raise ServerFault(1142, "DROP command denied", where="cleanup")
             self.dropped.append(table)
             return "_t_new stays, for a reason" if table == kept else ""
 
