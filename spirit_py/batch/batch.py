@@ -16,7 +16,13 @@ from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
 from spirit_py.batch.plan import Slots, next_table
 from spirit_py.batch.store import TableRecord, TableState, form_of
 from spirit_py.batch.table_run import SharedSpark, TableRun
-from spirit_py.batch.trial import Step, drop_made_in_place, forms_of, step_for
+from spirit_py.batch.trial import (
+    Step,
+    drop_made_in_place,
+    forms_of,
+    is_made_in_place,
+    step_for,
+)
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
@@ -228,8 +234,7 @@ class Batch:
                 error_code=ErrorCode.CANNOT_RESUME,
             )
         if step is Step.PASS:
-            with migration_lock(self.config.each.connection, change.name, stop=self.stop):
-                self._step(lambda session: drop_made_in_place(session, record))
+            self._drop_made_in_place(record)
             self._tell(TableSkipped(table=str(change), reason="an earlier run has changed it"))
             return False
         # What ended it before is over.
@@ -240,6 +245,15 @@ class Batch:
         if replace(record, **begins) != record:
             self._note(change.name, **begins)
         return True
+
+    def _drop_made_in_place(self, record: TableRecord) -> None:
+        # Another migration of the table may run by now, for days: where nothing is left, it may.
+        if not self._step(lambda session: is_made_in_place(session, record)):
+            return
+        with migration_lock(self.config.each.connection, record.name, stop=self.stop):
+            kept = self._step(lambda session: drop_made_in_place(session, record))
+        if kept:
+            self._tell(Warned(table=".".join(record.name), said=kept))
 
     def _end(self, name: Name) -> None:
         worker = self._workers.pop(name)

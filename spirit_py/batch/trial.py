@@ -267,7 +267,7 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
     if state is TableState.DONE:
         return Step.PASS
     if CheckpointTable(*record.name).is_ours(session):
-        if _is_made_in_place(session, record):
+        if is_made_in_place(session, record):
             return Step.PASS
         old = old_table_of(session, record.name)
         done = (old is not None and old.finished) or not _is_its_own(session, record)
@@ -282,11 +282,13 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
     return Step.PASS if now == record.after else Step.LOOK
 
 
-def _is_made_in_place(session: SqlSession, record: TableRecord) -> bool:
-    """Return whether a checkpoint is that of this statement, which the server has made itself.
+def is_made_in_place(session: SqlSession, record: TableRecord) -> bool:
+    """Return whether there is a checkpoint of this statement, which the server has made itself.
 
     It tells nothing of that, and copied nothing: it has no position.
     """
+    if record.state == TableState.DONE or not CheckpointTable(*record.name).is_ours(session):
+        return False
     found = None
     with contextlib.suppress(UnreadableCheckpoint):
         found = find_record(session, record.name).record
@@ -299,10 +301,9 @@ def _is_made_in_place(session: SqlSession, record: TableRecord) -> bool:
     return form_of(read_shape(session, *record.name)) == record.after
 
 
-def drop_made_in_place(session: SqlSession, record: TableRecord) -> None:
-    """Drop the checkpoint that is left beside a table that the server has changed in place."""
-    if CheckpointTable(*record.name).is_ours(session) and _is_made_in_place(session, record):
-        drop_auxiliary(session, *record.name)
+def drop_made_in_place(session: SqlSession, record: TableRecord) -> str:
+    """Drop the checkpoint that is left beside such a table; return what stays, and why."""
+    return drop_auxiliary(session, *record.name) if is_made_in_place(session, record) else ""
 
 
 def _is_its_own(session: SqlSession, record: TableRecord) -> bool:

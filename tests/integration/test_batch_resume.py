@@ -20,6 +20,7 @@ from spirit_py.batch.table_run import TableRun
 from spirit_py.batch.trial import Step, step_for
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import replace
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.phases import Phase
@@ -536,3 +537,24 @@ def test_a_batch_is_done_without_a_table_that_is_left_out(db, engine):
         report, _ = batch_here(engine, left_out)
         assert (report.exit_code, states(two)) == (0, [])
         assert table_numbers(two) == numbers
+
+
+@pytest.mark.slow
+def test_a_table_that_is_changed_is_passed_while_another_run_works_on_it(four, engine):
+    """It began behind the plan; there is nothing to drop, so nothing is locked."""
+    four.db.execute(f"INSERT INTO {four.names[1]} (a) VALUES (NULL)")
+    config = batch_config(four.db, four.pattern, alter="MODIFY a BIGINT NOT NULL")
+    report, told = batch_here(engine, config)
+    assert (report.exit_code, states(four)[0]) == (1, TableState.DONE), told.text
+    four.db.execute(f"DELETE FROM {four.names[1]} WHERE a IS NULL")
+    with open_session(four.db) as session:
+        # As a run that was killed behind the swap leaves it.
+        store = BatchTable(*report.record.split("."))
+        done = store.tables(session)[first := tuple(four.names[0].split("."))]
+        store.note(session, replace(done, state=TableState.CHANGED.value))
+    lock = lock_name("migration", *first)
+    options = connection_options(four.db)
+    plan, told = plan_batch(config), RecordingReporter()
+    with AdvisoryLock(options, lock, stop=StopSwitch(), purpose="x"):
+        report = run_batch(config, plan, reporter=told, engine_factory=lambda _: engine)
+    assert report.exit_code == 0, told.text
