@@ -140,8 +140,8 @@ class ArchiveFolder(Folder):
     def noted(self) -> tuple[list[KeyRange], list[int]]:
         """Return the pieces, from the first on, and which of them are not written.
 
-        Files of a piece that was not noted yet are deleted, those of one that is to be written anew
-        are put aside. Refusal where a piece is not written of a proved archive, or lacks its note.
+        Files of a piece that is to be written anew, or that has no note, are put aside. Refusal
+        where a piece is not written of a proved archive, or lacks its note.
         """
         noted: list[KeyRange] = []
         unwritten: list[int] = []
@@ -168,12 +168,12 @@ class ArchiveFolder(Folder):
         if max(later, default=0) > len(noted):
             # Not every file system replaces a note in one step.
             raise self.refusal(f"{_note(len(noted))} is not there, and later pieces are")
+        # The first that is not noted, too: its note may have been lost.
+        anew = {*unwritten, len(noted)}
         for one in files:
-            if (number := piece_of(one.name)) in unwritten:
+            if piece_of(one.name) in anew:
                 # They may have the only copy of rows, and are none for readers of the folder.
                 self.move(one.name, f"{REPLACED}/{self._run}/{one.name}.old")
-            elif number == len(noted):
-                self.delete(one.name)
         return noted, unwritten
 
     def note(self, number: int, piece: KeyRange, *, written: bool) -> None:

@@ -146,8 +146,18 @@ def test_the_files_of_a_piece_that_is_written_anew_are_put_aside(tmp_path: Path)
     assert folder.noted()[1] == [1]
     names = [one.name for one in folder.data_files()]
     assert names == ["rows-000000-00000.parquet", "rows-000002-00000.parquet"]
-    put = tmp_path / "_archive" / "replaced" / "run" / "rows-000001-00000.parquet.old"
-    assert put.read_text() == "1"
+    put = tmp_path / "_archive" / "replaced" / "run"
+    assert (put / "rows-000001-00000.parquet.old").read_text() == "1"
+    assert (put / "rows-000003-00000.parquet.old").read_text() == "not noted yet"
+
+
+def test_the_files_of_a_last_piece_whose_note_is_gone_are_put_aside(tmp_path: Path) -> None:
+    """A small table has one piece, and its files may have rows that the table has no more."""
+    folder = noted_by(tmp_path, [""])
+    (tmp_path / "_archive" / "000000.json").unlink()
+    assert folder.noted() == ([], [])
+    put = tmp_path / "_archive" / "replaced" / "run" / "rows-000000-00000.parquet.old"
+    assert put.read_text() == "0"
 
 
 @pytest.mark.parametrize("lost", [["000001.json"], ["000001.json", "000002.json"]])
