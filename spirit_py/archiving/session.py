@@ -6,7 +6,6 @@ Imports pyspark where it is used: its classes are needed by the data source alon
 from __future__ import annotations
 
 import contextlib
-import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from spirit_py.spark.java import said_by_java
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
+    import logging
     import threading
     from collections.abc import Callable, Iterator, Sequence
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.2
 _PROGRESS_SECONDS: Final = 1.0
 #: It writes each error to standard error, as JSON, before that is raised.
-_PYSPARKS_OWN: Final = logging.getLogger("SQLQueryContextLogger")
+_PYSPARKS_OWN: Final = "SQLQueryContextLogger"
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -58,15 +58,21 @@ class SparkTables:
     """
 
     def __init__(self, context: Any, group: str, stop: StopSwitch) -> None:
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession, functions
 
-        self._level = _PYSPARKS_OWN.level
-        _PYSPARKS_OWN.setLevel(logging.CRITICAL + 1)
         self._context, self._group, self._stop = context, group, stop
         self._functions = functions
         self._session = SparkSession(context)
         for name, value in _SETTINGS.items():
             self._session.conf.set(name, value)
+        # As PySpark makes it: another kind of logger does not take what PySpark gives it.
+        self._logger = PySparkLogger.getLogger(_PYSPARKS_OWN)
+        # Each session has a filter of its own: two tables may be archived at a time.
+        self._logger.addFilter(self._is_shown)
+
+    def _is_shown(self, _record: logging.LogRecord) -> bool:
+        return False
 
     def rows(
         self,
@@ -120,7 +126,7 @@ class SparkTables:
         from pyspark.sql import SparkSession
 
         SparkSession._instantiatedSession = None  # noqa: SLF001 - as its own stop() does
-        _PYSPARKS_OWN.setLevel(self._level)
+        self._logger.removeFilter(self._is_shown)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from spirit_py.archiving.archive import Archive
 from spirit_py.archiving.columns import HASH_DIGITS, StoredTable
@@ -210,16 +211,26 @@ def test_one_range_of_a_piece_is_cut_and_hashed_at_a_turn() -> None:
     assert done == [one for each in ranges for one in ("turn", "cut", f"hash {each}")]
 
 
-@pytest.mark.parametrize("level", [logging.NOTSET, logging.INFO])
-def test_pysparks_own_logger_is_silent_for_as_long_as_an_archive_works(monkeypatch, level):
-    """It is the application's, too, in a program that goes on."""
+def test_pysparks_own_logger_is_silent_for_as_long_as_an_archive_works(monkeypatch):
+    """It is the application's, too, in a program that goes on; two archives may overlap."""
     session = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None))
     sessions = type("Sessions", (), {"__new__": lambda *_: session})
     sql = SimpleNamespace(SparkSession=sessions, functions=None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
-    logger = logging.getLogger("SQLQueryContextLogger")
-    monkeypatch.setattr(logger, "level", level)
-    spark = SparkTables(None, "archive of s.t", StopSwitch())
-    assert logger.level > logging.CRITICAL
-    spark.close()
-    assert logger.level == level
+    logger: Any = PySparkLogger.getLogger("SQLQueryContextLogger")
+    shown: list[str] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: shown.append(record.getMessage()))
+    monkeypatch.setattr(logger, "handlers", [handler])
+    one, other = (SparkTables(None, "archive of s.t", StopSwitch()) for _ in range(2))
+    logger.error("of both", errorClass="X")
+    one.close()
+    logger.error("of the other", errorClass="X")
+    other.close()
+    logger.error("of nobody", errorClass="X")
+    assert shown == ["of nobody"]
+    monkeypatch.setattr(sessions, "__new__", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        SparkTables(None, "archive of s.t", StopSwitch())
+    logger.error("where Spark failed", errorClass="X")
+    assert shown[1:] == ["where Spark failed"]
