@@ -387,40 +387,40 @@ def test_changes_are_bounded_by_the_log(heavy, engine):
 
 # -- without its connection
 
-MANY = "ADD INDEX (b), ADD INDEX (a, b), ADD INDEX (b, a), ADD INDEX (b(400)), ADD INDEX (b(300))"
-
 
 @contextlib.contextmanager
 def cut_off(db, proxy, engine, monkeypatch):
-    """Cut all connections in the middle of a build that takes seconds, where no lock is seen."""
+    """Cut all connections during a build, where no lock is seen, and have the next try wait for it.
+
+    The new table is in use until ``end``: the build cannot end before.
+    """
     monkeypatch.setattr(LockTurns, "await_free", lambda _: True)
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(520))")
-    db.execute("SET SESSION cte_max_recursion_depth = 100000")
-    db.execute(
-        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
-        " 20000) SELECT i, i, REPEAT(HEX(RAND() * 1e9), 62) FROM n"
-    )
+    looks = []
+    looked = index_build.alters_table
+
+    def alters(*of):
+        looks.append(looked(*of))
+        return looks[-1]
+
+    monkeypatch.setattr(index_build, "alters_table", alters)
+    make_table(db, 500)
     through = replace(connection_options(db), host=proxy.host, port=proxy.port)
-    run = start(engine, db, connection=through, alter=MANY, defer_indexes="on")
-
-    def builds():
-        found = db.query(
-            "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
-            " AND PROCESSLIST_STATE LIKE 'alter table%%'",
-            (builder(db),),
-        )
-        return bool(found)
-
-    run.wait_until(builds, "build")
-    first = builder(db)
-    proxy.cut()
-    yield run, first
+    with in_use(db) as (begin, end):
+        once_at(monkeypatch, "index.begin", begin)
+        run = start(engine, db, connection=through, defer_indexes="on")
+        run.wait_until(lambda: builder(db), "build")
+        first = builder(db)
+        proxy.cut()
+        run.wait_until(lambda: looks.count(True) > 1, "the wait for it")
+        assert builder(db) == first
+        yield run, end
 
 
 @pytest.mark.slow
 def test_a_build_that_goes_on_without_its_connection_is_waited_for(db, proxy, engine, monkeypatch):
     """A balancer ends what carries nothing for a minute: at each try, and a build takes hours."""
-    with cut_off(db, proxy, engine, monkeypatch) as (run, _):
+    with cut_off(db, proxy, engine, monkeypatch) as (run, end):
+        end()
         report = run.end()
     assert report.index_build_tries == 1
     assert report.differences_found == 0
@@ -430,17 +430,12 @@ def test_a_build_that_goes_on_without_its_connection_is_waited_for(db, proxy, en
 @pytest.mark.slow
 def test_a_stop_request_ends_a_build_without_its_connection(db, proxy, engine, monkeypatch):
     """It would go on for hours, and the next run would have to end it."""
-    with cut_off(db, proxy, engine, monkeypatch) as (run, first):
-        run.wait_until(
-            lambda: any("changes wait" in seen.waiting_for for seen in run.told.snapshots),
-            "the wait for it",
-        )
-        assert builder(db) == first
+    with cut_off(db, proxy, engine, monkeypatch) as (run, _):
         run.stop.request(Interrupted(signal.SIGINT))
         with pytest.raises(Interrupted):
             run.end()
         until(lambda: not builder(db), "its end")
-    assert start(engine, db, alter=MANY).end().differences_found == 0
+    assert start(engine, db).end().differences_found == 0
 
 
 # -- in the middle of the copy

@@ -80,6 +80,8 @@ _ANSWER_WITHIN: Final = 5
 #: Seconds after a KILL in which the server should have answered the build's session.
 _CUT_AFTER: Final = 10.0
 _ENDED_UNSEEN: Final = "the build went on without its connection, and has ended without them"
+#: Such ends after which the server has something against the build, and told it to nobody.
+_MOST_UNSEEN: Final = 2
 _NO_ROOM: Final = frozenset({3, 1021, 1026, 1030, 1114, 1878})
 
 
@@ -130,6 +132,7 @@ class IndexBuild:
         self.seconds = 0.0
         #: How often a build went on whose connection was lost.
         self._lost = 0
+        self._ended_unseen = 0
 
     def run(self) -> None:
         """Build what is not there yet; SchemaChanged by others (R14), or MigrationFailure."""
@@ -187,7 +190,9 @@ class IndexBuild:
             take_from_lost_session(session, lock)
             if not deferred.are_built(session):
                 if waited:
-                    raise ServerFault(INTERRUPTED, _ENDED_UNSEEN, where="index session")
+                    self._ended_unseen += 1
+                    unseen = ServerFault(INTERRUPTED, _ENDED_UNSEEN, where="index session")
+                    raise self._failure(unseen) if self._is_unseen else unseen
                 self._build(session)
                 points.reach("index.built")
             deferred.note_altered(session)
@@ -211,6 +216,11 @@ class IndexBuild:
                     threading.Event().wait(_LOOK_SECONDS)
         self._run.stop.check()
         return True
+
+    @property
+    def _is_unseen(self) -> bool:
+        """Whether builds end whose errors only a lost connection has."""
+        return self._ended_unseen >= _MOST_UNSEEN
 
     def _build(self, session: Session) -> None:
         deferred = self._deferred
@@ -281,10 +291,18 @@ class IndexBuild:
 
     def _failure(self, fault: ServerFault) -> MigrationFailure:
         text = f"{self._deferred} of {self._deferred.table} could not be built: {fault.text}"
-        if fault.code in _NO_ROOM:
+        sorts_in = self._sorts_in or "innodb_tmpdir or tmpdir"
+        if self._is_unseen:
+            hint = (
+                "why it ended only its lost connection was told: see the server's error log, and"
+                f" the free space in {sorts_in} and in the data directory; raise the timeouts of"
+                " what is on the way to the server (with --defer-indexes off from the start there"
+                " is no build)"
+            )
+        elif fault.code in _NO_ROOM:
             hint = (
                 "the build sorts in files of about the size of the indexes, in"
-                f" {self._sorts_in or 'innodb_tmpdir or tmpdir'}, and the indexes need room beside"
+                f" {sorts_in}, and the indexes need room beside"
                 " the table: free disk space, or set innodb_tmpdir to a folder with more"
             )
         elif fault.code == LOCK_WAIT_TIMEOUT:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import spirit_py.migration.indexes.build as module
-from spirit_py.errors import ServerFault
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.migration.indexes.build import FALL, WINDOW, FallingRate, IndexBuild
 from spirit_py.migration.indexes.plan import named_indexes
 from spirit_py.mysql.retry import retrying
@@ -155,3 +155,32 @@ def test_a_build_may_be_cut_off_again_and_again_but_not_for_ever(monkeypatch, lo
         with pytest.raises(ServerFault):
             build._is_done()
     assert build.tries == min(losses + 1, module._ATTEMPTS + 1)
+
+
+def test_a_build_that_ends_twice_without_its_connection_is_given_up(monkeypatch):
+    """Nobody was told why: a full disk would be filled again by each try, for hours."""
+    build: Any = IndexBuild.__new__(IndexBuild)
+    connection = SimpleNamespace(address="here", label="here")
+    config = SimpleNamespace(connection=connection)
+    deferred = SimpleNamespace(target=("s", "_t_new"), table="s.t", are_built=lambda _: False)
+    waits: list[str] = []
+    vars(build).update(
+        tries=0,
+        _lost=0,
+        _ended_unseen=0,
+        _held=False,
+        _sorts_in="/sorting",
+        _run=SimpleNamespace(stop=StopSwitch(), show=str, config=config),
+        _deferred=deferred,
+        _turns=SimpleNamespace(await_free=lambda: True, left=1.0),
+        _session=SimpleNamespace(take=bool, close=bool),
+        _await_lost=lambda lock: not waits.append(lock),
+    )
+    monkeypatch.setattr(module, "retrying", partial(retrying, first_pause=1e-9))
+    monkeypatch.setattr(module, "connect", lambda *_, **__: None)
+    monkeypatch.setattr(module, "take_from_lost_session", lambda *_: None)
+    with pytest.raises(MigrationFailure, match="has ended without them") as failed:
+        build._is_done()
+    assert len(waits) == 2
+    for where in ("error log", "/sorting", "timeouts", "--defer-indexes off"):
+        assert where in failed.value.hint
