@@ -28,6 +28,7 @@ from spirit_py.migration.indexes.plan import DeferredIndexes
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import dumping
 from spirit_py.mysql.replication import readers_of_binlog
+from spirit_py.mysql.tables.deferred_indexes import alters_table
 from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command
 from tests.kits.connection import connection_options, options_of
@@ -396,10 +397,9 @@ def cut_off(db, proxy, engine, monkeypatch):
     """
     monkeypatch.setattr(LockTurns, "await_free", lambda _: True)
     looks = []
-    looked = index_build.alters_table
 
     def alters(*of):
-        looks.append(looked(*of))
+        looks.append(alters_table(*of))
         return looks[-1]
 
     monkeypatch.setattr(index_build, "alters_table", alters)

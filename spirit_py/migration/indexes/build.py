@@ -8,7 +8,8 @@ beginning and end, so it begins when no other session uses the new table, and ch
 does.
 
 The server goes on with a build whose connection is lost, as it is where something on the way ends
-connections without traffic. The next try waits for it; no change is applied meanwhile.
+connections without traffic. The next try waits for it; no change is applied meanwhile. Why such a
+build failed nobody is told: after the second one the run ends.
 """
 
 from __future__ import annotations
@@ -294,10 +295,9 @@ class IndexBuild:
         sorts_in = self._sorts_in or "innodb_tmpdir or tmpdir"
         if self._is_unseen:
             hint = (
-                "why it ended only its lost connection was told: see the server's error log, and"
-                f" the free space in {sorts_in} and in the data directory; raise the timeouts of"
-                " what is on the way to the server (with --defer-indexes off from the start there"
-                " is no build)"
+                "the server told the cause to the lost connection alone: see its error log, and the"
+                f" free space in {sorts_in} and in the data directory; raise the timeouts of what"
+                " is on the way to it (with --defer-indexes off from the start there is no build)"
             )
         elif fault.code in _NO_ROOM:
             hint = (

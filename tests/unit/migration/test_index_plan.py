@@ -174,8 +174,13 @@ def test_a_build_that_ends_twice_without_its_connection_is_given_up(monkeypatch)
         _deferred=deferred,
         _turns=SimpleNamespace(await_free=lambda: True, left=1.0),
         _session=SimpleNamespace(take=bool, close=bool),
-        _await_lost=lambda lock: not waits.append(lock),
     )
+
+    def await_lost(lock: str) -> bool:
+        waits.append(lock)
+        return True
+
+    build._await_lost = await_lost
     monkeypatch.setattr(module, "retrying", partial(retrying, first_pause=1e-9))
     monkeypatch.setattr(module, "connect", lambda *_, **__: None)
     monkeypatch.setattr(module, "take_from_lost_session", lambda *_: None)
