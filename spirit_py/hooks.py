@@ -229,7 +229,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     while time.monotonic() < until and _lives(process):
         threading.Event().wait(_CALL_LOOK_SECONDS)
     _signal(process, signal.SIGKILL)
-    process.wait()
+    while not _has_ended(process):
+        threading.Event().wait(_CALL_LOOK_SECONDS)
 
 
 def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
@@ -244,14 +245,17 @@ def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 def _lives(process: subprocess.Popen[bytes]) -> bool:
     if PROCESSES.is_dir():
         return bool(members_of_session(process.pid))
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
 
 
 def _answer(code: int, kept: bytes, late: str) -> CallResult:
     text = kept.decode("utf-8", "replace")
     lines = tuple(one_line(line) for line in text.splitlines() if line.strip())
     if late:
-        return CallResult(code, lines, "too long", late)
+        return CallResult(None if code == _LOST else code, lines, "too long", late)
     if code == _LOST:
         return CallResult(None, lines, "failed", _WHY_LOST)
     if code == _NOT_FOUND:

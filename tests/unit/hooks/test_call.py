@@ -182,6 +182,8 @@ def test_a_hook_may_call_the_program():
 
 LOST = """
 import signal
+from pathlib import Path
+from spirit_py import hooks
 from spirit_py.errors import UsageFault
 from spirit_py.fleet.servers import of_command
 from tests.unit.hooks.test_call import EVENT, call
@@ -191,6 +193,9 @@ for command in ("echo no; exit 1", "exec >&- 2>&-; exit 1", "true"):
     assert (done.code, done.trouble) == (None, "failed"), done
     assert "SIGCHLD" in done.why
 assert call("echo no", EVENT, seconds=30).lines == ("no",)
+for hooks.PROCESSES in (hooks.PROCESSES, Path("/nowhere")):
+    done = call("exec sleep 600", EVENT, seconds=0)
+    assert (done.code, done.trouble) == (None, "too long"), done
 try:
     print(of_command("echo mysql://db1; exit 1"))
 except UsageFault as error:
