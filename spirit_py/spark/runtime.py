@@ -107,17 +107,19 @@ class SparkRuntime:
 
         gateway = self._process.wait_for_gateway()
         alone = spark_settings.embedded(self._config)
-        with self.answering(_CONTEXT_SECONDS if alone else _CLUSTER_CONTEXT_SECONDS):
+        limit = _CONTEXT_SECONDS if alone else _CLUSTER_CONTEXT_SECONDS
+        with self.answering(limit):
             self._gateway = _connect(*gateway)
-            # The application may have begun one of its own meanwhile, under this lock.
-            with SparkContext._lock:  # noqa: SLF001
-                if _has_context():
-                    raise MigrationFailure(_OWN_CONTEXT)
-                # Otherwise the context starts in their JVM, which is not ours to watch and to end.
-                self._theirs = SparkContext._gateway, SparkContext._jvm  # noqa: SLF001
-                SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-                spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-                self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
+        # The application may have begun one of its own meanwhile, under this lock, perhaps for
+        # minutes, in which our JVM has nothing to answer.
+        with SparkContext._lock, self.answering(limit):  # noqa: SLF001
+            if _has_context():
+                raise MigrationFailure(_OWN_CONTEXT)
+            # Otherwise the context starts in their JVM, which is not ours to watch and to end.
+            self._theirs = SparkContext._gateway, SparkContext._jvm  # noqa: SLF001
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+            spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+            self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
             self._application = str(self.context.applicationId)
             self._shipped = SparkFiles.getRootDirectory()
         # PySpark would print the exception after a JVM is killed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from types import SimpleNamespace
@@ -119,6 +120,34 @@ def test_a_context_that_the_application_begins_meanwhile_is_left_alone(pretended
         ours.start()
     ours.stop()
     assert (pyspark._gateway, pyspark._active_spark_context._jsc) == ("their gateway", "theirs")
+
+
+def test_our_jvm_is_not_watched_while_the_application_begins_a_context(pretended, monkeypatch):
+    """That may take minutes: ours was killed meanwhile, and said not to have answered."""
+    pyspark, _ = pretended
+    watching: list[object] = []
+    watched: list[bool] = []
+
+    @contextlib.contextmanager
+    def answering(ours, _seconds):
+        watching.append(ours)
+        yield
+        watching.pop()
+
+    class Lock:
+        def __enter__(self):
+            watched.append(bool(watching))
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(SparkRuntime, "answering", answering)
+    monkeypatch.setattr(pyspark, "_lock", Lock())
+    ours = make()
+    assert ours.start()
+    ours.stop()
+    assert watched
+    assert not any(watched)
 
 
 def test_a_session_over_our_context_is_none_that_lives_once_its_jvm_has_ended(pretended):
