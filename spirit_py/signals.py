@@ -153,9 +153,14 @@ def stop_on_signals(
         if signal.SIGINT in received[max(known, 1) :]:
             raise KeyboardInterrupt
 
+    ours: dict[signal.Signals, Callable[[int, FrameType | None], None] | signal.Handlers] = {
+        signal.SIGINT: handle,
+        signal.SIGTERM: handle,
+        signal.SIGHUP: signal.SIG_IGN,
+    }
     earlier = {
-        number: signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else handle)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        number: signal.signal(number, ours[number])
+        for number in ours
         # One that a program around Python has set stays: Python could not put it back.
         if signal.getsignal(number) is not None
     }
@@ -163,7 +168,9 @@ def stop_on_signals(
         yield
     finally:
         for number, handler in earlier.items():
-            signal.signal(number, handler)
+            # What the application has set meanwhile stays.
+            if signal.getsignal(number) == ours[number]:
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -126,3 +126,27 @@ def test_a_process_forked_beside_a_run_has_the_signal_handlers_of_before(goes_on
     finally:
         _OVER.set()
     look()
+
+
+def test_a_handler_that_the_application_has_set_meanwhile_stays():
+    """In the child and after the run: it is the application's last word."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    def theirs(*_: object) -> None:
+        pass
+
+    def look() -> None:
+        assert [signal.getsignal(number) for number in numbers] == [before[0], theirs]
+
+    _OVER.clear()
+    try:
+        with Running[None, None](_work, handle_signals=True):
+            signal.signal(signal.SIGTERM, theirs)
+            assert _outcome_in_child(look) == "nothing"
+            _OVER.set()
+        look()
+    finally:
+        _OVER.set()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
