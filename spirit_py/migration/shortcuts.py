@@ -197,11 +197,14 @@ def _tried(
         whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
     proof = whole or _proof_of(session, context)
     before = proof.keeping_indexes(context.source) if isinstance(proof, KeyProof) else ()
-    trying = Stopwatch()
+    trying, heeded = Stopwatch(), 0
 
     def await_turn() -> bool:
+        nonlocal heeded
+        # Those that are counted after this may have their sentinel after the look.
+        heeded = run.state.postponements
         with trying.still():
-            return _await_turn(run, context, listen)
+            return _await_turn(run, context, listen, heeded)
 
     def attend() -> None:
         _reach(listen)
@@ -228,7 +231,7 @@ def _tried(
                     whole=whole is not None,
                     renew=partial(_renew, run, native, session),
                     await_turn=await_turn,
-                    sending=partial(_sending, run),
+                    sending=lambda: _sending(run, heeded),
                     refused=run.veto.try_ended,
                 ).try_all()
         except (in_place.OtherModesAccept, _Deferred) as reason:
@@ -271,15 +274,21 @@ class _Deferred(Exception):
     """The change is to wait for the operator, which only a copy can."""
 
 
-def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
-    """Wait until nothing holds the change back, and the hook agrees; return whether it waited."""
+def _await_turn(
+    run: Run, context: PreflightContext, listen: Callable[[], None], heeded: int
+) -> bool:
+    """Wait until nothing holds the change back, and the hook agrees; return whether it waited.
+
+    Another postponement than those that are ``heeded`` ends the wait for the hook.
+    """
     waited = _await_pace(run, context, listen)
     if run.veto.asks:
         _reach(listen)
         hindered = partial(run.pace.reason, Work.SWAP)
-        waited = run.veto.wait(lambda: hindered() or run.state.postponements) or waited
+        waited = run.veto.wait(lambda: hindered() or run.state.postponements != heeded) or waited
     if not waited:
         # It may have waited for a lock, and for days.
+        _leave_deferred(run, context)
         table = (context.schema, context.table)
         run.step("shortcut", partial(require_still_here, config=run.config, tables=[table]))
     return waited
@@ -297,6 +306,9 @@ def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None])
 
 
 def _leave_deferred(run: Run, context: PreflightContext) -> None:
+    if run.state.unproven:
+        # A key that is dropped again is no change that could wait.
+        return
     found = run.step(
         "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
     )
@@ -311,12 +323,11 @@ def _reach(listen: Callable[[], None]) -> None:
 
 
 @contextlib.contextmanager
-def _sending(run: Run) -> Iterator[in_place.Sending]:
+def _sending(run: Run, heeded: int) -> Iterator[in_place.Sending]:
     """Show operators that the ALTER is under way; in this order no pause request is lost."""
-    postponed = run.state.postponements
     run.note(PlainFact.ALTER_SENT)
-    held = run.giving_up or run.pace.reason(Work.SWAP)
-    sending = in_place.Sending(allowed=not held and run.state.postponements == postponed)
+    held = run.giving_up or run.pace.reason(Work.SWAP) or run.veto.too_old()
+    sending = in_place.Sending(allowed=not held and run.state.postponements == heeded)
     try:
         yield sending
     finally:

@@ -367,6 +367,22 @@ def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(sm
     assert_nothing_left(small)
 
 
+def test_a_sentinel_made_by_hand_while_a_lock_is_waited_for_has_the_table_copied(small, engine):
+    """Nobody tells the run of it: it looks before each request."""
+    other = small.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (3, 1, 1)")
+    run = Migrating(engine, config_for(small, **IN_PLACE))
+    run.wait_until(lambda: run.told.said("is not requested while it is blocked by"), "the wait")
+    small.execute("CREATE TABLE _t_snt (id INT)")
+    other.commit()
+    run.wait_until(lambda: run.told.said("phase sentinel"), "the sentinel")
+    assert columns(small) == ["id", "v", "n"]
+    small.execute("DROP TABLE _t_snt")
+    assert run.end().algorithm == "copy"
+    assert columns(small) == ["id", "v"]
+
+
 @pytest.mark.parametrize("how", ["LOCK INSTANCE FOR BACKUP", "FLUSH TABLES WITH READ LOCK"])
 def test_a_migration_that_is_started_during_a_backup_waits_for_its_end(small, how):
     """Who holds up the first table is named, and nothing waits behind a request of ours."""

@@ -96,12 +96,14 @@ class Veto:
         return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
 
     def wait(self, hindered: Callable[[], object] = lambda: False) -> bool:
-        """Wait until the hook agrees, or ``hindered`` returns true; return whether it was asked."""
+        """Wait until the hook agrees; return whether it was asked, or ``hindered`` ended that."""
         asked = self._asked
         while why := self.held_back():
             self.job.show(f"the hook to agree: {why}")
             self.job.stop.pause(_LOOK_SECONDS)
             if hindered():
+                # It has not agreed, and need not have been asked.
+                asked = -1
                 break
         self.job.show("")
         return self._asked != asked

@@ -25,7 +25,8 @@ class Run:
     """A run that is asked to pause, or to end, while the ALTER is noted as sent."""
 
     def __init__(self, asked: str) -> None:
-        self.state = SimpleNamespace(postponements=0)
+        self.state = SimpleNamespace(postponements=0, unproven=False)
+        self.veto = SimpleNamespace(asks=False, too_old=lambda: asked.partition("hook")[1])
         self.giving_up = False
         self.held = False
         self.pace = SimpleNamespace(reason=lambda _: "paused by ana" if self.held else "")
@@ -41,14 +42,43 @@ class Run:
             self.state.postponements += self.asked == "postpone"
 
 
-@pytest.mark.parametrize("asked", ["", "pause", "abort", "postpone"])
+@pytest.mark.parametrize("asked", ["", "pause", "abort", "postpone", "hook", "earlier"])
 def test_a_request_that_comes_with_the_alter_holds_it_back(asked):
     """It was answered as if nothing were under way, so nothing may be sent after it (R16)."""
     run = Run(asked)
-    with _sending(cast("Any", run)) as sending:
+    # Since the last look at its sentinel, as the table was looked at once more.
+    run.state.postponements = int(asked == "earlier")
+    with _sending(cast("Any", run), 0) as sending:
         assert sending.allowed is not bool(asked)
         sending.made = sending.allowed
     assert run.facts == [PlainFact.ALTER_SENT, AlterAnswered(not asked)]
+
+
+@pytest.mark.parametrize("unproven", [False, True])
+def test_a_sentinel_is_looked_for_before_each_request(unproven):
+    """Nobody tells of one made by hand; a key that goes again is no change to wait for."""
+    run = Run("")
+    run.state.unproven = unproven
+    steps: list[Any] = []
+
+    def step(role: str, _work: Any) -> Any:
+        steps.append(role)
+        return SimpleNamespace(full_name="shop._t_snt") if role == "sentinel" else None
+
+    run.step, run.config = step, CONFIG  # type: ignore[attr-defined]
+    context: Any = SimpleNamespace(
+        schema="shop", table="t", names=SimpleNamespace(sentinel="_t_snt")
+    )
+
+    def turn() -> bool:
+        return shortcuts._await_turn(cast("Any", run), context, lambda: None, 0)
+
+    if unproven:
+        assert not turn()
+        assert steps == ["shortcut"]
+        return
+    with pytest.raises(shortcuts._Deferred, match=r"table shop\._t_snt defers the change"):
+        turn()
 
 
 def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeypatch):

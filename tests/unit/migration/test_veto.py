@@ -9,6 +9,7 @@ import pytest
 
 from spirit_py.errors import MigrationFailure
 from spirit_py.events.event import untold
+from spirit_py.migration.swap import veto
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.threads import StopSwitch
 
@@ -47,6 +48,18 @@ def test_what_else_holds_the_swap_back_counts_against_nothing() -> None:
     hook.answer = ""
     assert hook.veto.held_back() == ""
     assert hook.times == 2
+
+
+def test_a_wait_that_something_else_ends_is_no_consent(monkeypatch) -> None:
+    """Between two questions, too: the change in place goes on only where nothing was waited for."""
+    monkeypatch.setattr(veto, "_LOOK_SECONDS", 0.0)
+    hook = Asked("not now")
+    for _ in range(2):
+        assert hook.veto.wait(lambda: True)
+    assert hook.times == 1
+    hook.answer, hook.now = "", 6.0
+    assert hook.veto.wait()
+    assert not hook.veto.wait()
 
 
 def test_a_hook_that_never_agrees_is_asked_once_more_at_the_end() -> None:
