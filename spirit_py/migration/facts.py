@@ -30,6 +30,8 @@ class PlainFact(Fact, Enum):
     """A revert was made."""
     ALTER_SENT = auto()
     """A change in place is sent, or about to be."""
+    ONLY_BY_SERVER = auto()
+    """The change is made by the server alone, and never copied."""
     KEY_UNPROVEN = auto()
     """A foreign key is there, and its rows are looked at."""
     SWAP_POSTPONED = auto()

@@ -64,6 +64,8 @@ def change_in_place(
     alone = by_server.text if by_server else ""
     if clauses.made_natively(contexts):
         alone = contexts[0].statement.clauses
+    if alone:
+        run.note(PlainFact.ONLY_BY_SERVER)
     if reason := _against(run, session, contexts):
         return _left_to_copy(run, reason, alone)
     (context,) = contexts

@@ -75,6 +75,7 @@ class State:
     waits for because of others, empty where none does; the seconds are those without a request, or
     in vain. ``altering``: a change in place may be sent, and its outcome is not known; then
     ``altered``: it was made, and ``unproven``: a foreign key is, whose rows are looked at.
+    ``uncopied``: only the server makes the change.
     ``undeferred``: an operator wants the swap to wait for no sentinel of
     ours; each of ``postponements`` counts once its sentinel is there. ``changed`` tables are so
     before the proof is dropped; ``leaving``: the teardown has begun.
@@ -98,6 +99,7 @@ class State:
     altering: bool = False
     altered: bool = False
     unproven: bool = False
+    uncopied: bool = False
     undeferred: bool = False
     postponements: int = 0
     changed: bool = False
@@ -238,6 +240,7 @@ KEEPS: Final[Mapping[type | PlainFact, Callable[[Any, State, float], dict[str, A
     PlainFact.RECORD_STAYS: lambda _, __, ___: {"resumable": True},
     PlainFact.ALTER_SENT: lambda _, __, ___: {"altering": True},
     facts.AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
+    PlainFact.ONLY_BY_SERVER: lambda _, __, ___: {"uncopied": True},
     PlainFact.KEY_UNPROVEN: lambda _, __, ___: {"unproven": True},
     PlainFact.SWAP_POSTPONED: lambda _, state, __: {"postponements": state.postponements + 1},
     facts.SwapWanted: lambda wanted, _, __: {"undeferred": wanted.wanted},

@@ -283,6 +283,18 @@ def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small
     assert columns(small) == ["id", "v"]
 
 
+def test_what_only_the_server_makes_is_not_postponed(small, engine):
+    """No copy could wait: the run would end, and the next one make it. A pause holds it back."""
+    gate = {"throttle_query": "SELECT why FROM gate", "native": 1 << 20}
+    run = held(small, engine, "", alter="ADD INDEX i (v)", **gate)
+    with pytest.raises(Refusal, match="only a copy can wait"):
+        asked(small, "postpone")
+    small.execute("UPDATE gate SET why = NULL")
+    assert run.end().outcome == "done"
+    assert small.query("SHOW INDEX FROM t WHERE Key_name = 'i'")
+    assert_nothing_left(small)
+
+
 @pytest.mark.slow
 def test_a_search_for_duplicates_waits(small, engine):
     """The rows are not read for a new UNIQUE key while something holds the work back."""

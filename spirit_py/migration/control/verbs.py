@@ -187,6 +187,11 @@ class Verbs(Carrier):
 
     def _postpone(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("it cannot be postponed any more")
+        if self._run.state.uncopied:
+            raise refused(
+                "the server makes the change, and only a copy can wait for an operator",
+                "spirit-py ctl pause keeps it from being made, and spirit-py ctl abort ends it",
+            )
         first = self._sentinels[0]
         there = [name for name in self._sentinels if read_table(session, *name)]
         if not there:
