@@ -239,6 +239,8 @@ def _tried(
         except (in_place.OtherModesAccept, _Deferred) as reason:
             if whole and isinstance(reason, in_place.OtherModesAccept):
                 raise
+            # The copy goes on with what may have idled for as long as the wait has lasted.
+            _renew(run, native, session)
             return shortcut.ShortcutResult(reason=str(reason))
 
 

@@ -255,18 +255,23 @@ def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, engine):
 def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     """A window may be further away than a session may idle: they are opened again."""
     run = held(small, engine, "", throttle_query="SELECT why FROM gate")
-    found = small.query(
+    end_waiting_sessions(small)
+    small.execute("UPDATE gate SET why = NULL")
+    assert run.end().algorithm == "instant"
+    assert columns(small) == ["id", "v"]
+    assert_nothing_left(small)
+
+
+def end_waiting_sessions(db) -> None:
+    """End what idles while a change in place is held back, as wait_timeout does."""
+    found = db.query(
         "SELECT t.PROCESSLIST_ID FROM performance_schema.user_variables_by_thread v"
         " JOIN performance_schema.threads t USING (THREAD_ID) WHERE v.VARIABLE_NAME ="
         " 'spirit_py_role' AND CONVERT(v.VARIABLE_VALUE USING utf8mb4) IN ('driver', 'shortcut')"
     )
     assert len(found) == 2
     for (number,) in found:
-        small.kill(number)
-    small.execute("UPDATE gate SET why = NULL")
-    assert run.end().algorithm == "instant"
-    assert columns(small) == ["id", "v"]
-    assert_nothing_left(small)
+        db.kill(number)
 
 
 @pytest.mark.slow
@@ -274,6 +279,7 @@ def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
 def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small, engine):
     """``ctl postpone`` holds back the moment of the change, which only a copy can choose."""
     run = held(small, engine, "", throttle_query="SELECT why FROM gate")
+    end_waiting_sessions(small)
     asked(small, "postpone")
     small.execute("UPDATE gate SET why = NULL")
     run.wait_until(lambda: run.told.said("phase sentinel"), "the sentinel")
