@@ -42,6 +42,7 @@ from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
+from spirit_py.preflight.checks.other_writers import why_unseen
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames
 
@@ -59,6 +60,7 @@ _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "resume", Afresh: "start afresh", GiveUp: "give up", Refuse: "refuse",
 }  # fmt: skip
 _IF_THERE: Final = "with the same spirit-py move command, if its other servers have what they had"
+_ASK_THERE: Final = "ask the server that the run is connected to, which shows its process"
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
@@ -219,21 +221,20 @@ class _Listing:
             if not holds_up(fault):
                 raise
             found = look(trusting=True)
-        decision = decide(found, Wanted(statement=None, max_age=self._max_age))
-        followed = not found.unreachable and found.age <= self._max_age
-        moves = record is not None and record.moves and bool(record.position)
-        if record is not None and isinstance(decision, Afresh) and moves and followed:
-            decision = Resume(record=record, reason=_IF_THERE)
+        worker, checkpoint = _worker(session, tables), CheckpointTable(*home)
+        live, live_age = live_of(session, checkpoint, worker)
+        alone = record is not None and worker is None
+        hidden = why_unseen(session, home, live, live_age) if alone else ""
+        decision = Refuse(reason=_ASK_THERE, hint="") if hidden else self._decided(found, record)
         again, reason = _OUTCOMES[type(decision)], decision.reason
         if found.kept_no_more:
             reason = reason or "the earlier change is done, and its old table is gone"
         if isinstance(decision, Afresh) and decision.throws_away:
             again = _OUTCOMES[Refuse]
             reason = f"{reason}; with --start-afresh it would start afresh"
-        worker, resumes = _worker(session, tables), isinstance(decision, Resume)
-        stopped, checkpoint = resumes and worker is None, CheckpointTable(*home)
+        resumes = isinstance(decision, Resume)
+        stopped = resumes and worker is None
         back = _way_back(found, record if stopped else None)
-        live, live_age = live_of(session, checkpoint, worker)
         seen = MigrationShown(
             checkpoint=str(checkpoint),
             unreadable=found.unreadable,
@@ -242,6 +243,7 @@ class _Listing:
             read_by=next(filter(None, (reader(session, one) for one in tables)), None),
             live=live,
             live_age=live_age,
+            unseen=hidden,
             # Where reverse replication is lost the same command reports that, and ends.
             again="fail" if resumes and back is ReverseState.LOST else again,
             reason=reason,
@@ -279,6 +281,14 @@ class _Listing:
             resumable_for=self._resumable_for(found, seen) if stopped and not swapped else None,
             **{name: getattr(record, name) for name in _OF_RECORD},
         )
+
+    def _decided(self, found: Found, record: CheckpointRecord | None) -> Decision:
+        decision = decide(found, Wanted(statement=None, max_age=self._max_age))
+        followed = not found.unreachable and found.age <= self._max_age
+        moves = record is not None and record.moves and bool(record.position)
+        if record is not None and isinstance(decision, Afresh) and moves and followed:
+            return Resume(record=record, reason=_IF_THERE)
+        return decision
 
     def _command(self, record: CheckpointRecord) -> str:
         mode = record.modes.sql_mode

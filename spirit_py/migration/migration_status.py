@@ -21,6 +21,7 @@ UNDONE: Final = "undone by a revert; only the cleanup is left"
 RUNNING: Final = "running"
 HANGING: Final = "hanging"
 STOPPED: Final = "stopped"
+UNSEEN: Final = "unseen"
 _NOT_KEPT: Final = (
     "the other options of the first command, which the checkpoint does not have: hooks,"
     " limits of load and lag, replicas, TLS"
@@ -80,7 +81,8 @@ class MigrationShown:
     now, ``read_by`` that of an archive or a repair, which no run begins beside, ``begins`` from
     where that is connected while it has no checkpoint table. ``paused`` holds for the next run,
     too; ``live`` figures were written ``live_age`` seconds ago, and ``held_up_by`` keeps it from
-    writing others. ``resumable_for`` is None where a process works on it, and after the swap;
+    writing others. ``unseen``: why a process may work that this server does not show.
+    ``resumable_for`` is None where a process works on it, or may, and after the swap;
     ``command`` resumes. ``moved_from``: the servers from which it comes to this one; ``asked``: the
     server that has the figures of a move, and is asked; empty for this.
     """
@@ -117,6 +119,7 @@ class MigrationShown:
     live: LiveFigures | None = None
     live_age: float | None = None
     held_up_by: str = ""
+    unseen: str = ""
     resumable_for: float | None = None
     command: str = ""
     moved_from: tuple[str, ...] = ()
@@ -124,9 +127,9 @@ class MigrationShown:
 
     @property
     def state(self) -> str:
-        """Return ``running``, ``hanging`` (lock held, figures are old) or ``stopped``."""
+        """Return ``running``, ``hanging`` (lock held, figures are old), ``stopped``, ``unseen``."""
         if self.worked_on_by is None:
-            return STOPPED
+            return UNSEEN if self.unseen else STOPPED
         return HANGING if self.live_age is not None and self.live_age > STALE_SECONDS else RUNNING
 
     def to_dict(self) -> dict[str, Any]:
@@ -265,6 +268,8 @@ class MigrationShown:
 
     @property
     def _working(self) -> str:
+        if self.unseen:
+            return self.unseen
         if self.worked_on_by is None:
             beside = (
                 f"; an archive or a repair of the table (server session {self.read_by}) is to end"

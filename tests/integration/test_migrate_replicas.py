@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import pytest
 
 from spirit_py.config import DEFAULT_MAX_LAG, MigrationConfig
 from spirit_py.errors import Refusal
+from spirit_py.migration.control.command import control
+from spirit_py.migration.listing import migrations
+from spirit_py.migration.migration_status import MigrationShown
 from spirit_py.throttle.lag import LagThrottler
 from tests.fixtures.mysql import connect
+from tests.kits.connection import options_of
 from tests.kits.migrate import Migrating
 from tests.kits.replica import ACCOUNT, replicated_pair
 from tests.kits.resume import once_at
@@ -210,3 +217,29 @@ def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, engine)
 def phase(migrating):
     """Return the phase of the last snapshot."""
     return migrating.told.snapshots[-1].phase if migrating.told.snapshots else ""
+
+
+def test_a_replica_does_not_call_a_running_migration_stopped(table, engine, monkeypatch):
+    """It has the checkpoint and the figures, and no named lock: the command would resume there."""
+    there = replace(options_of(table.replica), user=ACCOUNT, password=table.source.password)
+    asked = []
+
+    def ask():
+        until(lambda: listed()[0].live is not None, "the figures on the replica")
+        asked.extend(listed())
+        with pytest.raises(Refusal) as refused:
+            control(there, database="r", table="t", verb="pause", arguments={}, say=asked.append)
+        asked.append(refused.value)
+
+    def listed():
+        shown = migrations(there, database="r", table="t", max_age=7 * 86400)
+        return [one for one in shown if one.phase] or [MigrationShown(checkpoint="")]
+
+    once_at(monkeypatch, "chunk.committed", ask)
+    assert Migrating(engine, config(table)).end().outcome == "done"
+    shown, refusal = asked
+    assert (shown.state, shown.again, shown.command) == ("unseen", "refuse", "")
+    for text in ("\n".join(shown.lines()), refusal.message):
+        assert "no process is seen from this server" in text
+        assert f"of process {os.getpid()} on " in text
+        assert "stopped" not in text

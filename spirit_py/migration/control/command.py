@@ -23,9 +23,11 @@ from spirit_py.locks.named import (
 )
 from spirit_py.migration.control.subject import CLEANUP, Verb
 from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import require_name, stored_name
+from spirit_py.preflight.checks.other_writers import why_unseen
 from spirit_py.signals import stop_on_signals
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
@@ -193,6 +195,14 @@ class Asking:
         if working_session(self.session, (self.database, self.table)) is not None:
             return
         if CheckpointTable(self.database, self.table).is_ours(self.session):
+            # Who may not read it is told what is known without.
+            if why := excused(self._why_unseen, "", access_denied):
+                raise Refusal(
+                    why,
+                    hint="give the same command the address of the server that the run is"
+                    " connected to",
+                    error_code=ErrorCode.NOTHING_TO_CONTROL,
+                )
             raise Refusal(
                 f"no process works on {self._name} now: its migration was stopped",
                 hint="the command that it was begun with resumes; spirit-py cleanup drops what"
@@ -205,6 +215,14 @@ class Asking:
             hint="see spirit-py status without --table for other tables of the schema",
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
+
+    def _why_unseen(self) -> str:
+        table = (self.database, self.table)
+        with contextlib.suppress(UnreadableCheckpoint):
+            home = find_record(self.session, table).home
+            live, age = live_of(self.session, CheckpointTable(*home), None)
+            return why_unseen(self.session, table, live, age)
+        return ""
 
     def _require_asked_here(self) -> None:
         """Refuse on a server of a move whose process reads requests on another one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.examination import begun_on
+from spirit_py.checkpoint.live import STALE_SECONDS
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass
@@ -31,16 +32,19 @@ from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import is_like
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from spirit_py.checkpoint.live import LiveFigures
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.table.names import Name
 
 Channel: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
+_READER: Final = ("innodb_read_only",)
 _VARIABLES: Final = ("group_replication_single_primary_mode", "wsrep_on")
 #: The channels of a replication group bring what its primary writes.
 _OF_GROUP: Final = frozenset({"group_replication_applier", "group_replication_recovery"})
@@ -161,6 +165,31 @@ def require_own_rehearsal(session: SqlSession, tables: Iterable[Name]) -> None:
                 hint="wait for its end, or clean up there what it has left (spirit-py cleanup)",
                 error_code=ErrorCode.UNFINISHED_WORK,
             )
+
+
+def why_unseen(
+    session: SqlSession, table: Name, live: LiveFigures | None, age: float | None
+) -> str:
+    """Return why a process may work on a table though no lock here shows it; else an empty text.
+
+    Named locks stay on their server; the checkpoint, with its figures, comes by replication.
+    """
+    elsewhere = begun_on(session, table) not in {"", server_uuid(session)}
+    # A reader that shares the writer's storage may have its number, too, and runs nothing.
+    if not elsewhere and not read_facts(session, _READER).is_on(*_READER):
+        return ""
+    fresh = live is not None and age is not None and age <= STALE_SECONDS
+    why = "it was begun on another server" if fresh else ""
+    try:
+        require_own_server(session, [table])
+    except Refusal as refused:
+        why = refused.message
+    figures = ""
+    if live is not None and age is not None:
+        figures = (
+            f"; its figures here are {human_seconds(age)} old, of process {live.pid} on {live.host}"
+        )
+    return why and f"no process is seen from this server, and one may work: {why}{figures}"
 
 
 def _is_left(session: SqlSession, tables: Iterable[Name]) -> bool:
