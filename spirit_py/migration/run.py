@@ -64,6 +64,10 @@ class SwapsBack(Protocol):
     def hands_over(self) -> bool:
         """Whether it takes no more requests, and another will that swaps back too."""
 
+    @property
+    def asked(self) -> bool:
+        """Whether a revert waits for an answer."""
+
     def may_be_back(self) -> bool:
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
 

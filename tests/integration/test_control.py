@@ -302,12 +302,30 @@ def test_a_change_that_an_earlier_run_has_made_is_not_postponed_any_more(table, 
     (tmp_path / "again").mkdir()
     with migration(table, tmp_path / "again", "--drop-old-after", "1h") as (command, _):
         command.until(lambda: "is kept until" in command.said, "the grace")
-        for verb in (["pause"], ["postpone"], ["cutover"], ["abort", "--cleanup"]):
+        for verb in (["postpone"], ["cutover"], ["abort", "--cleanup"]):
             # It says what it keeps a moment before it takes requests.
             until(partial(is_refused, table, verb, "the tables are swapped"), "the refusal")
         assert tables(table) == ["_t_chkpnt", "_t_ctl", "_t_old", "t"]
         done(table, "abort")
         assert command.end() == 143
+
+
+def test_the_drop_of_the_old_table_is_paused(table, tmp_path):
+    """The grace may be over meanwhile, and the process another one."""
+    with migration(table, tmp_path, "--drop-old-after", "1h") as (command, _):
+        command.until(lambda: "is kept until" in command.said, "the grace")
+        until(lambda: (live(table)["live"] or {}).get("phase") == "grace", "figures of the phase")
+        assert "the drop of the old table) waits for spirit-py ctl resume" in done(table, "pause")
+        done(table, "abort")
+        assert command.end() == 143
+    (tmp_path / "again").mkdir()
+    with migration(table, tmp_path / "again", "--drop-old-after", "0s") as (command, _):
+        waits = "the end of the pause (paused by "
+        until(lambda: waits in ((live(table)["live"] or {}).get("waiting_for") or ""), "the pause")
+        assert "_t_old" in tables(table)
+        assert "resumed" in done(table, "resume")
+        command.finish()
+    assert tables(table) == ["t"]
 
 
 @pytest.mark.slow

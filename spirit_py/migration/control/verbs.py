@@ -84,20 +84,29 @@ class Verbs(Carrier):
                 hint="spirit-py revert works while it does; see spirit-py status",
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
+        if paused := self._run.settings.current.paused:
+            raise refused(
+                f"the process is {paused}, and swaps nothing back",
+                "spirit-py ctl resume; then run the same command again",
+            )
         return Effect(by=self._run.keeper.ask(skip_drop=SKIP_DROP in asked.request.arguments))
 
     def _pause(self, session: Session, asked: Asked) -> Effect:
         # The look at each row for a new key is paused, which comes after the change.
         unproven = self._run.state.unproven
-        if not unproven:
+        if not unproven and not self._drops_yet:
             self._require_unswapped("there is nothing left to pause")
         if earlier := self._run.settings.current.paused:
             return Effect(said=f"it is paused already: {earlier}")
         self._orders.pause(session, f"paused by {asked.who}")
-        if not unproven and (why := self._too_late()):
-            # It would hold back the drop of the old table, and nothing else.
+        if not unproven and (why := self._too_late()) and not self._drops_yet:
             self._orders.lift(session)
             raise refused(why, "there is nothing left to pause")
+        if self._drops_yet:
+            return Effect(
+                said="paused; the tables are swapped, and what comes after that (the archive, the"
+                " drop of the old table) waits for spirit-py ctl resume, where it has not begun"
+            )
         return Effect(
             said="paused: running work ends, and nothing new starts; changes are applied"
             " and the checkpoint is written as before"
@@ -255,6 +264,18 @@ class Verbs(Carrier):
         run = self._run
         subject.await_outcome(lambda: run.renaming or run.state.altering, run.stop)
         return run.renaming or run.state.altering
+
+    @property
+    def _drops_yet(self) -> bool:
+        """Whether the tables are swapped, and nothing but the work after it is left to pause."""
+        run, config, phase = self._run, self._run.config, self._run.state.phase
+        if run.renaming or run.state.altered or not self._swapped or phase is Phase.DONE:
+            return False
+        if phase is Phase.KEEP or (config.keep_old_current and phase not in _FROM_GRACE):
+            return False
+        if run.keeper is not None and (run.keeper.asked or run.keeper.may_be_back()):
+            return False
+        return not math.isinf(config.drop_old_after) or phase is Phase.ARCHIVE
 
     @property
     def _swapped(self) -> bool:

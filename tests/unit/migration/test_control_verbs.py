@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from spirit_py.checkpoint.live import WORKING, Answer, Request, StandingOrders
+from spirit_py.checkpoint.live import REVERT, WORKING, Answer, Request, StandingOrders
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import Aborted, MigrationFailure, Refusal, ServerFault
@@ -41,7 +42,7 @@ class Run:
             phase=Phase.CUTOVER,
         )
         self.keeper: object = None
-        self.config = SimpleNamespace()
+        self.config = SimpleNamespace(drop_old_after=math.inf, keep_old_current=False)
         self.veto: Any = None
         self.undefer: Any = None
         self.paused: list[str] = []
@@ -76,11 +77,60 @@ def pause(run: Run) -> str:
 
 
 def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
-    """It would hold back nothing but the drop of the old table."""
+    """The old table stays, and nothing is left to hold back."""
     run = Run(swaps=True)
     with pytest.raises(Refusal, match="the swap is made"):
         pause(run)
     assert run.paused[-1] == ""
+
+
+@pytest.mark.parametrize("phase", [Phase.CUTOVER, Phase.ARCHIVE, Phase.GRACE, Phase.CLEANUP])
+def test_the_drop_of_the_old_table_is_paused(phase):
+    """It asks the pace; what was paused before the swap, and comes late, holds it back as well."""
+    run = Run(swaps=True)
+    run.config.drop_old_after, run.state.phase = 0.0, phase
+    assert "the tables are swapped, and what comes after that" in pause(run)
+    assert run.paused == ["paused by me@here"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "more"),
+    [
+        (Phase.KEEP, {}),
+        (Phase.CUTOVER, {"keep_old_current": True}),
+        (Phase.GRACE, {"drop_old_after": math.inf}),
+        (Phase.DONE, {}),
+    ],
+)
+def test_where_nothing_is_to_be_dropped_soon_a_pause_is_refused(phase, more):
+    """While the old table follows, a pause would hold back a revert, and nothing else."""
+    run = Run(swaps=True)
+    run.state.phase, run.state.swapped_before = phase, True
+    vars(run.config).update({"drop_old_after": 0.0, **more})
+    with pytest.raises(Refusal, match="the tables are swapped"):
+        pause(run)
+    assert run.paused == []
+
+
+def test_a_pause_is_refused_while_a_revert_is_made():
+    """It would be answered as if the old table were kept, which is in place again soon."""
+    run = Run(swaps=False)
+    run.state.phase = Phase.GRACE
+    run.config.drop_old_after = 0.0
+    run.keeper = SimpleNamespace(asked=True, may_be_back=lambda: False)
+    with pytest.raises(Refusal, match="the tables are swapped"):
+        pause(run)
+
+
+def test_a_revert_in_a_pause_is_refused_and_says_who_has_paused():
+    """It would wait for the end of the pause without a word."""
+    run: Any = Run(swaps=True)
+    run.settings.current.paused = "paused by you@there"
+    run.keeper = SimpleNamespace(hands_over=False)
+    asked = Asked(number=1, request=Request.of(REVERT, {}), who="me@here")
+    nothing: Any = None
+    with pytest.raises(Refusal, match="is paused by you@there, and swaps nothing back"):
+        Verbs(run, run, [("shop", "t")]).carry_out(nothing, asked)
 
 
 def test_the_look_at_each_row_for_a_new_key_is_paused():
