@@ -154,14 +154,17 @@ class Deferral(SwapGate):
             if not self._deferred():
                 break
             if self._is_over() and self._found:
-                raise MigrationFailure(
-                    f"the cut-over was deferred for {human_seconds(self._run.config.defer_timeout)}"
-                    f" and {'.'.join(self._found)} still exists",
-                    hint="run the same command again to go on waiting; drop the table to swap",
-                    error_code=ErrorCode.SWAP_HELD_BACK,
-                )
+                raise self._overdue(self._found)
             self._require_still_here()
             self._recheck()
+
+    def _overdue(self, sentinel: Name) -> MigrationFailure:
+        return MigrationFailure(
+            f"the cut-over was deferred for {human_seconds(self._run.config.defer_timeout)}"
+            f" and {'.'.join(sentinel)} still exists",
+            hint="run the same command again to go on waiting; drop the table to swap",
+            error_code=ErrorCode.SWAP_HELD_BACK,
+        )
 
     def _require_still_here(self) -> None:
         """Ask the server of each table: a move may have several sources."""
@@ -246,7 +249,12 @@ class Deferral(SwapGate):
             with self._asking() as session:
                 while not stopping.wait(_LOOK_SECONDS):
                     try:
-                        if not (self._look(session) or self._disagreement()):
+                        self._found = self._look(session)
+                        # The comparison may be held back for longer than the time that is left.
+                        if self._is_over() and self._found:
+                            stop.request(self._overdue(self._found))
+                            return
+                        if not (self._found or self._disagreement()):
                             stop.request(SentinelDropped("the sentinel was dropped"))
                             return
                     except Exception:

@@ -221,6 +221,29 @@ def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyP
     assert looks >= paused_for
 
 
+def test_a_comparison_that_is_held_back_ends_when_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may wait for --allow for hours; what it has found is compared again by the next run."""
+    there: Callable[[], Any] = lambda: [(1,)]  # noqa: E731 - an answer like the others
+    found = deferral_of([there] * 100_000)
+    monkeypatch.setattr(found, "_require_still_here", lambda: None)
+    run: Any = found._run
+    now = [0.0]
+
+    def check(stop: StopSwitch) -> None:
+        now[0] = 10.0
+        assert stop.wait(60.0)
+        stop.check()
+
+    found._pairs[0].check = check  # type: ignore[method-assign,assignment]
+    run.tell, run.config = untold, config(timeout=5.0, interval=0.0)
+    run.settings.unpaused = lambda: now[0]
+    run.engines = SimpleNamespace(rest=lambda: None)
+    with pytest.raises(MigrationFailure, match="was deferred for"):
+        found.wait()
+
+
 def test_a_sentinel_after_a_long_wait_for_the_hook_has_its_whole_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
