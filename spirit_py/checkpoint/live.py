@@ -103,6 +103,10 @@ class Answer:
     exit_code: int = 0
     error_code: str = ""
 
+    def __post_init__(self) -> None:
+        if self.state == FAILED and not self.said:
+            raise ValueError("the answer of a failure says why")
+
     @classmethod
     def of_error(cls, token: str, error: SpiritError) -> Answer:
         """Return the answer that reports a failure."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spirit_py.checkpoint.codec import FORMAT, UnreadableCheckpoint, message_from_text, to_text
-from spirit_py.checkpoint.live import DONE, Answer, LiveFigures, Request
+from spirit_py.checkpoint.live import DONE, FAILED, Answer, LiveFigures, Request
 from spirit_py.checkpoint.queue import Asked, Malformed, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure
@@ -102,5 +102,7 @@ def test_what_cannot_be_understood_is_refused_with_its_reason():
     with pytest.raises(MigrationFailure, match="cannot be read: it has format") as failed:
         queue().answer_to(changed(ANSWER, format=FORMAT + 1), 16, TOKEN)
     assert "version" in failed.value.hint
+    with pytest.raises(MigrationFailure, match="cannot be read: the answer of a failure says why"):
+        queue().answer_to(changed(ANSWER, state=FAILED, said=[]), 16, TOKEN)
     with pytest.raises(UnreadableCheckpoint, match="has format"):
         message_from_text("[]", Request)
