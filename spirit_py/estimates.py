@@ -326,7 +326,7 @@ def _width(column: Column | None, prefix: int | None = None, *, filled: float = 
     return min(most, filled * min(_USUAL_ROW, _USUAL_TEXT + most / 8))
 
 
-#: What files hold beside the pages of indexes: a share, and extents that are begun.
+#: What files hold beside the pages of indexes: a share, and in each one extents that are begun.
 _MORE: Final = 1.25
 _FILE_BYTES: Final = 8 << 20
 _USUAL_ROWS: Final = 100_000
@@ -351,7 +351,8 @@ def likely_sizes(table: TableSchema) -> tuple[int, int]:
 
 def outdated(table: TableSchema) -> bool:
     """Return whether the files hold far more than the statistics say, which then miss rows."""
-    return table.file_bytes > _MORE * sum(_told_sizes(table)) + _FILE_BYTES
+    begun = _FILE_BYTES * max(1, table.files)
+    return table.file_bytes > _MORE * sum(_told_sizes(table)) + begun
 
 
 def _told_sizes(table: TableSchema) -> tuple[int, int]:

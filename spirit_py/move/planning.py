@@ -350,7 +350,7 @@ class _MovePlanner(PlanMaker):
         return f"for {human_seconds(config.drop_old_after)}"
 
 
-_SIZES: Final = ("estimated_rows", "data_bytes", "index_bytes", "file_bytes")
+_SIZES: Final = ("estimated_rows", "data_bytes", "index_bytes", "file_bytes", "files")
 
 
 def _is_of(context: PreflightContext, mapping: TableMapping) -> bool:

@@ -149,20 +149,24 @@ def native_time(
 
     Ever more of them, for the statement cannot be limited in time: while it is far below that.
     """
+    if outdated(source):
+        return TimePlan(how=_OUTDATED)
     load = dict(limits)
     most = max(1, int(_MOST_BYTES / (source.row_bytes or 1.0)))
-    rows, seconds = 0, 0.0
+    rows, limit, seconds = 0, 0, 0.0
     try:
         for asked in _NATIVE_ROWS:
             stop.check()
             if trouble := _above_load(session, load):
                 return TimePlan(how=f"no sample was taken: {trouble}")
-            rows, seconds = _put_aside(session, source, min(asked, most))
-            if rows < asked or 10 * seconds > SECONDS:
+            limit = min(asked, most)
+            # One more tells whether these are all.
+            rows, seconds = _put_aside(session, source, limit + 1)
+            if rows <= limit or limit == most or 10 * seconds > SECONDS:
                 break
     except ServerFault as fault:
         return TimePlan(how=f"not measured: {fault.message}")
-    if outdated(source) or (rows >= min(asked, most) and source.estimated_rows <= rows):
+    if rows > limit and source.estimated_rows < rows:
         return TimePlan(how=_OUTDATED)
     whole = seconds * max(1.0, source.estimated_rows / max(1, rows))
     return TimePlan(

@@ -105,8 +105,8 @@ def why_rebuilt(session: SqlSession, context: PreflightContext) -> str:
     if used is None or most - used > most * _LEFT:
         return ""
     # Statistics may be old; the file is as large as it is.
-    size = file_bytes(session, *table)
-    if size is None or size > REBUILT_BYTES:
+    sizes = file_bytes(session, *table)
+    if not sizes or sum(sizes) > REBUILT_BYTES:
         return ""
     # What the account may not see may be attached.
     if excused(lambda: keys_around(session, *table), (None,), access_denied):

@@ -139,7 +139,7 @@ class Index:
 class TableSchema:
     """A table's definition and the server's estimates; ``auto_increment`` is the next value.
 
-    ``file_bytes``: what its files hold, where that was asked; 0 for not known.
+    ``file_bytes``: what so many ``files`` hold, where that was asked; 0 for not known.
     """
 
     schema: str
@@ -152,6 +152,7 @@ class TableSchema:
     data_bytes: int = 0
     index_bytes: int = 0
     file_bytes: int = 0
+    files: int = 0
     auto_increment: int | None = None
     create_sql: str = ""
 

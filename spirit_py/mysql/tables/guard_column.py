@@ -67,18 +67,18 @@ def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
     return None if used is None else int(used)
 
 
-def file_bytes(session: SqlSession, schema: str, table: str) -> int | None:
-    """Return the bytes of a table's files; None for unknown, also in a shared tablespace."""
+def file_bytes(session: SqlSession, schema: str, table: str) -> list[int]:
+    """Return the bytes of each of a table's files; none for unknown, or a shared tablespace."""
     name = f"{stored_like(schema)}/{stored_like(table)}"
     asked = partial(session.query, _FILE_BYTES, (name, f"{name}#p#%"))
     rows = excused(asked, (), access_denied)
-    found = [int(size) for stored, size in rows if is_stored(schema, table, str(stored))]
-    return sum(found) if found else None
+    return [int(size) for stored, size in rows if is_stored(schema, table, str(stored))]
 
 
 def with_file_bytes(session: SqlSession, table: TableSchema) -> TableSchema:
     """Return a table just read with what its files hold: statistics may be old, they are not."""
-    held = replace(table, file_bytes=file_bytes(session, table.schema, table.name) or 0)
+    sizes = file_bytes(session, table.schema, table.name)
+    held = replace(table, file_bytes=sum(sizes), files=len(sizes))
     if not outdated(held):
         return held
     # The extents that deleted rows have left. The session asks for figures of this moment.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from spirit_py.plan import sample
 from spirit_py.plan.model import IndexesPlan
-from spirit_py.plan.sample import Sample, comparison_time, log_byte, time_of
+from spirit_py.plan.sample import Sample, comparison_time, log_byte, native_time, time_of
+from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column, index, mapping
 
 COLUMNS = (column("id"), column("a"), column("b"), column("c"), column("long", "varchar(200)"))
@@ -130,6 +132,29 @@ def test_the_time_of_a_table_whose_rows_are_not_counted_is_not_known():
     assert planned(few, None, replace(SAMPLE, all_rows=True)).seconds > 0
     held = replace(TABLE, source=replace(TABLE.source, file_bytes=1 << 30))
     assert time_of(held, None, SAMPLE).seconds is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "told", "known"), [(20_000, 20_000, True), (20_001, 20_000, False), (1, 1, True)]
+)
+def test_all_rows_in_a_temporary_table_are_no_old_statistics(monkeypatch, rows, told, known):
+    """One more is asked for; where files tell of more of them, no row is read."""
+    asked, no_session = list[int](), cast("Any", None)
+
+    def put_aside(_session: object, _source: object, most: int) -> tuple[int, float]:
+        asked.append(most)
+        return min(rows, most), 0.001
+
+    monkeypatch.setattr(sample, "_put_aside", put_aside)
+    bytes_of_one = 200 << 20 if rows == 1 else 100
+    source = replace(TABLE.source, estimated_rows=told, data_bytes=told * bytes_of_one)
+    time = native_time(no_session, source, StopSwitch())
+    assert (time.seconds is not None) is known
+    assert ("ANALYZE TABLE" in time.how) is not known
+    asked.clear()
+    held = replace(source, file_bytes=1 << 40)
+    assert native_time(no_session, held, StopSwitch()).seconds is None
+    assert asked == []
 
 
 def test_the_time_of_a_comparison_alone_grows_with_the_rows_and_with_conversions():

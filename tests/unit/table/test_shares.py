@@ -72,6 +72,8 @@ def test_files_tell_more_than_statistics_that_are_old():
     known = replace(TABLE, estimated_rows=400_000, data_bytes=60_000_000, index_bytes=20_000_000)
     assert likely_sizes(replace(known, file_bytes=100_000_000)) == (60_000_000, 20_000_000)
     assert likely_sizes(replace(known, file_bytes=400_000_000)) == (300_000_000, 100_000_000)
+    # Each of many partitions has a file of its own, in which extents are begun.
+    assert likely_sizes(replace(known, file_bytes=400_000_000, files=100))[0] == 60_000_000
     rows, indexes = likely_sizes(replace(TABLE, data_bytes=16_384, file_bytes=400_000_000))
     assert rows + indexes == 400_000_000
     assert rows > 100_000_000
