@@ -181,7 +181,8 @@ class FeedStatistics:
 
     ``received_bytes`` include ``skipped_bytes`` of other tables, and these ``own_bytes``, rows of
     the new tables written by us. So many ``apply_sessions`` may work now. ``parked`` says why no
-    change is applied now, ``trouble`` why the source is not connected.
+    change is applied now, ``trouble`` why the source is not connected. ``behind_seconds``: by how
+    much the place to resume from is older than the one that is read.
     """
 
     received: int = 0
@@ -203,6 +204,7 @@ class FeedStatistics:
     apply_sessions: int = 0
     lag_seconds: float | None = None
     read_position: str = ""
+    behind_seconds: float | None = None
 
     @classmethod
     def together(cls, each: Sequence[FeedStatistics]) -> FeedStatistics:

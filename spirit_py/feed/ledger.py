@@ -27,12 +27,16 @@ EPOCH_TRANSACTIONS: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Epoch:
-    """Consecutive transactions; the buffers count ``pending`` changes here directly."""
+    """Consecutive transactions; the buffers count ``pending`` changes here directly.
+
+    ``until``: the Unix time of the last one on its server; 0 for not known.
+    """
 
     gained: Frontier
     pending: int = 0
     closed: bool = False
     transactions: int = 0
+    until: int = 0
 
 
 class Ledger:
@@ -40,6 +44,7 @@ class Ledger:
 
     def __init__(self, start: Frontier) -> None:
         self._safe = start
+        self._received_at = self._safe_at = 0
         self._undecided: dict[str, Epoch] = {}
         #: The position up to which all transactions were received completely.
         self.received = start.copy()
@@ -69,6 +74,8 @@ class Ledger:
         """Note that a transaction is complete, or that the stream advanced between two."""
         self.received.advance(place)
         self.current.gained.advance(place)
+        if place.executed_at:
+            self._received_at = self.current.until = place.executed_at
         self.in_transaction = False
         if self.current.transactions >= EPOCH_TRANSACTIONS:
             self.seal()
@@ -104,7 +111,14 @@ class Ledger:
         if self.current.pending == 0:
             self.seal()
         while self._epochs[0].closed and self._epochs[0].pending == 0:
-            self._safe.absorb(self._epochs.popleft().gained)
+            epoch = self._epochs.popleft()
+            self._safe.absorb(epoch.gained)
+            self._safe_at = epoch.until or self._safe_at
+
+    @property
+    def behind_seconds(self) -> int:
+        """The time from what the safe position points at to what was received; 0 if unknown."""
+        return max(0, self._received_at - self._safe_at) if self._safe_at else 0
 
     def safe_text(self) -> str:
         """Return the safe position as text."""

@@ -238,7 +238,7 @@ class PositionReach:
     """For how long the servers keep what a resumed run would read first (R19).
 
     The position moves on in a pause, and stands still under backpressure or behind a prepared XA
-    transaction: its age is that of what was read when it last moved, and the time since. On an idle
+    transaction: its age is that of what it then came to, and the time since. On an idle
     server this run's figures move it. ``left`` is in seconds, of several sources the least; None
     for ever, or where it is not known yet. ``fronts``: the run as it faces each source, where there
     may be several; ``age``: the seconds since the record was written from which it resumes.
@@ -279,7 +279,9 @@ class PositionReach:
         if position != place.position:
             # A run that resumes begins where its record was written.
             if place.position:
-                place.moved_at = now - (place.reach.age if place.reach is not None else 0.0)
+                read = place.reach.age if place.reach is not None else 0.0
+                # Changes that were held while the reader went on are drained from the oldest one.
+                place.moved_at = now - read - (seen.behind_seconds or 0.0)
             place.position = position
         if now - place.asked_at >= _ASK_SECONDS:
             if address == self._run.config.connection.address:

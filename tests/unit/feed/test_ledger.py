@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spirit_py.binlog.events import Place
 from spirit_py.binlog.position import GtidFrontier, GtidSet
+from spirit_py.classes import replace
 from spirit_py.feed.ledger import EPOCH_TRANSACTIONS, Ledger
 
 A = "16e8969d-e4d3-11f1-b00c-02fc00000001"
@@ -130,3 +131,21 @@ def test_received_runs_ahead_of_safe() -> None:
     made.committed(place(11))
     assert made.received.reaches(GtidFrontier(A, GtidSet.parse(f"{A}:1-11")))
     assert safe(made) == "10"
+
+
+def test_the_safe_position_is_as_old_as_what_it_came_to() -> None:
+    """Also while the reader is far ahead of what is applied; a place without a time tells none."""
+    made = ledger()
+    held = []
+    for number, time in ((11, 1000), (12, 1000), (13, 37_000)):
+        made.began()
+        made.current.pending += 1
+        held.append(made.current)
+        made.committed(replace(place(number), executed_at=time))
+        made.seal()
+    assert (safe(made), made.behind_seconds) == ("10", 0)
+    for number, behind in ((11, 36_000), (12, 36_000), (13, 0)):
+        held.pop(0).pending -= 1
+        assert (safe(made), made.behind_seconds) == (str(number), behind)
+    made.committed(place(14))
+    assert (safe(made), made.behind_seconds) == ("14", 0)

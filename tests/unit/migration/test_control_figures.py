@@ -47,9 +47,10 @@ class Reach:
     def __init__(self, kept: float, age: float = 0.0) -> None:
         self.now, self.position, self.warned = 0.0, "a", list[str]()
         self.reach: Retention | None = None
+        self.behind: float | None = None
         feed = SimpleNamespace(
             position=lambda: self.position,
-            statistics=lambda: FeedStatistics(retention=self.reach),
+            statistics=lambda: FeedStatistics(retention=self.reach, behind_seconds=self.behind),
         )
         run: Any = SimpleNamespace(
             figures=SimpleNamespace(feeds={"db1:3306": feed}),
@@ -72,6 +73,16 @@ def test_a_position_that_moves_has_the_whole_time_left():
     reach = Reach(DAY)
     assert [reach.at(hour * 3600.0, f"p{hour}") for hour in range(100)] == [DAY] * 100
     assert reach.warned == []
+
+
+def test_a_position_that_moves_through_changes_that_were_held_is_as_old_as_they_are():
+    """After ten hours of an index build: the reader is at the end, the position is not."""
+    reach = Reach(DAY)
+    reach.at(0.0, "a")
+    reach.reach, reach.behind = Retention(kept=DAY, age=0.0), 36_000.0
+    assert reach.at(36_000.0, "b") == DAY - 36_000.0
+    reach.behind = 0.0
+    assert reach.at(36_060.0, "c") == DAY - 60.0
 
 
 def test_a_position_that_stands_still_is_warned_of_in_time_and_once():
