@@ -108,7 +108,7 @@ _LEAST_KEPT: Final = 64 << 10
 class XaTransactions:
     """The XA transactions of one stream: the one being received, and those that are undecided.
 
-    ``memory_limit``: bytes of rows in memory, of all together.
+    ``memory_limit``: bytes of rows in memory, of all together; above it 64 KiB of each further one.
     """
 
     def __init__(self, memory_limit: int) -> None:

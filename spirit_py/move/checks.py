@@ -18,7 +18,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.move.shards import facing, of_each_kind
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.endpoint import how_to_set, service_of
-from spirit_py.mysql.facts import named, relaxed
+from spirit_py.mysql.facts import named, read_only_by, relaxed
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import SCHEMA, existing_tables, member_in_doubt
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import Finding, PreflightContext
     from spirit_py.table.schema import TableSchema
 
-_READ_ONLY: Final = ("super_read_only", "read_only", "innodb_read_only")
 #: What is the same for both servers, or names and values mean something else.
 _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
 #: Each lets an account write where read_only is ON.
@@ -204,9 +203,11 @@ def _between(
 ) -> Iterator[Finding]:
     """Yield which servers of a kind replicate from others: a table would reach them twice."""
     uuids = [*(one.contexts[0].facts.uuid for one in opened), *(one.uuid for one in facts)]
-    names = {uuid: shard.name for _, shard, uuid in of_each_kind(config, uuids)}
-    for kind, shard, there in of_each_kind(config, [*(one.session for one in opened), *theirs]):
-        others = {u: f"the {kind} {name}" for u, name in names.items() if name != shard.name}
+    sessions = [*(one.session for one in opened), *theirs]
+    found = list(of_each_kind(config, list(zip(uuids, sessions, strict=True))))
+    names = {uuid: f"the {kind} {shard.name}" for kind, shard, (uuid, _) in found}
+    for kind, shard, (own, there) in found:
+        others = {uuid: name for uuid, name in names.items() if uuid != own}
         yield from _replicating(f"the {kind} {shard.name}", there, others)
 
 
@@ -226,7 +227,7 @@ def _about_target(
             "RENAME TABLE moves a table between schemas; spirit-py migrate changes it",
         )
         return
-    if name := next(filter(facts.is_on, _READ_ONLY), ""):
+    if name := read_only_by(facts):
         yield refuse(f"the target takes no writes ({name}=ON)", "name a server that takes writes")
     for name in _ALIKE:
         if facts.text(name) != own.text(name):

@@ -310,10 +310,11 @@ def _require_writable(session: SqlSession, tables: Sequence[Name], *, fenced: bo
 
     ``fenced``: one that is no replica may be read_only, as a move's source, which nobody uses.
     """
-    name = read_only_by(read_facts(session, READ_ONLY))
-    if not name or (fenced and name == "read_only" and not replica_status(session)):
-        return
-    if with_old_table(session, tables):
+    facts = read_facts(session, READ_ONLY)
+    name = read_only_by(facts)
+    if fenced and name == "read_only" and not replica_status(session):
+        name = read_only_by(facts, allowed=name)
+    if name and with_old_table(session, tables):
         raise ServerFault(1290, f"the server takes no writes ({name}=ON)", where="drop")
 
 

@@ -121,8 +121,10 @@ def require_own_server(
         return
     facts = read_facts(session)
     name = read_only_by(facts)
-    # No account writes under super_read_only.
-    if name and not (fenced and name == "read_only" and _is_left(session, found)):
+    # No account writes under another one.
+    if fenced and name == "read_only" and _is_left(session, found):
+        name = read_only_by(facts, allowed=name)
+    if name:
         raise Refusal(
             f"the server takes no writes ({name}=ON): {NOT_WRITTEN_TO}",
             hint=GIVE_ONE_THAT_IS,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.migration.swap import old_tables
+from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.replication import APPLIES, RECEIVES
 from spirit_py.preflight.checks import other_writers as module
 from spirit_py.preflight.checks.other_writers import Surroundings, causes, may_write
@@ -79,3 +83,32 @@ def test_a_group_s_own_channels_are_no_writers_without_performance_schema(channe
     row[RECEIVES], row[APPLIES], row[55] = "Yes", "Yes", channel
     session: Any = SimpleNamespace(query=lambda _: [tuple(row)])
     assert len(module._status_channels(session)) == counts
+
+
+@pytest.mark.parametrize("more", ["", "innodb_read_only"])
+def test_a_fence_excuses_no_other_setting(more, monkeypatch):
+    """The source of a move may be read_only for its clients; innodb_read_only lets nobody write."""
+    facts = ServerFacts(version="8.0", variables={"read_only": "ON", more: "ON"})
+    for place in (module, old_tables):
+        monkeypatch.setattr(place, "read_facts", lambda *_: facts)
+    monkeypatch.setattr(module, "_is_left", lambda *_: True)
+    monkeypatch.setattr(old_tables, "replica_status", lambda _: [])
+    monkeypatch.setattr(old_tables, "with_old_table", lambda *_: True)
+    session: Any = None
+    tables = [("s", "t")]
+    asked = partial(
+        module.require_own_server,
+        session,
+        tables,
+        writes_only_here=True,
+        fenced=True,
+        noted=False,
+    )
+    if more:
+        with pytest.raises(Refusal, match="innodb_read_only=ON"):
+            asked()
+        with pytest.raises(ServerFault, match="innodb_read_only=ON"):
+            old_tables._require_writable(session, tables, fenced=True)
+    else:
+        asked()
+        old_tables._require_writable(session, tables, fenced=True)
