@@ -215,11 +215,14 @@ def leave(
     if errors.is_overtaken(error):
         return
     run.await_readers()
+    asked = run.stop.reason
     if (drop or _drop_all)(run, tables, error):
+        if isinstance(asked, errors.AbortedForGood):
+            asked.hint = "nothing is left of it; the source table is intact"
         return
     hint = "the source table is intact; spirit-py cleanup drops what is left, or says why it stays"
     promised = errors.Aborted if run.config.dry_run else errors.AbortedForGood
-    if isinstance(asked := run.stop.reason, promised):
+    if isinstance(asked, promised):
         asked.hint = hint
     if isinstance(error, errors.Refusal):
         raise _failure(error) from error

@@ -227,7 +227,9 @@ class Verbs(Carrier):
             except Refusal:
                 self._run.give_up("")
                 raise
-            then = AbortedForGood(why, hint="nothing is left of it; the source table is intact")
+            # Until all is dropped: a run that resumes may still make its checks.
+            hint = "the source table is intact; spirit-py cleanup drops what is left"
+            then = AbortedForGood(why, hint=hint)
             return Effect(said="stopping; what was copied is dropped", then=then)
         said = "the same command resumes"
         hint = "the source table is intact; run the same command again"

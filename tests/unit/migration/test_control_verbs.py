@@ -12,7 +12,7 @@ import pytest
 from spirit_py.checkpoint.live import REVERT, WORKING, Answer, Request, StandingOrders
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import Aborted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import Aborted, AbortedForGood, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration.control import command, verbs
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
@@ -188,6 +188,17 @@ def test_an_aborted_rehearsal_is_not_said_to_be_resumed(dry_run):
     assert ("begins anew" in effect.said) is dry_run
     assert isinstance(effect.then, Aborted)
     assert ("run the same command again" in effect.then.hint) is not dry_run
+
+
+def test_an_abort_for_good_promises_nothing_before_all_is_dropped():
+    """A run that resumes hears operators during its checks, before it has to drop anything."""
+    run: Any = Run(swaps=False)
+    run.give_up = lambda _: None
+    asked = Asked(number=1, request=Request.of(Verb.ABORT, {"cleanup": ""}), who="me@here")
+    nothing: Any = None
+    effect = Verbs(run, run, [("shop", "t")]).carry_out(nothing, asked)
+    assert isinstance(effect.then, AbortedForGood)
+    assert effect.then.hint == "the source table is intact; spirit-py cleanup drops what is left"
 
 
 def test_a_limit_of_load_is_not_set_where_another_server_lacks_the_counter(monkeypatch):
