@@ -131,7 +131,7 @@ def output_of(command: str, *, seconds: float, most: int) -> tuple[int, bytes, b
             # Also where an operator interrupts it.
             if not _has_ended(process):
                 _end(process)
-    if process.returncode == _LOST:
+    if in_time and process.returncode == _LOST:
         raise ChildProcessError(_WHY_LOST)
     return process.returncode, kept, in_time
 

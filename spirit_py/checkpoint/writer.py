@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__, points
 from spirit_py.checkpoint.examination import old_table_of
+from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.proofs import begin_proofs, shape_digest
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
@@ -287,13 +288,15 @@ def create_checkpoint_tables(
 ) -> None:
     """Create the checkpoint tables; later auxiliary tables are proven to be ours by them (R24).
 
-    Those that are ``there`` already get other rows.
+    Those that are ``there`` already get other rows, without what operators had asked for.
     """
     pointer = Pointer(home=record.home, program=__version__)
     for table in record.tables:
         first = record if table.name == record.home else pointer
         checkpoint = CheckpointTable(*table.name)
         (checkpoint.write if there else checkpoint.create)(session, first)
+        for kind in (StandingOrders, LiveFigures) if there else ():
+            checkpoint.forget(session, kind)
         begin_proofs(session, *table.name)
 
 

@@ -123,13 +123,16 @@ class CompareReport(OutcomeReport):
         return f"{moment}, {locked}{counted}"
 
 
-def advice(result: ChecksumResult, *, repair: bool, unrepaired: str) -> str:
-    """Return what to do about rows that differ; ``unrepaired``: why none of them was repaired."""
+def advice(result: ChecksumResult, *, repair: bool, unrepaired: str, unfit: int = 0) -> str:
+    """Return what to do about rows that differ; ``unrepaired``: why none of them was repaired.
+
+    ``unfit`` of them do not fit into the target.
+    """
     if unrepaired:
         return f"; {unrepaired}"
     if repair:
         more = "; more rows differ than are repaired at once: the same command goes on"
-        return more if result.unlisted else ""
+        return more if result.unlisted and result.remaining > unfit else ""
     once = "; so many differ that {} of them were not looked at once more"
     few = once.format(counted(result.unlisted, "row")) if result.unlisted else ""
     return f"{few}; --repair writes the source's rows to the target"

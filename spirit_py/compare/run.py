@@ -47,7 +47,7 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checksum.result import ChecksumProgress
+    from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.checksum.worker import Follower
     from spirit_py.command_config import CompareConfig
     from spirit_py.compare.column_matching import Matching
@@ -73,7 +73,7 @@ class CompareRun:
         self._checker: Checker | None = None
         self._rows_total: int | None = None
         self._left: tuple[str, ...] = ()
-        self._unrepaired = ""
+        self._unrepaired, self._unfit = "", 0
         self._waiting_for = ""
         self._stack = contextlib.ExitStack()
         self._began = time.monotonic()
@@ -307,8 +307,14 @@ class CompareRun:
             )
         self._left = tuple(str(example) for example in checker.result.examples)
 
+    def _advice(self, result: ChecksumResult) -> str:
+        return advice(
+            result, repair=self.options.repair, unrepaired=self._unrepaired, unfit=self._unfit
+        )
+
     def _tell_unfit(self, repairer: FittingRows | None) -> None:
         unfit = {} if repairer is None else repairer.unfit
+        self._unfit = len(unfit)
         shown = [
             f"row {shown_key(key)} is not repaired: {reason}" for key, reason in unfit.items()
         ][: len(self._left)]
@@ -348,7 +354,7 @@ class CompareRun:
             f"{report.names}: {again}{rows} {'differs' if result.remaining == 1 else 'differ'};"
             f" {what}",
             hint="missing: only the source has the row; extra: only the target has it"
-            f"{advice(result, repair=self.options.repair, unrepaired=self._unrepaired)}",
+            f"{self._advice(result)}",
             details=self._left,
         )
 

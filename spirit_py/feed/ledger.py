@@ -36,7 +36,7 @@ class Epoch:
     pending: int = 0
     closed: bool = False
     transactions: int = 0
-    until: int = 0
+    until: float = 0.0
 
 
 class Ledger:
@@ -44,7 +44,7 @@ class Ledger:
 
     def __init__(self, start: Frontier) -> None:
         self._safe = start
-        self._received_at = self._safe_at = 0
+        self._received_at = self._safe_at = 0.0
         self._undecided: dict[str, Epoch] = {}
         #: The position up to which all transactions were received completely.
         self.received = start.copy()
@@ -74,8 +74,9 @@ class Ledger:
         """Note that a transaction is complete, or that the stream advanced between two."""
         self.received.advance(place)
         self.current.gained.advance(place)
-        if place.executed_at:
-            self._received_at = self.current.until = place.executed_at
+        # A writer may have set the time of an event, but not that of its commit.
+        if happened := place.committed_at or place.executed_at:
+            self._received_at = self.current.until = happened
         self.in_transaction = False
         if self.current.transactions >= EPOCH_TRANSACTIONS:
             self.seal()
@@ -116,9 +117,9 @@ class Ledger:
             self._safe_at = epoch.until or self._safe_at
 
     @property
-    def behind_seconds(self) -> int:
+    def behind_seconds(self) -> float:
         """The time from what the safe position points at to what was received; 0 if unknown."""
-        return max(0, self._received_at - self._safe_at) if self._safe_at else 0
+        return max(0.0, self._received_at - self._safe_at) if self._safe_at else 0.0
 
     def safe_text(self) -> str:
         """Return the safe position as text."""

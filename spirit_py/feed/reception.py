@@ -190,7 +190,7 @@ def statistics(
             apply_sessions=apply_sessions,
             lag_seconds=lag,
             read_position=ledger.received.text() if ledger else "",
-            behind_seconds=float(ledger.behind_seconds) if ledger else None,
+            behind_seconds=ledger.behind_seconds if ledger else None,
         )
 
 

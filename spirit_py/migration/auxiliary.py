@@ -220,7 +220,9 @@ def leave(
         if isinstance(asked, errors.AbortedForGood):
             asked.hint = "nothing is left of it; the source table is intact"
         return
-    hint = "the source table is intact; spirit-py cleanup drops what is left, or says why it stays"
+    # On a replica cleanup is refused, or would be logged.
+    by = "the same command drops" if run.config.connection.unlogged else "spirit-py cleanup drops"
+    hint = f"the source table is intact; {by} what is left, or says why it stays"
     promised = errors.Aborted if run.config.dry_run else errors.AbortedForGood
     if isinstance(asked, promised):
         asked.hint = hint

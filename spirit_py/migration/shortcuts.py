@@ -75,6 +75,15 @@ def change_in_place(
     # A record shows that the key was added by a run of this program, which may drop it: no record
     # is written while one that was there before is looked at.
     strange = there and (earlier is None or earlier.statement != statement_of(contexts))
+    if there and not strange:
+        if run.config.dry_run:
+            raise Refusal(
+                "an earlier run has added the foreign key, and has not looked at all rows yet",
+                hint="the same command without --dry-run goes on with that",
+                error_code=ErrorCode.UNFINISHED_WORK,
+            )
+        # Nothing else shows whose the key is.
+        run.note(PlainFact.RECORD_STAYS)
     if clauses.made_once(contexts) and not strange:
         # A killed run has to be known: what it may have made would be undone if it is made again.
         mark()

@@ -285,6 +285,8 @@ def test_a_run_that_fails_before_its_own_record_leaves_that_of_the_stopped_one(
         patched.setattr(auxiliary, "require_definable", away)
         with pytest.raises(ServerFault):
             migrate(db, engine)
+    with pytest.raises(Refusal, match="has not looked at all rows yet"):
+        migrate(db, engine, dry_run=True)
     orphan(db)
     with pytest.raises(KeyNotProven, match="was dropped again"):
         migrate(db, engine)

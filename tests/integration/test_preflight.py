@@ -453,7 +453,7 @@ def test_each_disk_has_its_own_part(db, desk, monkeypatch):
     assert told("ADD c INT", free=150 * GIB, logged=False) == []
     written = prepare(desk.session, desk.config("ADD c INT"))[0].source.create_sql
     monkeypatch.setattr(
-        definition, "show_create", lambda *_: f"{written} DATA DIRECTORY='/elsewhere/'"
+        definition, "show_create", lambda *_: f"{written} DATA DIRECTORY = '/elsewhere/'"
     )
     ((severity, _),) = told("ADD c INT", free=50 * GIB)
     assert severity == "warning"

@@ -93,16 +93,17 @@ class Verbs(Carrier):
 
     def _pause(self, session: Session, asked: Asked) -> Effect:
         # The look at each row for a new key is paused, which comes after the change.
-        unproven = self._run.state.unproven
-        if not unproven and not self._drops_yet:
+        unproven, after = self._run.state.unproven, self._drops_yet
+        if not unproven and not after:
             self._require_unswapped("there is nothing left to pause")
         if earlier := self._run.settings.current.paused:
             return Effect(said=f"it is paused already: {earlier}")
         self._orders.pause(session, f"paused by {asked.who}")
-        if not unproven and (why := self._too_late()) and not self._drops_yet:
+        # One that is asked for before the swap is to hold that back, and not what comes after it.
+        if not unproven and not after and (why := self._too_late()):
             self._orders.lift(session)
             raise refused(why, "there is nothing left to pause")
-        if self._drops_yet:
+        if after:
             return Effect(
                 said="paused; the tables are swapped, and what comes after that (the archive, the"
                 " drop of the old table) waits for spirit-py ctl resume, where it has not begun"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ _SIZES = """
 SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _SMALL = 1 << 30
+#: Of a table, and with blanks of a partition.
+_ELSEWHERE = re.compile(r" DATA DIRECTORY ?=")
 _ADDING = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY}
 
 
@@ -93,7 +96,7 @@ def _lacking(context: PreflightContext, share: float) -> Callable[[str, str], Fi
     Nor is the room of the folders of a DATA DIRECTORY.
     """
     unsure = context.config.modes.keep and share == 1.0
-    return warn if unsure or " DATA DIRECTORY=" in context.source.create_sql else refuse
+    return warn if unsure or _ELSEWHERE.search(context.source.create_sql) else refuse
 
 
 def _binlog_apart(

@@ -97,9 +97,12 @@ def _keyless_copy(context: PreflightContext) -> Findings:
     source = context.found
     if source is None or source.primary_key or not context.facts.is_on("sql_require_primary_key"):
         return
-    if context.config.target is None and known_replicas(context.session):
+    # A rehearsal on a replica is in no binlog.
+    if context.config.target is not None or context.config.connection.unlogged:
+        return
+    if known_replicas(context.session):
         yield warn(
-            f"{source.full_name} has no primary key, and the new table begins without one: a"
+            f"{source.full_name} has no primary key, and a new table begins without one: a"
             " replica whose channel has REQUIRE_TABLE_PRIMARY_KEY_CHECK = ON stops at it (error"
             " 3750)",
             "see that column in performance_schema.replication_applier_configuration there; where"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spirit_py.binlog.events import Place
 from spirit_py.binlog.position import GtidFrontier, GtidSet
 from spirit_py.classes import replace
@@ -133,15 +135,20 @@ def test_received_runs_ahead_of_safe() -> None:
     assert safe(made) == "10"
 
 
-def test_the_safe_position_is_as_old_as_what_it_came_to() -> None:
-    """Also while the reader is far ahead of what is applied; a place without a time tells none."""
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_safe_position_is_as_old_as_what_it_came_to(committed: bool) -> None:
+    """Also while the reader is far ahead of what is applied; a place without a time tells none.
+
+    The time of a commit counts more than that of an event, which a writer may set.
+    """
     made = ledger()
     held = []
     for number, time in ((11, 1000), (12, 1000), (13, 37_000)):
         made.began()
         made.current.pending += 1
         held.append(made.current)
-        made.committed(replace(place(number), executed_at=time))
+        times = {"executed_at": 9, "committed_at": float(time)} if committed else {}
+        made.committed(replace(place(number), **{"executed_at": time, **times}))
         made.seal()
     assert (safe(made), made.behind_seconds) == ("10", 0)
     for number, behind in ((11, 36_000), (12, 36_000), (13, 0)):

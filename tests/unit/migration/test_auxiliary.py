@@ -71,7 +71,7 @@ class Left:
             may_be_swapped=False,
             state=SimpleNamespace(resumable=False),
             note=lambda _: None,
-            config=SimpleNamespace(dry_run=dry_run),
+            config=SimpleNamespace(dry_run=dry_run, connection=SimpleNamespace(unlogged=dry_run)),
             stop=StopSwitch(),
             session=session,
             warn=self.warnings.append,
@@ -118,8 +118,12 @@ def test_a_refusal_whose_tables_are_dropped_stays_one(left: Callable[..., Left])
 def test_nobody_is_told_that_nothing_is_left_where_something_is(
     left: Callable[..., Left], given: dict[str, str], dry_run: bool
 ):
-    """Neither after an abort nor after a rehearsal; what is nobody's of ours is no part of that."""
-    said, stays = "nothing is left of it", "spirit-py cleanup drops what is left"
+    """Neither after an abort nor after a rehearsal; what is nobody's of ours is no part of that.
+
+    The rehearsal is one on a replica, where cleanup is refused, or would be logged.
+    """
+    by = "the same command" if dry_run else "spirit-py cleanup"
+    said, stays = "nothing is left of it", f"{by} drops what is left"
     asked = Aborted("a", hint=said) if dry_run else AbortedForGood("a", hint=stays)
     left(**given, dry_run=dry_run).after(asked, stopped=True)
     assert stays in asked.hint

@@ -76,9 +76,11 @@ def pause(run: Run) -> str:
     return of_run.carry_out(SimpleNamespace(), asked).said  # type: ignore[arg-type]
 
 
-def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
-    """The old table stays, and nothing is left to hold back."""
+@pytest.mark.parametrize("grace", [math.inf, 0.0])
+def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted(grace):
+    """It was to hold back the swap: whoever asked has to know that it did not."""
     run = Run(swaps=True)
+    run.config.drop_old_after = grace
     with pytest.raises(Refusal, match="the swap is made"):
         pause(run)
     assert run.paused[-1] == ""
@@ -86,9 +88,9 @@ def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
 
 @pytest.mark.parametrize("phase", [Phase.CUTOVER, Phase.ARCHIVE, Phase.GRACE, Phase.CLEANUP])
 def test_the_drop_of_the_old_table_is_paused(phase):
-    """It asks the pace; what was paused before the swap, and comes late, holds it back as well."""
+    """It asks the pace."""
     run = Run(swaps=True)
-    run.config.drop_old_after, run.state.phase = 0.0, phase
+    run.config.drop_old_after, run.state.phase, run.state.swapped_before = 0.0, phase, True
     assert "the tables are swapped, and what comes after that" in pause(run)
     assert run.paused == ["paused by me@here"]
 
