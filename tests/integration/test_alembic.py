@@ -91,6 +91,7 @@ def test_a_revision_that_reads_row_by_row_after_an_online_step_gets_all_its_rows
     assert tables(db) == [VERSIONS, "orders"]
 
 
+@pytest.mark.slow
 def test_a_transaction_of_env_py_does_not_hold_it_back_either(db, orders):
     """Where the caller has begun the transaction around all migrations, the same holds."""
     with connected(db) as connection, connection.begin(), migration(connection) as op:
@@ -250,6 +251,7 @@ def test_mariadb_is_altered_as_ever(db, orders, monkeypatch):
     assert db.query("SELECT DISTINCT b FROM orders") == [(1,)]
 
 
+@pytest.mark.slow
 def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders, caplog):
     """As an ALTER in that session: a definition that only its mode accepts is accepted.
 
@@ -312,6 +314,7 @@ def test_another_default_collation_of_the_session_is_refused(db, orders, clauses
     assert db.query("SHOW CREATE TABLE orders") == before
 
 
+@pytest.mark.slow
 def test_a_collation_that_is_named_or_not_asked_for_refuses_nothing(db, orders):
     """What a statement says itself counts, in a session of any settings."""
     db.execute("ALTER TABLE orders ADD v VARCHAR(9) CHARACTER SET latin1, CHARSET latin1")
@@ -331,6 +334,7 @@ def test_a_collation_that_is_named_or_not_asked_for_refuses_nothing(db, orders):
     assert shown.count("utf8mb4_bin") == 3
 
 
+@pytest.mark.slow
 def test_a_zone_that_says_the_same_or_is_not_asked_for_refuses_nothing(db, orders):
     """An application may set its session to UTC, and a change need not have to do with times."""
     db.set_global("time_zone", "+00:00")
@@ -345,6 +349,7 @@ def test_a_zone_that_says_the_same_or_is_not_asked_for_refuses_nothing(db, order
     assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
 
 
+@pytest.mark.slow
 def test_zero_dates_are_allowed_under_the_session_s_own_sql_mode(db, orders):
     """The setting takes two modes from those of the session, and leaves the others as they are."""
     db.set_global("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_BACKSLASH_ESCAPES")
@@ -444,6 +449,7 @@ def _widen(connection, settings):
         spirit_alter(op, "orders", WIDER)
 
 
+@pytest.mark.slow
 def test_a_schema_that_stands_for_another_is_that_in_what_goes_online(db, orders, caplog):
     """As in what Alembic sends itself (schema_translate_map)."""
     with connected(db) as connection:

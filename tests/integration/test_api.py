@@ -37,6 +37,7 @@ def _type(db):
     return kind
 
 
+@pytest.mark.slow
 def test_one_call_changes_a_table_and_returns_the_report(db, orders):
     """The report has the figures of the command's; the password may come from a function."""
     report = spirit_py.migrate(**{**orders, "password": lambda: db.server.password})
@@ -136,6 +137,7 @@ def _wait_and_raise(running):
     raise Mistake
 
 
+@pytest.mark.slow
 def test_a_change_is_planned_tables_are_compared_and_what_a_migration_left_is_dropped(db, orders):
     """The other commands are functions too."""
     plan = spirit_py.plan_migration(**orders, sample=False)

@@ -56,6 +56,7 @@ def rows(*texts: str) -> list[RenderedRow]:
     return [RenderedRow(sql=text) for text in texts]
 
 
+@pytest.mark.slow
 def test_changes_wait_for_as_long_as_a_dump_holds_its_lock(
     scene: Scene, applier: SqlApplier, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -584,6 +584,7 @@ def test_tables_with_every_kind_of_key_are_archived(
     assert [row["id"] for row in read_back(tmp_path, db)] == list(range(400))
 
 
+@pytest.mark.slow
 def test_strange_names_are_kept(db, spark_engine, tmp_path):
     """Names of columns that Spark would read otherwise, and one that the program itself uses."""
     db.execute(
@@ -802,6 +803,7 @@ def test_a_text_with_half_a_surrogate_pair_is_named(db):
     assert db.query(f"SELECT id FROM t WHERE {found}") == [(7,)]
 
 
+@pytest.mark.slow
 def test_a_text_of_utf8mb3_with_half_a_surrogate_pair_is_beside(db, spark_engine, tmp_path):
     """The server makes question marks of it, in the hash of the rows, too: that proved them."""
     make_half_a_pair(db, "utf8mb3")
@@ -810,6 +812,7 @@ def test_a_text_of_utf8mb3_with_half_a_surrogate_pair_is_beside(db, spark_engine
     assert found == [("a", {}), (None, {}), (None, {"v": "78" * 40 + "EDA08062"})]
 
 
+@pytest.mark.slow
 def test_pieces_that_keep_other_texts_beside_are_of_another_archive(
     db, spark_engine, tmp_path, monkeypatch
 ):

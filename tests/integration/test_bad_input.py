@@ -205,6 +205,7 @@ def test_an_instant_change_needs_no_java(db, tmp_path):
     assert "z" in [row[0] for row in db.query("SHOW COLUMNS FROM t")]
 
 
+@pytest.mark.slow
 def test_verbose_shows_the_traceback_and_no_secret(db):
     """With --verbose the traceback is there; the password is in no line (R20)."""
     db.execute(TABLE)

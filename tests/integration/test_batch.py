@@ -238,6 +238,7 @@ def test_errors_of_a_file_name_their_lines(two):
     assert seven.startswith("f.sql, line 7: the server refuses the ALTER: Can't DROP 'nothing'")
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_batch_knows_how_each_table_changes(two):
     """What the server makes in place needs no room, and a mistake has its table's name."""
     first, second = two.names
@@ -262,6 +263,7 @@ def test_the_plan_of_a_batch_knows_how_each_table_changes(two):
     assert not any(line.startswith("  disk") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_file_changes_tables_of_all_kinds(two, engine):
     """USE, another delimiter, CREATE INDEX: each statement by a migration of its own."""
     one, other = two.schemas

@@ -35,6 +35,7 @@ def table(db):
     return db
 
 
+@pytest.mark.slow
 def test_a_table_is_copied_and_swapped_without_a_guard(table, engine, monkeypatch):
     """The guard needs INSTANT: the report says why there is none; ``on`` is refused before."""
     lack(monkeypatch, *OLD)

@@ -125,6 +125,7 @@ def test_an_empty_new_table_is_found_and_filled(db):
     assert pair.repair().passes == 2
 
 
+@pytest.mark.slow
 def test_a_pass_repairs_a_bounded_number_of_rows(db):
     """A pass repairs a bounded number of rows, the next one finds the rest."""
     fill(db, 3000)
@@ -204,6 +205,7 @@ def test_a_search_for_rows_of_the_target_alone_runs_too(db):
     assert not shown[-1].outstanding
 
 
+@pytest.mark.slow
 def test_rows_with_null_in_a_key_made_nullable_are_compared(db):
     """Rows are compared by it all the same, and a row that holds NULL there is not passed over."""
     db.execute("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, n INT, UNIQUE KEY u (a, b))")
@@ -266,6 +268,7 @@ def test_a_new_snapshot_goes_on_where_the_last_one_ended(db):
     assert result.locks == result.snapshots == result.chunks > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", ["by a look", "by the wait of a key"])
 def test_a_snapshot_ends_for_a_table_lock_that_waits_for_it(db, monkeypatch, caplog, seen):
     """Its counts are small, and the next one lets whoever waits go first; no work is lost."""
@@ -334,6 +337,7 @@ def test_only_behind_its_own_snapshot_a_chunk_is_cut_with_little_patience(db, mo
     assert "SET" not in told[3:]
 
 
+@pytest.mark.slow
 def test_a_comparison_waits_for_as_long_as_others_lock_the_table(db, monkeypatch):
     """A lock of minutes costs tries of the segment, and none of them counts."""
     for module in (worker, table_pass):
@@ -418,6 +422,7 @@ def test_under_the_table_lock_tasks_open_their_snapshots_and_no_more(db, monkeyp
     ]
 
 
+@pytest.mark.slow
 def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
     """As after SIGSTOP, or a power failure: nothing asks the server, and nobody closes anything."""
     monkeypatch.setattr(worker, "QUIET_SECONDS", 3)
@@ -430,6 +435,7 @@ def test_the_server_ends_a_snapshot_whose_process_stands_still(db, monkeypatch):
     reader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rolling", [False, True])
 def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
     """No throttler is needed for it: ``spirit-py checksum`` and a revert have none."""
@@ -522,6 +528,7 @@ def test_a_pass_with_a_difference_has_no_low_watermark(db):
     assert all(mark is None for differences, mark in marks if differences)
 
 
+@pytest.mark.slow
 def test_a_key_in_another_order_has_no_low_watermark(db):
     """There a range of the key is no range of the new table: nothing is resumed."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY)")
@@ -687,6 +694,7 @@ def test_a_reader_that_passes_rows_over_is_no_pass(db, monkeypatch):
         pair.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 2, 7])
 def test_a_row_that_falls_between_chunks_is_no_pass(db, monkeypatch, tasks):
     """Bounds that lose a row on both sides leave all hashes equal; a divided count notices it."""

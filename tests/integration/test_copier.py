@@ -420,6 +420,7 @@ def impatient(monkeypatch) -> None:
     monkeypatch.setattr(task, "_ATTEMPTS", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", ["LOCK TABLES t READ, _t_new READ", "FLUSH TABLES WITH READ LOCK"])
 def test_a_chunk_waits_for_as_long_as_a_dump_holds_its_lock(db, engine, monkeypatch, caplog, held):
     """A dump's lock of minutes is no fault of the chunk; the log names whose it is."""
@@ -467,6 +468,7 @@ def test_a_stop_ends_the_wait_for_a_dump(db, engine, monkeypatch):
     assert copied(db) == 0
 
 
+@pytest.mark.slow
 def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
     """Stopped while chunks hang: they are killed, nothing is written later, no session stays."""
     fill(db, 5000)

@@ -407,6 +407,7 @@ def test_tasks_join_and_leave_as_the_pace_wants(filled, monkeypatch, posted):
     filled.assert_equal()
 
 
+@pytest.mark.slow
 def test_tasks_that_cannot_be_had_are_done_without(filled, monkeypatch):
     """A server that takes no more sessions: the copy goes on with those that it has."""
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
@@ -432,6 +433,7 @@ def test_tasks_that_cannot_be_had_are_done_without(filled, monkeypatch):
     filled.assert_equal()
 
 
+@pytest.mark.slow
 def test_a_task_that_is_lost_before_it_reports_is_replaced(filled, monkeypatch, posted):
     """The others of its gang wait for orders, and nothing else says that it is gone."""
     monkeypatch.setattr(crew_module, "_START_SECONDS", 0.3)

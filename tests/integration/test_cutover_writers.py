@@ -165,6 +165,7 @@ def test_many_swaps_under_writers_lose_no_write(db, application):
     swap_under_writers(db, application, SWAPS)
 
 
+@pytest.mark.slow
 def test_many_swaps_without_gtids_lose_no_write(db_file):
     """The same holds on a server that only knows files and offsets."""
     with writing(db_file) as application:
@@ -217,6 +218,7 @@ def test_locking_session_killed_while_flushing(db, application, monkeypatch):
     check_nothing_lost(db, application)
 
 
+@pytest.mark.slow
 def test_answer_lost_under_writers(db, proxy, application):
     """With the answer to RENAME lost, what is written to the swapped table stays as it is."""
     stop = StopSwitch()

@@ -128,6 +128,7 @@ def test_an_operation_goes_online_whatever_the_engine_with_all_its_statements(db
     assert tables(db) == ["django_migrations", "shop_order"]
 
 
+@pytest.mark.slow
 def test_what_the_connection_has_read_does_not_hold_back_the_swap(db, shop):
     """Without autocommit its session has a metadata lock, which any ALTER would give up (R23)."""
     connection = shop.connection(AUTOCOMMIT=False)
@@ -236,6 +237,7 @@ def test_clauses_are_for_the_databases_of_the_routers(shop, monkeypatch):
     assert asked == [("shop", "order"), ("shop", "order"), ("shop", "x")]
 
 
+@pytest.mark.slow
 def test_values_beside_a_statement_reach_the_server_whatever_their_type(db, shop, monkeypatch):
     """Bytes are no text; names for values are understood, where nothing goes online too."""
     blob: Any = models.BinaryField(default=b"\x00\xff%'")
@@ -355,6 +357,7 @@ def test_a_foreign_key_is_refused_with_its_remedy(shop):
     assert shop.changed() == []
 
 
+@pytest.mark.slow
 def test_a_foreign_key_in_two_steps_goes_online(db, shop, monkeypatch):
     """Its index comes at the end of a migration, or of Online: the key needs it."""
     monkeypatch.setattr(settings, "SPIRIT_PY", {"tables": ["shop_order"], "threads": 1})
@@ -426,6 +429,7 @@ def test_a_command_looks_once_for_what_an_earlier_one_has_left(shop, monkeypatch
     assert began == [(), plans[1]]
 
 
+@pytest.mark.slow
 def test_a_function_begins_after_the_change_before_it(shop, monkeypatch):
     """It may look at the table by another connection than that which changes it."""
     monkeypatch.setattr(settings, "SPIRIT_PY", {"tables": ["shop_order"], "threads": 1})
@@ -437,6 +441,7 @@ def test_a_function_begins_after_the_change_before_it(shop, monkeypatch):
     assert seen == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["at the end", "in what is put off", "as a whole"])
 def test_a_connection_goes_on_after_a_change_has_failed(db, shop, monkeypatch, case):
     """Its next queries are not refused, and the same migration can be run again."""

@@ -506,6 +506,7 @@ def test_utf8_text_with_a_surrogate_is_refused_by_name(scene: Scene) -> None:
     assert "the row has the key (7)" in caught.value.details
 
 
+@pytest.mark.slow
 def test_rows_of_an_older_xa_transaction_are_not_lost_without_a_word(db: Database) -> None:
     """R8: an account that may not see prepared transactions is told so, and of each decision."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")

@@ -527,6 +527,7 @@ def test_a_later_order_stays_and_is_told(four, monkeypatch, begins):
 TWO_DAYS = 172_800_000
 
 
+@pytest.mark.slow
 def test_an_order_by_a_clock_that_is_ahead_is_no_order(four, monkeypatch):
     """It would count for nobody, and keep each correct order from being written."""
     found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]
@@ -542,6 +543,7 @@ def test_an_order_by_a_clock_that_is_ahead_is_no_order(four, monkeypatch):
     assert [one.number for one in kept] == [0, 0]
 
 
+@pytest.mark.slow
 def test_an_order_from_the_future_holds_up_no_other(four):
     """It was written by a clock that was ahead, or forged; a correct one is written over it."""
     future = FleetOrders(number=time.time_ns() // 1_000_000 + TWO_DAYS)
@@ -553,6 +555,7 @@ def test_an_order_from_the_future_holds_up_no_other(four):
     assert [one.paused for one in kept] == [True] * 2
 
 
+@pytest.mark.slow
 def test_an_order_that_a_coordinator_has_written_over_is_written_again(four, monkeypatch):
     """It has read the record before the order, and writes what it knew then after it."""
     found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]

@@ -369,6 +369,7 @@ def test_a_char_is_refused_that_sessions_of_the_server_would_pad(read, db, tmp_p
         assert any("CHAR column c" in note.cause for note in refused.refusals)
 
 
+@pytest.mark.slow
 def test_without_an_alter_the_table_is_purged(db, engine):
     """A dry run tells what stays; the run leaves nothing but the table."""
     scene = SCENES["dates"]
@@ -827,6 +828,7 @@ def test_every_planted_difference_is_found_and_repaired(db, engine, monkeypatch)
     assert_kept(db, scene)
 
 
+@pytest.mark.slow
 def test_several_tables_are_each_judged(db, engine):
     """At one moment."""
     for name in "tu":
@@ -841,6 +843,7 @@ def test_several_tables_are_each_judged(db, engine):
     assert db.query("SELECT id FROM t") == db.query("SELECT id FROM u") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_revert_says_what_the_old_table_has(db, engine):
     """It is kept as it was at the swap; nothing brings the two together."""
     scene = SCENES["dates"]

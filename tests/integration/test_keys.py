@@ -237,6 +237,7 @@ def test_an_earlier_version_stays_where_the_later_one_does_not_fit(db: Database)
     assert db.query("SELECT id, i, v FROM _t_new") == [(1, "1", 1)]
 
 
+@pytest.mark.slow
 def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
     db: Database, engine: GangEngine
 ) -> None:

@@ -96,6 +96,7 @@ ROUNDED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alter", ["ADD x INT", "ADD x DECIMAL(9,1) AS (c / 3) STORED, MODIFY n VARCHAR(20)"]
 )

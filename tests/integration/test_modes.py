@@ -94,6 +94,7 @@ def test_other_modes_do_not_carry_on(db, engine, interrupt):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_choice_does_not_carry_on_without_it(db, engine, interrupt):
     """A migration that was begun under the server's modes goes on under them alone."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")

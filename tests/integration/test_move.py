@@ -769,6 +769,7 @@ def test_a_failed_command_leaves_the_table_on_the_target(two):
     clients.assert_kept(two.here)
 
 
+@pytest.mark.slow
 def test_a_misspelt_table_to_leave_out_moves_nothing(two):
     """It would be moved."""
     report, _ = two.move("--tables", f"{two.here.name}.%", "--exclude", f"{two.here.name}.tt")
@@ -1415,6 +1416,7 @@ def test_a_right_that_is_missing_on_the_target_is_named_with_its_grant(two, miss
     assert two.tables(two.there) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_role_that_is_not_active_on_the_target_is_thought_of(two):
     """As on the source: the account may have all that is needed, and not use it."""
     role = f"r_{uuid.uuid4().hex[:12]}"

@@ -130,6 +130,7 @@ def test_the_plan_says_how_long_writes_wait(keyless):
     assert any("writes wait" in lock.held for lock in table.locks)
 
 
+@pytest.mark.slow
 def test_a_table_is_as_large_as_its_files_where_statistics_are_old(db):
     """No copy by the server is made of it, or proposed; the plan knows no time.
 
@@ -224,6 +225,7 @@ def test_what_holds_the_change_back_leaves_it_to_no_copy(keyless, engine):
     assert contents(db) == before
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_begun_is_carried_on(db, engine, monkeypatch):
     """With every check of a copy, though the option is given now."""
     make_table(db)

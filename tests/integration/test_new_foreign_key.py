@@ -272,6 +272,7 @@ def test_a_run_after_a_stopped_one_looks_at_the_rows_of_its_key(db, desk, engine
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "p"}
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_before_its_own_record_leaves_that_of_the_stopped_one(
     db, desk, engine, monkeypatch
 ):

@@ -196,6 +196,7 @@ def test_a_server_that_became_a_replica_in_the_grace_drops_nothing_alone(db, cha
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_server_that_became_a_replica_while_the_drop_waited_drops_nothing(
     db, change, monkeypatch
 ):
@@ -253,6 +254,7 @@ def test_an_old_table_that_another_run_has_left_for_good_stays(db, change, monke
     assert noted(db).finished
 
 
+@pytest.mark.slow
 def test_an_old_table_that_another_version_keeps_stays(db, change):
     """Neither cleanup nor the same command drops it, nor what proves whose it is."""
     change(drop_old_after=float("inf")).end()
@@ -277,6 +279,7 @@ def test_a_revert_says_that_another_version_kept_the_old_table(db, change, engin
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
+@pytest.mark.slow
 def test_a_shorter_grace_given_later_counts(db, change):
     """The grace is that of the command that runs: with 0 s the old table goes at once."""
     interrupted_in_grace(change)
@@ -326,6 +329,7 @@ def test_what_others_do_to_the_table_in_the_grace_changes_nothing(db, change):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_an_old_table_that_is_dropped_by_hand_ends_the_grace(db, change):
     """Nobody waits for a table that is gone."""
     interrupted_in_grace(change)
@@ -334,6 +338,7 @@ def test_an_old_table_that_is_dropped_by_hand_ends_the_grace(db, change):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_swap_that_was_undone_by_hand_is_no_change_that_is_done(db, change, monkeypatch):
     """Whoever waits in the grace says so, and forgets nothing; a later run makes it anew."""
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
@@ -450,6 +455,7 @@ def test_never_leaves_the_old_table_to_cleanup(db, change):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_migration_beside_a_kept_old_table_is_refused(db, change):
     """Of another statement and of the same one: the change is done, and cleanup drops it."""
     kept(db, change)
@@ -589,6 +595,7 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monk
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_cleanup_drops_a_large_partitioned_table_as_gently(db, engine, monkeypatch):
     """Partition by partition, with a rest before each; what was emptied before is said."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
@@ -609,6 +616,7 @@ def test_cleanup_drops_a_large_partitioned_table_as_gently(db, engine, monkeypat
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_cleanup_that_was_stopped_in_the_middle_leaves_no_way_back(db, engine, monkeypatch):
     """What is half emptied is not swapped back, and nobody is told that it could be."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
@@ -693,6 +701,7 @@ def test_the_old_tables_of_several_stay_and_go_together(db, change):
     assert tables(db) == ["t", "u"]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_to_be_dropped_at_once_is_not_called_kept(change, db):
     """A run notes that the way back has ended, and may be killed before the drop."""
     interrupted_in_grace(change)
@@ -811,6 +820,7 @@ def test_the_requests_go_with_the_checkpoint_though_the_session_that_reads_them_
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_drop_that_nothing_can_be_looked_at_for_says_that_the_change_is_done(
     change, db, monkeypatch
 ):

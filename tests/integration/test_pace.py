@@ -91,6 +91,7 @@ def test_the_size_of_a_transaction_follows_the_pace(filled):
     assert filled.query("SELECT COUNT(*) FROM _t_new") == [(ROWS,)]
 
 
+@pytest.mark.slow
 def test_long_rows_are_few_in_a_transaction(db):
     """Those whose text is beside the page too: the server's statistics count it."""
     db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT)")
@@ -192,6 +193,7 @@ def test_a_repair_waits_for_its_turn(filled):
     assert filled.query("SELECT n FROM _t_new WHERE id = 7") == [(7,)]
 
 
+@pytest.mark.slow
 def test_a_build_of_indexes_waits_for_its_turn(filled, engine, monkeypatch):
     """It cannot be paused once it runs, so it begins when there is no reason to wait."""
     throttled: list[bool] = []
@@ -222,6 +224,7 @@ def test_a_build_of_indexes_waits_for_its_turn(filled, engine, monkeypatch):
     assert filled.query("SHOW INDEX FROM t WHERE Key_name = 'n'")
 
 
+@pytest.mark.slow
 def test_the_heartbeat_is_written_while_a_run_works(filled, engine, monkeypatch):
     """The server's time is in a row of the checkpoint table, also in a dry run."""
     sql = f"SELECT written_at FROM _t_chkpnt WHERE id = {HEARTBEAT_ID}"

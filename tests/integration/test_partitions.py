@@ -332,6 +332,7 @@ def test_an_exchange_of_which_nobody_knows_is_not_made_again(db, desk, engine, m
     assert rows_of(db, "x") == ROWS[1:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil",
     [

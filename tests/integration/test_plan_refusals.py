@@ -339,6 +339,7 @@ def test_a_running_migration_is_left_alone_by_both(table: Database) -> None:
         assert both(table, "--alter", ANY) == ({"already-running"}, {"already-running"})
 
 
+@pytest.mark.slow
 def test_unfinished_work_is_kept_by_both(
     table: Database, engine: GangEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

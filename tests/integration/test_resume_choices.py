@@ -220,6 +220,7 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_an_alter_that_the_server_refuses_costs_no_copy(stopped, engine):
     """Exit code 2: nothing is dropped, nor said to be, and the earlier command resumes."""
     run = start(engine, stopped, alter="ADD INDEX (nope)", start_afresh=True)
@@ -244,6 +245,7 @@ def _deferred(told: object) -> bool:
     return isinstance(told, CutoverDeferred)
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_afresh_stays_postponed(stopped, engine):
     """An operator was told that the swap waits; preflight of the new run says so, too."""
     with open_session(stopped) as session:
@@ -286,6 +288,7 @@ def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, engine):
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_a_dry_run_begins_over_one_that_was_killed(db, engine, interrupt, monkeypatch):
     """What a dry run left is of no use: the next one drops it, and ends well."""
     make_table(db, 50)

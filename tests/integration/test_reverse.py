@@ -114,6 +114,7 @@ def test_a_revert_loses_no_write(db, engine):
     assert said.said("has its old definition again")
 
 
+@pytest.mark.slow
 def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, engine):
     """Dropped columns keep what they had, in old rows; renamed and retyped ones are carried."""
     db.execute(
@@ -155,6 +156,7 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, engi
     assert said.said("columns gone, at will have the default in rows that were written after")
 
 
+@pytest.mark.slow
 def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, engine):
     """R6: the collation equates both spellings; the row keeps its values of a dropped column."""
     db.execute(
@@ -271,6 +273,7 @@ def unwanted_engine(_: object) -> NoReturn:
     raise AssertionError("Spark was asked for")
 
 
+@pytest.mark.slow
 def test_what_another_version_keeps_current_is_not_called_lost(db, engine):
     """``status`` shows that a process works on it; nothing reverts, or drops what it needs."""
     db.execute(TABLE)
@@ -323,6 +326,7 @@ def test_whether_its_time_is_over_is_told_by_the_servers_clock(db, engine, secon
     assert (left.state, left.over) == (ReverseState.KEPT, over)
 
 
+@pytest.mark.slow
 def test_a_revert_takes_the_place_of_an_interrupted_process(db, engine):
     """A signal writes the position and ends the process; a revert goes on from there by itself."""
     db.execute(TABLE)
@@ -385,6 +389,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, engine):
     assert changed.columns() == ["id", "v"]
 
 
+@pytest.mark.slow
 def test_what_the_guard_makes_of_checks_is_no_change_of_the_old_table(db, engine, monkeypatch):
     """A try that fails behind the guard's ALTERs, by which the server writes constants anew."""
     checks = "CHECK (v < '5000'), CHECK (v < 0x1000), CHECK (1 = 1)"

@@ -102,6 +102,7 @@ def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(table, engine, m
     assert_lost(changed, "another session changed the definition of")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(table, engine, monkeypatch):
     """Under the lock it is proven again which table is swapped back (R24)."""
@@ -121,6 +122,7 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(table, engi
     assert {"_t_old", "elsewhere", "t"} <= changed.tables()
 
 
+@pytest.mark.slow
 def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, engine):
     """R13: a revert that names the other table goes on; the migration's own cannot be named."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
@@ -260,6 +262,7 @@ def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, engine, mo
     assert "extra" not in changed.columns()
 
 
+@pytest.mark.slow
 def test_the_migrations_own_command_after_a_revert_that_was_killed(table, engine):
     """Between RENAME and drop the change is undone: the command ends that, and makes no new one.
 
@@ -438,6 +441,7 @@ def test_killed_before_it_began_the_old_table_stays_until_cleanup_drops_it(db, e
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_away_ends_where_another_one_has_worked(table, engine):
     """Its named lock was free meanwhile, and is its own again: the figures show the other one."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)

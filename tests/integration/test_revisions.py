@@ -226,6 +226,7 @@ def test_what_a_run_does_not_send_again_is_kept_but_for_what_dropped_an_index(db
     assert ("`c` int" in definitions(db)["small"]) is not drops
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_new_foreign_key_is_looked_at_leaves_what_came_before_it_made(
     db, monkeypatch
 ):
@@ -365,6 +366,7 @@ def _add(db, name):
         op.add_column("orders", sa.Column(name, sa.Integer))
 
 
+@pytest.mark.slow
 def test_neighbours_become_one_alter_where_that_makes_the_same(db, caplog):
     """Rows are copied once; another statement, or one that cannot be joined, comes between."""
     caplog.set_level(logging.INFO, logger=LOG)
@@ -400,6 +402,7 @@ def _fail_after_adding(connection):
         raise Stopped
 
 
+@pytest.mark.slow
 def test_a_failure_that_a_revision_catches_ends_it_all_the_same(db):
     """What waited has failed at the next statement: nothing is noted as if it had been made."""
     prepared(db)
@@ -511,6 +514,7 @@ def test_what_may_be_made_is_not_made_again_where_that_means_something_else(
     assert STEPS not in tables(db)
 
 
+@pytest.mark.slow
 def test_what_is_made_when_ctrl_c_comes_is_noted(db, monkeypatch):
     """So that the command does pass over it, as it has said."""
     db.execute("CREATE TABLE small (id INT PRIMARY KEY); INSERT INTO small VALUES (1)")

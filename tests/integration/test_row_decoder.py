@@ -264,6 +264,7 @@ def test_keys_from_images_equal_and_order_as_the_servers(db, name):
         assert session.execute(f"DELETE FROM t WHERE (k, n) IN ({left.key_sql})") == 1
 
 
+@pytest.mark.slow
 def test_every_bound_literal_finds_its_own_row(db):
     """``column = literal`` with the literals of a bound finds exactly the row it came from."""
     for name, (definition, make) in KEYS.items():

@@ -451,6 +451,7 @@ def test_a_guard_of_a_failed_try_is_no_change_of_the_definition(db, engine, monk
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_the_swap_back_is_guarded_too(db, engine):
     """A snapshot from before a revert gets the error, also behind a guard that broke off."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")

@@ -510,6 +510,7 @@ def test_wrong_options_are_refused(db, read):
         assert "sesame" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_condition_may_have_parentheses_quotes_and_comments(db, read):
     """Only what is open or closed too often is refused."""
     fill(db, 20)
@@ -685,6 +686,7 @@ def test_a_new_query_of_an_old_data_frame_reads_the_columns_that_it_has(db, monk
             row()
 
 
+@pytest.mark.slow
 def test_odd_names_are_read(db, read):
     """A table in backquotes, with a dot; a column called as the one with the place."""
     db.execute("CREATE TABLE `a.b``c` (id INT PRIMARY KEY, `_position` INT)")
@@ -727,6 +729,7 @@ def test_a_member_without_unicode_is_beside(db, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_the_password_is_in_no_plan_and_no_setting(db, read, spark):
     """Neither the plan nor Spark's configuration has it."""
     fill(db, 10)

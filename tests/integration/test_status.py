@@ -54,6 +54,7 @@ def shown(db) -> MigrationShown:
     return found
 
 
+@pytest.mark.slow
 def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engine):
     """A process that has just started, after a kill -9, shows none rather than the dead one's."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")

@@ -130,6 +130,7 @@ def test_a_checkpoint_table_that_comes_between_check_and_creation_stays(db, engi
     assert_nothing_left(db, "_t_chkpnt", "t")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, engine, monkeypatch):
     """What is swapped in is the very table that was filled and compared."""
@@ -145,6 +146,7 @@ def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, engine,
     assert {"_t_new", "elsewhere"} <= set(tables(db))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(db, engine, monkeypatch):
     """Under the lock it is proven again which table is swapped in: the wait may be a long one."""
@@ -203,6 +205,7 @@ def test_a_swap_that_was_not_made_keeps_no_table(db, engine, monkeypatch):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, engine, monkeypatch):
     """The migration is done, and reports what it did not drop."""
     make_table(db, ROWS)

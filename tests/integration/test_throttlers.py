@@ -156,6 +156,7 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
     throttler.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "statement"),
     [

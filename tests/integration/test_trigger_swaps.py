@@ -256,6 +256,7 @@ def test_instant_changes_leave_triggers_alone(db, engine):
     assert triggers_of(db) == before
 
 
+@pytest.mark.slow
 def test_triggers_of_other_tables_follow_the_name(db, engine):
     """One that writes to the table, before and after; one that reads it."""
     for statement in MADE:
@@ -293,6 +294,7 @@ def removed(db, key: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.logged_cascades
 def test_a_cascade_fires_triggers_once_or_is_refused_where_a_swap_was_cut_off(db, monkeypatch):
     """With ``enable_cascade_triggers``, off by default; as soon after the cut as its time says."""
