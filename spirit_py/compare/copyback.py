@@ -118,10 +118,13 @@ class FittingRows:
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Copy the rows that fit; return the keys treated."""
+        self._require()
+        return self._halved(mapping, keys)
+
+    def _halved(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         keys = [key for key in keys if key not in self.unfit]
         if not keys:
             return 0
-        self._require()
         try:
             return self._copier.recopy(mapping, keys)
         except ValueLost as error:
@@ -130,7 +133,7 @@ class FittingRows:
                 self.unfit |= dict.fromkeys(keys, error.message.partition(": ")[0])
                 return 0
         middle = len(keys) // 2
-        return self.recopy(mapping, keys[:middle]) + self.recopy(mapping, keys[middle:])
+        return self._halved(mapping, keys[:middle]) + self._halved(mapping, keys[middle:])
 
     def delete_keys(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Delete the rows of these keys; return the keys treated."""

@@ -187,13 +187,16 @@ class Run(Job):
         swapped = state.swapped_before or (cutover is not None and cutover.swapped)
         return swapped or state.altered or state.changed
 
+    #: What a stop says is done, after a revert and after the change.
+    _done_by_then = "the old definition is in place again", "the change is done"
+
     @property
     def done_hint(self) -> str:
         """What is left to do once the tables are changed, or swapped back; empty before."""
+        back, done = self._done_by_then
         if self.keeper is not None and self.keeper.may_be_back():
-            return "the old definition is in place again, and the same command ends that"
-        done = "the change is done; the same command finishes what is left to do"
-        return done if self.is_changed else ""
+            return f"{back}, and the same command ends that"
+        return f"{done}; the same command finishes what is left to do" if self.is_changed else ""
 
     # -- what happens
 

@@ -62,13 +62,7 @@ class MoveRun(Run):
 
     config: MoveConfig
 
-    @property
-    def done_hint(self) -> str:
-        """What is left to do once the switch is made, or taken back; empty before."""
-        if self.keeper is not None and self.keeper.may_be_back():
-            return "the source's tables are in place again, and the same command ends that"
-        done = "the switch to the target is made; the same command finishes what is left to do"
-        return done if self.is_changed else ""
+    _done_by_then = "the source's tables are in place again", "the switch to the target is made"
 
     def ways(self) -> list[Self]:
         """Return the run as it faces each pair of servers by itself; see :meth:`facing`."""
