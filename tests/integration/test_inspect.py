@@ -117,6 +117,21 @@ def test_a_view_and_a_missing_table_are_no_base_tables(db, desk):
     assert read_table(desk.session, "nonesuch", "t") is None
 
 
+def test_a_table_that_goes_while_it_is_read_is_none(db, desk, monkeypatch):
+    """A table that another session renames between two of the statements is not there."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    query = desk.session.query
+
+    def renamed_before(sql, *parameters):
+        if sql.startswith("SHOW CREATE TABLE"):
+            db.execute("RENAME TABLE t TO t2")
+        return query(sql, *parameters)
+
+    monkeypatch.setattr(desk.session, "query", renamed_before)
+
+    assert read_table(desk.session, db.name, "t") is None
+
+
 def test_the_words_that_are_no_names_without_quotes(db):
     """All that this server reserves are known: a quoted one means something else than a bare."""
     found = db.query("SELECT LOWER(WORD) FROM information_schema.KEYWORDS WHERE RESERVED = 1")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.tables.guard_column import without_guard_column
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema, type_sql
@@ -71,6 +72,11 @@ def read_table(
 
     Not ``exact``: a member's letter above U+FFFF may be a question mark, and the table is not read.
     """
+    # A swap may rename the table between two of the statements.
+    return excused(lambda: _read(session, schema, table, exact), None, {NO_SUCH_TABLE})
+
+
+def _read(session: SqlSession, schema: str, table: str, exact: bool) -> TableSchema | None:
     # Cached statistics may have an old AUTO_INCREMENT.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
     show_generated_key(session)
