@@ -182,6 +182,10 @@ class PositionNotFound(FeedFailure, code=ErrorCode.FEED_POSITION_PURGED, resumab
     """A position can no longer be resumed: purged, or never executed by this server."""
 
 
+class NeverExecuted(PositionNotFound, code=ErrorCode.FEED_POSITION_PURGED, resumable=False):
+    """A position is of another server, and this one has not executed all of it, or not yet."""
+
+
 class PreparedBefore(FeedFailure, code=ErrorCode.XA_UNDECIDED, resumable=False):
     """The rows of an XA transaction are before the place where the change feed began (R8)."""
 

@@ -27,7 +27,7 @@ from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER, name_key
 from spirit_py.classes import InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
-from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
+from spirit_py.errors import BinlogUnreadable, FeedFailure, NeverExecuted, PositionNotFound
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.own_sessions import is_own
@@ -62,7 +62,8 @@ def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool
         return _frontier(session, _read(position), whole=whole)
     except _Unreachable as error:
         said = f"the change feed cannot resume on {address}: {error}"
-        raise PositionNotFound(said, hint="start the migration afresh") from error
+        kind = NeverExecuted if isinstance(error, _NotHere) else PositionNotFound
+        raise kind(said, hint="start the migration afresh") from error
 
 
 def why_unreachable(
@@ -127,6 +128,10 @@ class _Unreachable(Exception):
     """The stream cannot go on from the position. The message says why."""
 
 
+class _NotHere(_Unreachable):
+    """It is of another server, whose transactions this one has not all executed."""
+
+
 def _read(position: str) -> ServerFrontier:
     try:
         return read_position(position)
@@ -140,17 +145,17 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
     moved = found.server_uuid != server
     has_gtids = isinstance(found, GtidFrontier)
     if moved and not has_gtids:
-        raise _Unreachable(f"it was taken on server {found.server_uuid}, without GTIDs")
+        raise _NotHere(f"it was taken on server {found.server_uuid}, without GTIDs")
     if has_gtids != (row[1] == "ON"):
         raise _Unreachable("gtid_mode was switched since")
     if isinstance(found, FileFrontier):
         return FileFrontier(server, _checked_place(session, cast("FilePlace", found.place)))
     position = found.gtids.copy()
-    gtids = _checked_set(session, found.gtids, whole=whole)
+    gtids = _checked_set(session, found.gtids, whole=whole, moved=moved)
     if moved:
         executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
         if gaps := _with_gaps(position, executed, found.server_uuid):
-            raise _Unreachable(
+            raise _NotHere(
                 f"since the position it has {gaps}: there are gaps, or a group has begun another"
                 " block of numbers"
             )
@@ -169,14 +174,16 @@ def _with_gaps(position: GtidSet, executed: GtidSet, origin: str) -> GtidSet:
     return executed.only(lambda tsid: tsid in written and now[tsid] > max(1, before[tsid]))
 
 
-def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:
+def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool, moved: bool) -> GtidSet:
     """Refuse a set that was never executed here, or after which transactions were purged."""
     executed, purged = _await_commits(session, gtids)
     if not whole:
         gtids.update(executed.only(is_own))
     if not executed.contains(gtids):
         gtids.subtract(executed)
-        raise _Unreachable(f"the server never executed {gtids}")
+        said = f"the server never executed {gtids}"
+        # On the server that it is of, they are lost, and their numbers may be given out again.
+        raise _NotHere(said) if moved else _Unreachable(said)
     if not gtids.contains(purged):
         purged.subtract(gtids)
         said = f"its binlog no longer has {purged}, or never had it (SET GLOBAL gtid_purged)"

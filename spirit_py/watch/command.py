@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
+import re
 import select
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
@@ -126,7 +126,28 @@ class Lines:
 BROKEN_PIPE: Final = 141
 """Exit code when the reader of the output closed it: 128 and SIGPIPE, as of ``cat``."""
 _JOIN_SECONDS: Final = 10.0
-_GONE: Final = "the changes since then are not available; follow from now, without --from"
+_ANEW: Final = "take a new snapshot, and follow from it, or from now, without --from"
+_LOST: Final = f"{_ANEW}: changes may be missing"
+#: What helps by class, where the stream cannot just go on from the last line's position.
+_HINTS: Final[tuple[tuple[type[errors.SpiritError], str], ...]] = (
+    (
+        errors.NeverExecuted,
+        "wait until this server has executed it, or follow the server that it is of",
+    ),
+    (errors.PositionNotFound, f"the changes since then are not available: {_ANEW}"),
+    (errors.HistoryLost, _LOST),
+    (
+        errors.AnotherServer,
+        "go on with --from the last line's position: a server that has all GTIDs of it takes it",
+    ),
+    (errors.SchemaChanged, ONWARD),
+    (errors.UnreadableChange, ONWARD),
+)
+_HIDE_CHANGES: Final = frozenset({ErrorCode.BINLOG_FILTERED, ErrorCode.SERVER_SETTINGS})
+#: Where the hint of a migration turns to what the same command does; a remedy is before it.
+_AGAIN: Final = re.compile(
+    r"(?:[,;] )?(?:then )?(?:run (?:the same command|again)|start (?:again|the migration))"
+)
 _PREPARED_UNSEEN: Final = (
     "the account may not see which XA transactions are prepared (GRANT XA_RECOVER_ADMIN): their"
     " rows are not in this stream, and a note at their xa_commit will say so"
@@ -174,11 +195,7 @@ class _Watch:
                 "the output is stuck", error_code=ErrorCode.OUTPUT_FAILED
             ) from stuck
         except errors.SpiritError as error:
-            # Not about migrations: nothing is migrated here.
-            if isinstance(error, errors.PositionNotFound):
-                error.hint = _GONE
-            elif "migration" in error.hint:
-                error.hint = ONWARD
+            error.hint = _onward(error, self.lines.position)
             raise
         finally:
             stream.close()
@@ -225,17 +242,18 @@ class _Watch:
             if not self._reached(follower):
                 stream.run(lambda event: self._take(event, follower, stream), lambda: None)
 
-        def look() -> None:
-            # Of what is wrong with the server the stream itself learns.
-            with contextlib.suppress(errors.SpiritError):
-                stream.look()
-
         thread = Background("watch", body, failed=self._failed, join_seconds=_JOIN_SECONDS)
         thread.start()
-        looks = Background("watch-look", every(_ASK_SECONDS, look), join_seconds=_JOIN_SECONDS)
+        # The log may be off, or another one, where the stream only waits.
+        looks = Background(
+            "watch-look",
+            every(_ASK_SECONDS, stream.look),
+            failed=self._failed,
+            join_seconds=_JOIN_SECONDS,
+        )
         looks.start()
         while not thread.wait(_LOOK_SECONDS):
-            if self.stop.requested or self.lines.closed():
+            if self.stop.requested or self.lines.closed() or not looks.running:
                 break
         looks.stop()
         stream.close()
@@ -246,7 +264,8 @@ class _Watch:
         return self._end(follower.progress.text(), whole=whole)
 
     def _failed(self, error: BaseException) -> None:
-        self._raised = error
+        # What is closed then fails, too.
+        self._raised = self._raised or error
 
     def _take(self, event: Event, follower: Follower, stream: ScopeSource) -> bool:
         if self.stop.requested:
@@ -288,6 +307,18 @@ class _Watch:
             return None
         onward = f"go on with --from '{self.lines.position}'"
         return errors.Interrupted(reason.exit_code - 128, hint=onward)
+
+
+def _onward(error: errors.SpiritError, position: str) -> str:
+    """Return the hint of an error for a stream: the remedy stays, and nothing is migrated here."""
+    if (turn := _AGAIN.search(error.hint)) is None:
+        return error.hint
+    onward = f"go on with --from '{position}'" if position else "run the same command again"
+    if error.error_code in _HIDE_CHANGES:
+        onward = _LOST
+    onward = next((hint for of, hint in _HINTS if isinstance(error, of)), onward)
+    remedy = error.hint[: turn.start()]
+    return f"{remedy}, then {onward}" if remedy else onward
 
 
 def _check_position(text: str) -> None:

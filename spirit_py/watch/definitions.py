@@ -235,7 +235,7 @@ class Definitions:
                 return _Known(schema=after, executed=executed)
             before = after
         said = f"the definition of {'.'.join(table)} changes again and again"
-        raise FeedFailure(said, hint="run the same command again when its ALTERs have ended")
+        raise FeedFailure(said, hint="when its ALTERs have ended, run the same command again")
 
     def take_read_at(self) -> Frontier | None:
         """Return the place of the definition that was read last, if any was since the last call.

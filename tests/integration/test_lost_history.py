@@ -231,6 +231,32 @@ def breakable(
         yield server, db, folder
 
 
+def lose_the_log(db: Database, folder: Path) -> None:
+    """Have an error switch the binary log off."""
+    away = folder.rename(folder.with_name("away"))
+    with pytest.raises(MySQLdb.Error):
+        db.execute("FLUSH BINARY LOGS")
+    away.rename(folder)
+    assert db.query("SELECT @@GLOBAL.log_bin") == [(1,)]
+
+
+@pytest.mark.slow
+def test_watch_ends_where_the_log_is_no_more_the_one_it_follows(
+    breakable: tuple[MySQLServer, Database, Path],
+) -> None:
+    """R25: the stream itself only waits: what is written meanwhile is in no line."""
+    _, db, folder = breakable
+    for lose in (partial(reset, db), partial(lose_the_log, db, folder)):
+        with contextlib.closing(Watching(db, "--heartbeat", "1s")) as found:
+            found.started()
+            lose()
+            assert found.ended() == 1
+        assert found.lines[-1]["reason"] == "failed"
+        hint = found.errors.partition("hint: ")[2].partition("\n")[0]
+        assert "take a new snapshot, and follow from it" in hint
+        assert "same command" not in hint
+
+
 @pytest.mark.slow
 def test_writes_without_a_binary_log_are_not_lost(
     breakable: tuple[MySQLServer, Database, Path], monkeypatch: pytest.MonkeyPatch
@@ -239,15 +265,11 @@ def test_writes_without_a_binary_log_are_not_lost(
     server, db, folder = breakable
     db.execute("CREATE TABLE other LIKE t")
 
-    def lose_the_log() -> None:
-        away = folder.rename(folder.with_name("away"))
-        with pytest.raises(MySQLdb.Error):
-            db.execute("FLUSH BINARY LOGS")
-        away.rename(folder)
-        assert db.query("SELECT @@GLOBAL.log_bin") == [(1,)]
+    def write_unlogged() -> None:
+        lose_the_log(db, folder)
         write(db)
 
-    when_compared(monkeypatch, lose_the_log)
+    when_compared(monkeypatch, write_unlogged)
     assert fails(begin(db)) is ErrorCode.BINLOG_LOST
     assert fails(begin(db)) is ErrorCode.BINLOG_LOST
     with pytest.raises(Refusal, match="binary log is off"):

@@ -23,9 +23,25 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
+from spirit_py.binlog.parser import binlog_reset
 from spirit_py.binlog.position import FileFrontier, FilePlace
+from spirit_py.binlog.sessions import GIVE_UP
 from spirit_py.binlog.writes import StatementWrites
-from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, UnreadableChange
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import (
+    BinlogUnreadable,
+    FeedFailure,
+    FeedSilent,
+    HiddenChange,
+    NeverExecuted,
+    PositionNotFound,
+    SchemaChanged,
+    SpiritError,
+    StatementWrite,
+    UnreadableChange,
+)
+from spirit_py.mysql.connect import another_server
+from spirit_py.mysql.replication import WITHOUT_FILTER
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch import command
 from spirit_py.watch.definitions import Definitions
@@ -183,6 +199,62 @@ def test_until_now_reads_on_to_a_definition_that_was_read_later(run: Run) -> Non
         run.take(Committed(at(offset)))
         reached.append(watch._reached(run.follower))
     assert reached == [False, False, True]
+
+
+GO_ON = "go on with --from 'P'"
+ANEW = "take a new snapshot, and follow from it, or from now, without --from"
+LOST = f"{ANEW}: changes may be missing"
+THERE = "go on with --from the last line's position: a server that has all GTIDs of it takes it"
+LATER = "follow from a later position, or from now, without --from"
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (binlog_reset("it ends"), LOST),
+        (
+            HiddenChange("it hides", hint=f"unset the option, {HiddenChange.CARRY_ON}"),
+            f"unset the option, then {LATER}",
+        ),
+        (
+            UnreadableChange("it hides", hint="unset it, then start the migration again"),
+            f"unset it, then {LATER}",
+        ),
+        (
+            SchemaChanged(
+                "4 columns", hint="another session altered it; start the migration again"
+            ),
+            f"another session altered it, then {LATER}",
+        ),
+        (
+            another_server("db1", found="b", wanted="a"),
+            THERE,
+        ),
+        (
+            FeedSilent("lost", hint="when it is back, run the same command again"),
+            f"when it is back, then {GO_ON}",
+        ),
+        (
+            FeedFailure(
+                "filtered", hint=WITHOUT_FILTER + GIVE_UP, error_code=ErrorCode.BINLOG_FILTERED
+            ),
+            f"{WITHOUT_FILTER.removesuffix(', then run again')}, then {LOST}",
+        ),
+        (
+            PositionNotFound("purged", hint="start the migration afresh"),
+            f"the changes since then are not available: {ANEW}",
+        ),
+        (
+            NeverExecuted("behind", hint="start the migration afresh"),
+            "wait until this server has executed it, or follow the server that it is of",
+        ),
+        (BinlogUnreadable("torn", hint="see the error log"), "see the error log"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_no_hint_is_about_a_migration(error: SpiritError, hint: str) -> None:
+    """Nothing is compared or resumed here, and without --from the same command misses changes."""
+    assert command._onward(error, "P") == hint
 
 
 def test_a_transaction_that_breaks_off_comes_again(run: Run) -> None:
