@@ -6,7 +6,7 @@ import re
 import struct
 import uuid
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from spirit_py.classes import dataclass
 from spirit_py.progress import Retention
@@ -293,21 +293,38 @@ def read_position(text: str) -> ServerFrontier:
     raise ValueError(f"not a position of the change feed: {text!r}")
 
 
-LogFile: TypeAlias = tuple[str, int]
-"""A binlog file by name and creation, Unix time: after RESET BINARY LOGS names come again."""
-_WITH_LOG: Final = re.compile(r"(.*);log=(.+)@(\d+)", re.DOTALL)
+class LogFile(NamedTuple):
+    """A binlog file by name and creation, Unix time: after RESET BINARY LOGS names come again.
+
+    And the server's start, with the settings seen since then under which a crash may lose commits.
+    """
+
+    file: str
+    created: int
+    started: int | None = None
+    relaxed: tuple[tuple[str, str], ...] = ()
+
+
+_WITH_LOG: Final = re.compile(
+    r"(.*);log=(.+)@(\d+)(?:;start=(-?\d+)((?:,\w+=\w+)*))?", re.DOTALL | re.ASCII
+)
 
 
 def with_log(position: str, log: LogFile) -> str:
-    """Add the file being read to a position."""
-    file, created = log
-    return f"{position};log={file}@{created}"
+    """Add the file being read to a position, and the server's start."""
+    text = f"{position};log={log.file}@{log.created}"
+    if log.started is None:
+        return text
+    return f"{text};start={log.started}" + "".join(f",{name}={to}" for name, to in log.relaxed)
 
 
 def split_log(text: str) -> tuple[str, LogFile | None]:
     """Return a position and the file of :func:`with_log`; None where it has none."""
     if found := _WITH_LOG.fullmatch(text):
-        return found[1], (found[2], int(found[3]))
+        settings = (one.partition("=") for one in (found[5] or "").split(",")[1:])
+        relaxed = tuple((name, to) for name, _, to in settings)
+        started = None if found[4] is None else int(found[4])
+        return found[1], LogFile(found[2], int(found[3]), started, relaxed)
     return text, None
 
 

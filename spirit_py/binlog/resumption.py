@@ -20,6 +20,7 @@ from spirit_py.binlog.position import (
     FilePlace,
     GtidFrontier,
     GtidSet,
+    LogFile,
     file_number,
     read_position,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.binlog.events import Place, StatementSeen, Table
-    from spirit_py.binlog.position import LogFile, ServerFrontier
+    from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
@@ -100,7 +101,7 @@ def why_unreachable(
 def log_now(options: ConnectionOptions, session: SqlSession, server_uuid: str) -> LogFile:
     """Return the binlog file that is written now."""
     file = end_of_binlog(session).file
-    return file, _created_at(options, file, server_uuid)
+    return LogFile(file, _created_at(options, file, server_uuid))
 
 
 def require_log(
@@ -111,7 +112,7 @@ def require_log(
     A file that was purged, or reset and purged since, proves nothing. Nor does one from before
     ``log_bin`` was given another name: the numbers begin again, and the log goes on.
     """
-    file, created = log
+    file, created = log[:2]
     files = [name for name, _ in binlog_files(session)]
     if file in files:
         reset = _created_at(options, file, server_uuid) != created

@@ -252,7 +252,7 @@ class ServerLife:
     started: int
     relaxed: dict[str, str]
 
-    def go_on(self, seen: Seen) -> None:
+    def go_on(self, seen: Seen | ServerLife) -> None:
         """Go on with what is seen; HistoryLost for a restart after which commits may be lost."""
         found = {**self.relaxed, **seen.relaxed}
         if seen.started == self.started:

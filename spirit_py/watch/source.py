@@ -8,13 +8,13 @@ from spirit_py.attached.foreign_keys.rules import cascades_unseen
 from spirit_py.binlog.cascades import Cascades, acting_parents
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
-from spirit_py.binlog.position import read_position, split_log
+from spirit_py.binlog.position import LogFile, read_position, split_log
 from spirit_py.binlog.resumption import log_now, require_log
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.xa import recoverable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
-from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.facts import ServerLife, read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.replication import LOGGING, NO_REPLICA_NOW, unlogged_replica
 from spirit_py.mysql.tables.definition import read_table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.events import Frontier, Table
-    from spirit_py.binlog.position import LogFile, ServerFrontier
+    from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -77,10 +77,18 @@ class ScopeSource(BinlogSource):
         with self._control.lend() as session:
             if here and log:
                 require_log(self._connection, session, self._server_uuid, log)
+                self._require_life(log)
             else:
                 log = log_now(self._connection, session, self._server_uuid)
         self._log = log
         return self.resume((), position) if position else self._open((), self.executed())
+
+    def _require_life(self, log: LogFile) -> None:
+        """Raise HistoryLost if the server may have lost commits since a position, or its log."""
+        if log.started is not None:
+            life = ServerLife(log.started, dict(log.relaxed))
+            life.go_on(self._life)
+            self._life = life
 
     @property
     def rows_describe_themselves(self) -> bool:
@@ -88,10 +96,13 @@ class ScopeSource(BinlogSource):
         return self._facts.text("binlog_row_metadata") == "FULL"
 
     def log(self) -> LogFile | None:
-        """Return the binlog file that is read, as far as it is known."""
+        """Return the binlog file that is read, as far as it is known, and the server's start."""
         if self._events is not None and self._events.created:
-            self._log = self._events.file, self._events.created
-        return self._log
+            self._log = LogFile(self._events.file, self._events.created)
+        life = self._life
+        return self._log and self._log._replace(
+            started=life.started, relaxed=tuple(life.relaxed.items())
+        )
 
     def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""

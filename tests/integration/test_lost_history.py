@@ -257,6 +257,36 @@ def test_watch_ends_where_the_log_is_no_more_the_one_it_follows(
         assert "same command" not in hint
 
 
+def followed(db: Database, *arguments: str) -> Watching:
+    """Run ``watch`` up to now."""
+    with contextlib.closing(Watching(db, *arguments, "--until", "now")) as found:
+        found.ended()
+    return found
+
+
+@pytest.mark.slow
+def test_watch_does_not_go_on_after_a_crash_that_may_have_lost_commits(
+    request: pytest.FixtureRequest, gtid: bool
+) -> None:
+    """R25: what is written after it may have the numbers, or the place, of what was printed."""
+    with a_server(request, gtid=gtid, keeps_all=True) as (server, db):
+        before = followed(db).lines[-1]["position"]
+        db.execute("UPDATE t SET b = 'later' WHERE id = 2")
+        crash(server, db)
+        after = followed(db, "--from", before)
+        assert [line["kind"] for line in after.lines[1:-1]] == ["begin", "update", "commit"]
+        # The setting is the default again after a crash: only the position tells of it.
+        db.set_global("sync_binlog", "0")
+        last = followed(db, "--from", after.lines[-1]["position"]).lines[-1]["position"]
+        crash(server, db)
+        lost = followed(db, "--from", last)
+        assert lost.lines == []
+        assert "may have lost committed changes (sync_binlog=0)" in lost.errors
+        assert "hint: take a new snapshot" in lost.errors
+        known = last.partition(";start=")[0]
+        assert [line["kind"] for line in followed(db, "--from", known).lines] == ["start", "end"]
+
+
 @pytest.mark.slow
 def test_writes_without_a_binary_log_are_not_lost(
     breakable: tuple[MySQLServer, Database, Path], monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.binlog import resumption, wire
+from spirit_py.binlog.position import LogFile
 from spirit_py.binlog.resumption import frontier_of, why_unreachable
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, NeverExecuted, PositionNotFound
@@ -119,7 +120,7 @@ def test_numbers_of_files_are_compared_under_one_name(
     monkeypatch.setattr(resumption, "binlog_files", lambda _: [("binlog.000009", 4)])
     refused = pytest.raises(PositionNotFound, match="was reset")
     with refused if reset else contextlib.nullcontext():
-        resumption.require_log(ConnectionOptions(), session, SERVER, (file, 1000))
+        resumption.require_log(ConnectionOptions(), session, SERVER, LogFile(file, 1000))
 
 
 FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"

@@ -5,11 +5,20 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.binlog.events import Place
-from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, split_log
+from spirit_py.binlog.position import (
+    FileFrontier,
+    FilePlace,
+    GtidFrontier,
+    GtidSet,
+    LogFile,
+    split_log,
+    with_log,
+)
 from spirit_py.watch.records import Progress
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+LOG = LogFile("b@1.000001", 1_700_000_000)
 
 
 def gtid(number: int) -> Place:
@@ -52,8 +61,11 @@ def test_the_position_is_behind_the_last_transaction(by_gtid: Progress, by_file:
 
 def test_a_position_has_the_file_that_is_read(by_file: Progress) -> None:
     """After RESET names and numbers come again: the file's creation tells the logs apart."""
-    progress = Progress(by_file.received, lambda: ("b@1.000001", 1_700_000_000))
-    assert split_log(progress.text()) == (by_file.text(), ("b@1.000001", 1_700_000_000))
+    progress = Progress(by_file.received, lambda: LOG)
+    assert split_log(progress.text()) == (by_file.text(), LOG)
+    later = LOG._replace(started=1_700_000_007, relaxed=(("sync_binlog", "0"), ("other", "OFF")))
+    for log in (later, later._replace(relaxed=())):
+        assert split_log(with_log(by_file.text(), log)) == (by_file.text(), log)
     assert split_log(by_file.text()) == (by_file.text(), None)
 
 
