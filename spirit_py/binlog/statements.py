@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from spirit_py.statement.lexer import Token
 
 _DDL: Final = frozenset({"ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE"})
+ACCOUNTS: Final = frozenset({"ROLE", "SERVER", "USER"})
+"""Kinds of DDL that is about no table of any schema, and whose texts have passwords."""
 #: These change no row of a table, and call no stored function.
 _QUIET: Final = frozenset({
     "ANALYZE", "BEGIN", "CHECK", "COMMIT", "FLUSH", "GRANT", "IMPORT", "INSTALL", "OPTIMIZE",
@@ -311,6 +313,8 @@ def _ddl_names(tokens: list[Token]) -> tuple[str, list[Name], list[Name]]:
     """Return what kind of thing DDL is about, its names, and those that its keys refer to."""
     words = [token.upper for token in tokens[:_HEAD]]
     verb = words[0]
+    if words[1:2] and words[1] in ACCOUNTS:
+        return words[1], [], []
     if verb == "TRUNCATE":
         return "TABLE", _names_from(tokens, _skip(tokens, 1, "TABLE")), []
     if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):

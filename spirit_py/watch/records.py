@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spirit_py.binlog.position import GtidFrontier, GtidSet, with_log
-from spirit_py.binlog.statements import may_name
+from spirit_py.binlog.statements import ACCOUNTS, may_name
 from spirit_py.units import in_json, one_line
 
 if TYPE_CHECKING:
@@ -174,10 +174,13 @@ class Scope:
         return not self._table or table is None or self._fold(table) == self._table
 
     def touched(self, statement: Statement, schema: str) -> bool:
-        """Whether DDL is about what is followed; without a table, about its default schema."""
+        """Whether DDL is about what is followed; without a table, about its default schema.
+
+        That of accounts is about none: its text has passwords, or digests of them.
+        """
         if statement.names:
             return any(self.covers(name.schema, name.table) for name in statement.names)
-        return not self._table and self.covers(schema, None)
+        return statement.kind not in ACCOUNTS and not self._table and self.covers(schema, None)
 
     def may_be_touched(self, sql: str, schema: str) -> bool:
         """Return whether DDL of unknown characters may be about what is followed."""

@@ -52,11 +52,16 @@ def test_names_of_a_table_map_are_read_back() -> None:
         ("CREATE VIEW v AS SELECT 1", "s", "", True),
         ("CREATE VIEW v AS SELECT 1", "s", "t", False),
         ("CREATE VIEW v AS SELECT 1", "o", "", False),
+        ("CREATE USER 'u' IDENTIFIED WITH 'caching_sha2_password' AS '$A$'", "s", "", False),
+        ("ALTER /* it */ USER u IDENTIFIED BY 'secret'", "s", "", False),
+        ("CREATE ROLE `table`", "s", "", False),
+        ("ALTER SERVER f OPTIONS (PASSWORD 'secret')", "s", "", False),
+        ("CREATE TABLE `user` (a INT)", "s", "", True),
     ],
 )
 def test_statements_belong_to_the_tables_they_name(
     sql: str, schema: str, table: str, touched: bool
 ) -> None:
-    """A statement without a table belongs to its default schema."""
+    """A statement without a table belongs to its default schema; one with passwords to none."""
     scope = Scope("s", table, ignore_case=False)
     assert scope.touched(read_statement(sql, schema), schema) is touched
