@@ -63,7 +63,7 @@ class ScopeSource(BinlogSource):
         self._log: LogFile | None = None
 
     def open(self, position: str) -> ServerFrontier:
-        """Open the stream after a position, or after everything committed and visible now."""
+        """Open the stream after a position, or now; without GTIDs some of that is yet to show."""
         with self._control.lend() as session:
             unlogged = unlogged_replica(session, self._facts)
         if unlogged:
