@@ -1,8 +1,9 @@
 """One snapshot for several sessions of tasks that know each other by a name alone.
 
 Named locks of the server are their only messages: each task holds one when it is there, the first
-one locks the table (READ, for milliseconds) when all are, and tells the others to open. A place in
-the binlog that is read under that lock is that of the snapshot: nobody has written the table since.
+one locks the table (READ, for milliseconds, where a task does not open for a second) when all are,
+and tells the others to open. A place in the binlog that is read under that lock is that of the
+snapshot: nobody has written the table since.
 A snapshot keeps no table: once the lock is gone, another one may take the name before it is read.
 """
 
@@ -19,7 +20,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
+from spirit_py.locks.named import named_lock_holders, release_named_lock, take_named_lock
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.mysql.connect import connect
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.02
 _LOCK_SECONDS: Final = 600.0
 _HOLD_SECONDS: Final = 20.0
-_UNDER_LOCK_SECONDS: Final = 10.0
+#: Writers wait meanwhile: a task whose host is gone keeps its locks until the server notices.
+_UNDER_LOCK_SECONDS: Final = 1.0
 #: A task is ended by Spark.
 _NOT_STOPPED: Final = StopSwitch()
 
@@ -84,12 +86,20 @@ class Meeting:
 
     def _take(self, session: SqlSession, rank: int, what: str) -> None:
         """Take a lock; MigrationFailure where another session is there in the same place."""
-        if not take_named_lock(session, self._lock(rank, what)):
+        if take_named_lock(session, self._lock(rank, what)):
+            return
+        if self.again:
             raise MigrationFailure(
-                "another task of Spark reads the same partition of the same snapshot",
-                hint="turn off spark.speculation, or .cache() the DataFrame and count it first",
+                "the session of an earlier try of this task is still there",
+                hint="one of a lost executor stays until the server notices: run the query again"
+                " then; if Spark tries tasks twice at a time, turn off spark.speculation",
                 error_code=ErrorCode.SPARK_FAILED,
             )
+        raise MigrationFailure(
+            "another task of Spark reads the same partition of the same snapshot",
+            hint="turn off spark.speculation, or .cache() the DataFrame and count it first",
+            error_code=ErrorCode.SPARK_FAILED,
+        )
 
     @contextlib.contextmanager
     def session(
@@ -101,10 +111,11 @@ class Meeting:
             if rank == 0:
                 moment = self._lead(connection, session)
             else:
-                self._await(session, [self._lock(0, "go")], while_held=self._lock(0, "here"))
+                here = self._lock(0, "here")
+                (leader,) = self._await(session, [self._lock(0, "go")], while_held=here)
                 moment = self._open(session, rank)
                 # One that has read its rows sooner would be missed.
-                self._await(session, [self._lock(0, "seen")], while_held=self._lock(0, "go"))
+                self._await_seen(session, leader)
                 release_named_lock(session, self._lock(rank, "here"))
             if rank == 0:
                 # Before anything is read: a task that is tried again must not open a later one.
@@ -140,12 +151,19 @@ class Meeting:
     def _let_go(self, session: SqlSession) -> None:
         """Keep the first one's locks until all others have seen them, or are gone."""
         others = [self._lock(rank, "here") for rank in range(1, self.tasks)]
-        while any(named_lock_holder(session, name) is not None for name in others):
+        while any(named_lock_holders(session, others)):
             _NOT_STOPPED.wait(_LOOK_SECONDS)
 
-    @staticmethod
-    def _is_free(session: SqlSession, name: str) -> bool:
-        return named_lock_holder(session, name) is None
+    def _await_seen(self, session: SqlSession, leader: int) -> None:
+        """Wait until the first one has seen that all are open: under its lock of then, no later."""
+        names = [self._lock(0, "seen"), self._lock(0, "go")]
+        while True:
+            seen, go = named_lock_holders(session, names)
+            if seen == leader:
+                return
+            if go != leader:
+                raise _ended_early()
+            _NOT_STOPPED.wait(_LOOK_SECONDS)
 
     def _await(
         self,
@@ -154,38 +172,53 @@ class Meeting:
         *,
         while_held: str = "",
         of: Sequence[str] = (),
-    ) -> None:
-        """Wait until each of these locks has a holder; longer while another one has.
+    ) -> list[int]:
+        """Wait until each of these locks has a holder, and return them; longer while another has.
 
         ``of``: a lock of each one that is waited for, who is gone without it: under a table lock.
         """
         patience = min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience
         since = time.monotonic()
-        while missing := [at for at, one in enumerate(names) if self._is_free(session, one)]:
-            if while_held and not self._is_free(session, while_held):
+        while True:
+            found = named_lock_holders(session, [*names, *of, while_held or names[0]])
+            holders, there = found[: len(names)], found[len(names) : -1]
+            if None not in holders:
+                return [one for one in holders if one is not None]
+            if while_held and found[-1] is not None:
                 since = time.monotonic()
-            if of and any(self._is_free(session, of[at]) for at in missing):
-                raise MigrationFailure(
-                    "a task of Spark has ended before all had opened their snapshot",
-                    hint="see why in Spark's log; the query may be tried again",
-                    error_code=ErrorCode.SPARK_FAILED,
-                )
-            if time.monotonic() - since > patience and self.again:
-                raise MigrationFailure(
-                    "a task of this snapshot was lost, and no task can open it again once others"
-                    " have read",
-                    hint="see in Spark's log how its first try ended; then run the query again",
-                    error_code=ErrorCode.SPARK_FAILED,
-                )
+            if of and (None, None) in zip(holders, there, strict=True):
+                raise _ended_early()
             if time.monotonic() - since > patience:
-                raise MigrationFailure(
-                    f"a snapshot of {self.tasks} partitions needs as many tasks at a time, and they"
-                    f" did not come together within {patience:.0f} s",
-                    hint="give Spark as many slots, or read fewer partitions"
-                    " (.option('partitions', ...))",
-                    error_code=ErrorCode.SPARK_FAILED,
-                )
+                # Where others still wait, nobody has read.
+                lost = self.again and sum(one is not None for one in holders) <= 1
+                raise self._too_late(under_lock=bool(of), lost=lost)
             _NOT_STOPPED.wait(_LOOK_SECONDS)
+
+    def _too_late(self, *, under_lock: bool, lost: bool) -> MigrationFailure:
+        if under_lock:
+            said = "a task of Spark did not open its snapshot while the table was locked for it"
+            hint = "see whether its host is gone, or overloaded; then run the query again"
+        elif lost:
+            said = (
+                "a task of this snapshot was lost, and no task can open it again once others"
+                " have read"
+            )
+            hint = "see in Spark's log how its first try ended; then run the query again"
+        else:
+            said = (
+                f"a snapshot of {self.tasks} partitions needs as many tasks at a time, and they"
+                f" did not come together within {self.patience:.0f} s"
+            )
+            hint = "give Spark as many slots, or read fewer partitions (.option('partitions', ...))"
+        return MigrationFailure(said, hint=hint, error_code=ErrorCode.SPARK_FAILED)
+
+
+def _ended_early() -> MigrationFailure:
+    return MigrationFailure(
+        "a task of Spark has ended before all had opened their snapshot",
+        hint="see why in Spark's log; the query may be tried again",
+        error_code=ErrorCode.SPARK_FAILED,
+    )
 
 
 def _locked(

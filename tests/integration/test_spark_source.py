@@ -8,6 +8,7 @@ import itertools
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,8 +34,10 @@ from spirit_py.errors import (
     ServerFault,
     UsageFault,
 )
+from spirit_py.locks.named import take_named_lock
 from spirit_py.locks.table import TableLock
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import kill_session
 from tests.fixtures.mysql import PROVIDER
 from tests.kits.connection import account, options_of
 from tests.kits.tables import open_session
@@ -285,6 +288,50 @@ def test_a_task_that_is_gone_under_the_lock_of_a_snapshot_ends_it(db, monkeypatc
         other.close()
         with pytest.raises(MigrationFailure, match="a task of Spark has ended"):
             first.result()
+
+
+def test_a_task_that_does_not_open_holds_writers_for_a_moment(db):
+    """As of a host that is gone: the server keeps its locks, and patience is for slots."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=3600)
+    with connect(server_of(db), role="test") as other:
+        meeting._take(other, 1, "here")
+        with pytest.raises(MigrationFailure, match="did not open its snapshot"):
+            meeting.session(server_of(db), 0).__enter__()
+    db.execute("INSERT INTO t VALUES (1)")
+
+
+def test_a_snapshot_is_of_one_lock_however_often_its_first_task_is_tried(db):
+    """Whoever opened under the lock of a try that is gone shows an earlier moment than others."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    meeting = Meeting(name="test", tasks=2, table=(db.name, "t"), patience=3600)
+    with contextlib.ExitStack() as stack:
+        look, first, second = (
+            stack.enter_context(connect(server_of(db), role="test")) for _ in range(3)
+        )
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        for what in ("here", "go"):
+            meeting._take(first, 0, what)
+        task = pool.submit(meeting.session(server_of(db), 1).__enter__)
+        meeting._await(look, [meeting._lock(1, "open")])
+        # The next try has these locks before anybody has seen that they were free.
+        kill_session(look, first.id)
+        for what in ("here", "go", "seen"):
+            until(partial(take_named_lock, second, meeting._lock(0, what)))
+        with pytest.raises(MigrationFailure, match="before all had opened"):
+            task.result()
+
+
+def test_an_earlier_try_that_is_still_there_is_named(db):
+    """As where its executor was lost: no speculation is to blame."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    meeting = Meeting(name="test", tasks=1, table=(db.name, "t"), patience=60)
+    again = replace(meeting, again=True).session(server_of(db), 0)
+    with (
+        meeting.session(server_of(db), 0),
+        pytest.raises(MigrationFailure, match="an earlier try of this task is still there"),
+    ):
+        again.__enter__()
 
 
 @pytest.mark.parametrize("rank", [0, 1])
