@@ -13,7 +13,7 @@ from spirit_py.binlog.resumption import log_now, require_log
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.xa import recoverable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.errors import FeedFailure, FeedSilent, Refusal, ServerFault
 from spirit_py.mysql.facts import ServerLife, read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.replication import LOGGING, NO_REPLICA_NOW, unlogged_replica
@@ -112,7 +112,7 @@ class ScopeSource(BinlogSource):
 
     def learn(self) -> int:
         """Read the definitions of the tables there are now, if not very many; count the tables."""
-        with self._control.lend() as session:
+        with self._asking(self._control, "which tables it has") as session:
             rows = session.query(
                 "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
                 " WHERE TABLE_TYPE = 'BASE TABLE'"
@@ -121,8 +121,18 @@ class ScopeSource(BinlogSource):
             changed = session.query(_CHANGED_BY_KEYS) if self._unseen else []
         tables = [(str(s), str(t)) for s, t in rows if self.scope.covers(str(s), str(t))]
         self._warn_of(set(tables) & {(str(s), str(t)) for s, t in changed})
-        for table in tables if len(tables) <= _MOST_READ_AHEAD else ():
-            self.definitions.learn(table)
+        try:
+            for table in tables if len(tables) <= _MOST_READ_AHEAD else ():
+                self.definitions.learn(table)
+        except StreamLost as lost:
+            # No reader goes on after it here.
+            if isinstance(lost.__cause__, FeedFailure):
+                raise lost.__cause__ from lost
+            where = self._connection.address
+            raise FeedSilent(
+                f"the server at {where} does not say how its tables are defined: {lost}",
+                hint="see whether the server is up; run the same command again",
+            ) from lost
         return len(tables)
 
     def forget_codecs(self) -> None:

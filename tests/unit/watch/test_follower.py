@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -28,14 +30,17 @@ from spirit_py.binlog.position import FileFrontier, FilePlace
 from spirit_py.binlog.sessions import GIVE_UP
 from spirit_py.binlog.writes import StatementWrites
 from spirit_py.codes import ErrorCode
+from spirit_py.config import ConnectionOptions
 from spirit_py.errors import (
     BinlogUnreadable,
     FeedFailure,
     FeedSilent,
     HiddenChange,
+    HistoryLost,
     NeverExecuted,
     PositionNotFound,
     SchemaChanged,
+    ServerFault,
     SpiritError,
     StatementWrite,
     UnreadableChange,
@@ -44,6 +49,7 @@ from spirit_py.mysql.connect import another_server
 from spirit_py.mysql.replication import WITHOUT_FILTER
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch import command
+from spirit_py.watch import source as watched
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.follower import Follower
 from spirit_py.watch.records import Progress, Scope
@@ -181,6 +187,35 @@ def test_a_table_that_is_learned_behind_the_start_is_in_doubt() -> None:
     flags = UNCHECKED | BY_SQL_LAYER
     assert cascades.judge(("s", "t"), wire.DELETE_ROWS, flags) is Doubt.CASCADED
     assert cascades.end()
+
+
+@pytest.mark.parametrize(
+    ("of", "code", "error"),
+    [
+        ("read_table", 2013, FeedSilent),
+        ("read_table", 1205, FeedSilent),
+        ("read_table", 1142, ServerFault),
+        ("executed", 0, HistoryLost),
+    ],
+)
+def test_a_fault_at_the_start_is_one_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, of: str, code: int, error: type[SpiritError]
+) -> None:
+    """No reader opens the stream again then, as behind the start."""
+    session = SimpleNamespace(query=lambda _: [("s", "t")])
+    source = ScopeSource.__new__(ScopeSource)
+    source._control = cast("Any", SimpleNamespace(lend=lambda: nullcontext(session)))
+    source._connection, source._unseen = ConnectionOptions(), ""
+    source._warned, source.scope = set(), Scope("s", "", ignore_case=False)
+
+    def fail(*_: object) -> None:
+        raise ServerFault(code, "no", where="feed") if code else binlog_reset("it ends")
+
+    monkeypatch.setattr(watched, "read_table", lambda *_: None)
+    monkeypatch.setattr(watched if of == "read_table" else ScopeSource, of, fail)
+    source.definitions = Definitions(source._definition, source._executed)
+    with pytest.raises(error):
+        source.learn()
 
 
 def test_until_now_reads_on_to_a_definition_that_was_read_later(run: Run) -> None:
