@@ -235,7 +235,9 @@ def _require_closed(where: str, mode: SqlMode, *, alone: bool) -> None:
             hint="write the text without one, as with X'5C'",
         )
     depth, before = 0, None
-    for token in tokenize(where, mode, executed=True):
+    # What only some servers execute is refused: parentheses in it may count for another one.
+    tokens = tokenize(where, mode)
+    for token in tokens:
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth < 0:
             break
@@ -247,6 +249,16 @@ def _require_closed(where: str, mode: SqlMode, *, alone: bool) -> None:
                 f"where has a query of its own, which is not of the snapshot's moment: {where}",
                 hint="leave snapshot out, or filter the DataFrame by another one",
             )
+    # One without a schema is not found: the sessions have none.
+    called = zip(tokens, tokens[1:], tokens[2:], strict=False)
+    if alone and any(
+        dot.is_symbol(".") and name.is_identifier and opens.is_symbol("(")
+        for dot, name, opens in called
+    ):
+        raise UsageFault(
+            f"where calls a stored function, which may read other tables at other moments: {where}",
+            hint="leave snapshot out, or filter the DataFrame",
+        )
     if depth:
         raise UsageFault(
             f"the parentheses of where are not closed, or closed too often: {where}",

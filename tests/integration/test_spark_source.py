@@ -523,16 +523,31 @@ EMPTY_OR_MORE: tuple[tuple[dict[str, str], str], ...] = (
     ({"where": "n IN (SELECT 1)", "snapshot": "true"}, "where has a query of its own"),
     ({"where": "n IN (TABLE u)", "snapshot": "true"}, "where has a query of its own"),
     ({"where": "n IN (VALUES ROW(1) UNION TABLE u)", "snapshot": "true"}, "a query of its own"),
+    ({"where": "other.`f` (n) = 1", "snapshot": "true"}, "where calls a stored function"),
+    ({"where": "1=1 /*!99999 (( */ )) OR ((TRUE /*!99999 )) */"}, "that some servers execute"),
 )
 
 
 @pytest.mark.parametrize(("more", "why"), EMPTY_OR_MORE)
 def test_options_that_would_say_another_thing_are_refused(db, monkeypatch, more, why):
-    """Empty ones come from variables that are unset; what a snapshot cannot hold is no part."""
+    """Empty ones come from variables that are unset; what a snapshot cannot hold is no part.
+
+    Nor is what this server reads otherwise: rows of other partitions would come, too.
+    """
     db.execute("CREATE TABLE t (n INT PRIMARY KEY)")
     monkeypatch.setenv("MYSQL_PWD", db.server.password)
-    with pytest.raises(UsageFault, match=why):
+    with pytest.raises(Refusal, match=why):
         SpiritSource(given(db, **more)).reader(None)
+
+
+def test_a_stored_function_without_its_schema_is_not_found(db, monkeypatch):
+    """So a snapshot's condition calls none, with or without it: no session has a schema."""
+    db.execute("CREATE TABLE t (n INT PRIMARY KEY)")
+    db.execute("CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1")
+    monkeypatch.setenv("MYSQL_PWD", db.server.password)
+    reader: Any = SpiritSource(given(db, where="f() = 1", snapshot="true")).reader(None)
+    with pytest.raises(ServerFault, match=r"f does not exist|No database selected"):
+        rows_of(reader)
 
 
 def test_names_that_look_like_a_query_are_none(db, monkeypatch):
