@@ -8,6 +8,8 @@ from itertools import takewhile
 from typing import Final, Literal
 
 from spirit_py.classes import dataclass
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure
 from spirit_py.sql import quote_table
 
 Generated = Literal["", "VIRTUAL", "STORED"]
@@ -24,6 +26,7 @@ _COMPRESSED: Final = re.compile(
     r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
 )
 _ROW_FORMAT: Final = re.compile(r" ROW_FORMAT=(\w+)", re.IGNORECASE)
+_WORD: Final = re.compile(r"\w+", re.ASCII)
 _BLOCK: Final = re.compile(r" KEY_BLOCK_SIZE=([1-9]\d*)", re.IGNORECASE)
 
 
@@ -60,6 +63,9 @@ class Column:
     srid: int | None = None
     comment: str = ""
 
+    def __post_init__(self) -> None:
+        _require_words(self.charset, self.collation)
+
     @property
     def default_computed(self) -> bool:
         """Whether the default is an expression, not a literal."""
@@ -80,6 +86,17 @@ class Column:
             return 1 if len(self.members) < 256 else 2
         size = (len(self.members) + 7) // 8
         return size if size <= 4 else 8
+
+
+def _require_words(*names: str | None) -> None:
+    """Refuse names of character sets and collations, which are not quoted, that are no words."""
+    for name in names:
+        if name is not None and not _WORD.fullmatch(name):
+            raise MigrationFailure(
+                f"the server names a character set or collation {name!r}, which is no name of one",
+                hint="find out who answers as this server; spirit-py uses no such name",
+                error_code=ErrorCode.SERVER_ERROR,
+            )
 
 
 def type_sql(column: Column) -> str:
@@ -155,6 +172,9 @@ class TableSchema:
     files: int = 0
     auto_increment: int | None = None
     create_sql: str = ""
+
+    def __post_init__(self) -> None:
+        _require_words(self.collation)
 
     @property
     def full_name(self) -> str:

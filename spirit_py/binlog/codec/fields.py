@@ -53,7 +53,7 @@ class Field:
     A column of fixed width has a ``code`` of :mod:`struct` and a ``width`` in bytes; a variable one
     a ``prefix``, the bytes of the length in front. Expressions for the value: ``key``, as
     :mod:`spirit_py.table.keys` describes it; ``literal``, with the SQL text before and after;
-    ``plain``, what JSON can carry. They call ``helpers``, by name. ``zero_is_staged``: the raw
+    ``plain``, what JSON can carry. They use ``helpers``, by name. ``zero_is_staged``: the raw
     value 0 needs the staged path (ENUM).
     """
 
@@ -66,7 +66,7 @@ class Field:
     key: str = "{v}"
     literal: tuple[str, str, str] = ("", "{v}", "")
     plain: str = "{v}"
-    helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    helpers: Mapping[str, Callable[..., Any] | str] = field(default_factory=dict)
     zero_is_staged: bool = False
 
 
@@ -218,9 +218,12 @@ def _json(made: partial[Field], column: Column, index: int) -> Field:
 
 def _text(made: partial[Field], column: Column, index: int) -> Field:
     charset = column.charset or "utf8mb4"
-    literal = (f"{values.row_introducer(charset)}X'", "{v}.hex()", "'")
-    plain, read = f"plain{index}", partial(scalars.plain_text, charset=charset)
-    named = partial(made, plain=f"{plain}({{v}})", helpers={plain: read})
+    head, plain = f"head{index}", f"plain{index}"
+    # Never part of the source, because it is the server's text.
+    literal = (f"{{{head}}}X'", "{v}.hex()", "'")
+    read = partial(scalars.plain_text, charset=charset)
+    helpers = {head: values.row_introducer(charset), plain: read}
+    named = partial(made, plain=f"{plain}({{v}})", helpers=helpers)
     return named(prefix=_prefix(column), literal=literal)
 
 

@@ -134,6 +134,17 @@ def test_text_keeps_its_bytes_and_charset(charset, kind, raw, literal, plain):
     assert change.after.values()["v"] == plain
 
 
+def test_a_charset_is_no_part_of_the_source() -> None:
+    """The server's text is a value of the compiled function, whatever it says."""
+    text = column("v", "varchar(20)", ordinal=2)
+    object.__setattr__(text, "charset", 'x"""{1 // 0}')
+    schema = table(column("id"), text)
+    codec = RowCodec(schema, [schema.column("id")], schema.columns)
+    (change,) = codec.rows(WRITE_ROWS, rows_body(2, image(1, "0161")))
+    assert change.after is not None
+    assert change.after.render().sql == '(1, _x"""{1 // 0} X\'61\')'
+
+
 def test_enum_error_value_takes_the_staged_path():
     """Ordinal 0 cannot be inserted under strict mode, so only its row is marked as staged."""
     codec = codec_for(column("v", "enum('a','')", nullable=True))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from spirit_py.errors import MigrationFailure
 from tests.kits.definitions import column, index, table
 
 
@@ -58,3 +59,13 @@ def test_how_much_larger_rows_are_than_compressed_pages(options, times):
     """Of pages of 16 KiB; a row format that is written counts before the size of a block."""
     text = f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB {options}"
     assert replace(table(column("a")), create_sql=text).unzipped(16 << 10) == times
+
+
+@pytest.mark.parametrize("given", ["charset", "collation"])
+@pytest.mark.parametrize("name", ["", "latin1 ", "latin1{print(1)}", "x; DROP TABLE t", "é"])
+def test_a_character_set_that_is_no_word_is_refused(given, name):
+    """It goes into SQL without quotes."""
+    with pytest.raises(MigrationFailure, match="no name of one"):
+        column("v", "varchar(20)", **{given: name})
+    with pytest.raises(MigrationFailure, match="no name of one"):
+        replace(table(column("id")), collation=name)
