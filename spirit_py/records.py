@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import select
 import stat
+import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.classes import dataclass
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TAKES_NO_OTHER: Final = (errno.EACCES, errno.EBUSY, errno.EROFS)
+_TAKEN_WITHIN: Final = 60.0
 LogFormat = Literal["text", "json"]
 
 
@@ -53,14 +56,16 @@ def write_whole(path: Path, text: str) -> None:
     content = text.encode("utf-8", "backslashreplace")
     # By its own name: what /dev/stdout leads to may have none.
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        _write_through(path, content)
         return
     target = path.resolve()
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    known = target.stat() if target.exists() else None
+    # What another user has allowed on a file of theirs is not allowed on one of ours.
+    own = known is not None and known.st_uid == os.geteuid()
     try:
-        _replace(target, content, mode)
+        _replace(target, content, known.st_mode & 0o777 if known is not None and own else None)
     except OSError as error:
-        if mode is None or error.errno not in _TAKES_NO_OTHER:
+        if known is None or error.errno not in _TAKES_NO_OTHER:
             raise
         # The folder's owner may have put a link there by now.
         handle = os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
@@ -76,6 +81,7 @@ def _replace(target: Path, content: bytes, mode: int | None) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            file.flush()
             if mode is not None:
                 os.fchmod(handle, mode)
         temporary.replace(target)
@@ -84,16 +90,39 @@ def _replace(target: Path, content: bytes, mode: int | None) -> None:
         raise
 
 
-def _require_own_link(path: Path) -> None:
-    """Raise PermissionError for a link of another user where everybody may put one, as ``/tmp``.
+def _write_through(path: Path, content: bytes) -> None:
+    """Write into a pipe or a device; OSError also where nobody reads it, or not on and on."""
+    handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        found = os.fstat(handle)
+        # That of a shell's ``|`` has no name, and may be of whoever called sudo.
+        if stat.S_ISFIFO(found.st_mode) and path.resolve().exists():
+            _require_own(found.st_uid, "pipe")
+        ready, until = select.poll(), time.monotonic() + _TAKEN_WITHIN
+        ready.register(handle, select.POLLOUT)
+        while content:
+            if not ready.poll(1000 * max(until - time.monotonic(), 0)):
+                raise TimeoutError(errno.ETIMEDOUT, f"nobody read it within {_TAKEN_WITHIN:g} s")
+            content = content[os.write(handle, content) :]
+    finally:
+        os.close(handle)
 
-    The kernel does so at an open (``fs.protected_symlinks``), but a file is replaced here.
+
+def _require_own_link(path: Path) -> None:
+    """Raise PermissionError for a link of another user, where others than we and root may write.
+
+    The kernel does so at an open (``fs.protected_symlinks``), but in folders like ``/tmp`` only,
+    and a file is replaced here.
     """
     if not path.is_symlink():
         return
-    folder, owner = path.parent.stat(), path.lstat().st_uid
-    shared = stat.S_ISVTX | stat.S_IWOTH
-    if folder.st_mode & shared == shared and owner not in {os.geteuid(), folder.st_uid}:
+    folder = path.parent.stat()
+    if folder.st_mode & 0o022 or folder.st_uid not in {os.geteuid(), 0}:
+        _require_own(path.lstat().st_uid, "link")
+
+
+def _require_own(owner: int, what: str) -> None:
+    if owner not in {os.geteuid(), 0}:
         raise PermissionError(
-            errno.EACCES, "it is another user's link, in a folder where everybody may write"
+            errno.EACCES, f"it is another user's {what}, in a folder where others may write"
         )

@@ -6,12 +6,14 @@ import errno
 import json
 import os
 import re
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from spirit_py import records
 from spirit_py.errors import (
     DifferencesFound,
     Interrupted,
@@ -255,9 +257,11 @@ def test_the_summary_counts_what_was_carried_over(attached, said):
     assert any(line.endswith(said) for line in report.summary())
 
 
-@pytest.mark.parametrize(("mode", "kept"), [(0o1777, False), (0o755, True)])
+@pytest.mark.parametrize(
+    ("mode", "kept"), [(0o1777, False), (0o757, False), (0o775, False), (0o755, True)]
+)
 def test_no_file_is_replaced_through_the_link_of_another_user(tmp_path, monkeypatch, mode, kept):
-    """In a folder where everybody may write, as the kernel refuses to open it."""
+    """In a folder where others may write; the kernel refuses to open it in some of them."""
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("mine")
     link.symlink_to(real)
@@ -278,6 +282,35 @@ def test_no_file_is_replaced_through_the_link_of_another_user(tmp_path, monkeypa
         assert real.read_text() == "mine"
 
 
+def test_no_link_is_followed_in_a_folder_of_another_user(tmp_path, monkeypatch):
+    """They may put any link there."""
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("mine")
+    link.symlink_to(real)
+    of_another = SimpleNamespace(st_mode=stat.S_IFLNK | 0o755, st_uid=os.geteuid() + 1)
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(Path, name, lambda *_, **__: of_another)
+    with pytest.raises(PermissionError, match="another user's link"):
+        write_whole(link, "text")
+
+
+@pytest.mark.parametrize(("of_another", "kept"), [(False, 0o646), (True, 0o640)])
+def test_only_our_own_file_hands_its_mode_down(tmp_path, monkeypatch, of_another, kept):
+    """Another user's could give a file of ours to everybody, and the right to run as us."""
+    known = tmp_path / "known.json"
+    known.write_text("text")
+    known.chmod(0o6646)
+    if of_another:
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    mask = os.umask(0o027)
+    try:
+        write_whole(known, "text")
+    finally:
+        os.umask(mask)
+    assert known.stat().st_mode & 0o7777 == kept
+
+
 @pytest.mark.parametrize("trouble", [errno.EACCES, errno.EBUSY, errno.EROFS])
 def test_a_file_that_cannot_be_replaced_is_written_in_place(tmp_path, monkeypatch, trouble):
     """Its folder takes no other file, or it is mounted by itself: a report of days was lost."""
@@ -293,6 +326,40 @@ def test_a_file_that_cannot_be_replaced_is_written_in_place(tmp_path, monkeypatc
     with pytest.raises(OSError, match=re.escape(os.strerror(trouble))):
         write_whole(new, "text")
     assert list(tmp_path.iterdir()) == [known]
+
+
+def test_a_pipe_that_nobody_reads_is_a_failed_write(tmp_path, monkeypatch):
+    """The command would never end: at the opening, or in the middle."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match=os.strerror(errno.ENXIO)):
+        write_whole(pipe, "text")
+    monkeypatch.setattr(records, "_TAKEN_WITHIN", 0.01)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(TimeoutError, match="nobody read it"):
+            write_whole(pipe, "x" * 1_000_000)
+    finally:
+        os.close(reader)
+
+
+def test_a_pipe_of_another_user_is_not_written(tmp_path, monkeypatch):
+    """They would read the report, or keep the command waiting."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    seen = os.fstat
+
+    def of_another(handle: int) -> Any:
+        found = seen(handle)
+        return SimpleNamespace(st_mode=found.st_mode, st_uid=found.st_uid + 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", of_another)
+        with pytest.raises(PermissionError, match="another user's pipe"):
+            write_whole(pipe, "text")
+    assert os.read(reader, 100) == b""
+    os.close(reader)
 
 
 def test_a_pipe_is_written_by_its_own_name():
