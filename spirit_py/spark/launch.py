@@ -121,8 +121,13 @@ def launch(
         kept["SPARK_LOCAL_IP"] = "127.0.0.1"
     kept[_SUBMIT_OPTIONS] = " ".join(filter(None, [*own, kept.get(_SUBMIT_OPTIONS, "")]))
     home = kept.setdefault("SPARK_HOME", str(bundled))
-    # Secrets reach the JVM with the context's settings, through its gateway.
-    shown = {name: value for name, value in conf.items() if not is_secret_of_spark(name)}
+    # What a file system is told, and all secrets, reach the JVM with the context's settings,
+    # through its gateway: every user of the machine reads a command.
+    shown = {
+        name: value
+        for name, value in conf.items()
+        if not (name.startswith("spark.hadoop.") or is_secret_of_spark(name))
+    }
     given = tuple(word for name, value in shown.items() for word in ("--conf", f"{name}={value}"))
     submit = str(Path(home) / "bin" / "spark-submit")
     return Launch(command=(submit, *given, "pyspark-shell"), environ=kept, info=info)
