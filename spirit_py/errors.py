@@ -7,10 +7,20 @@ Every error names the object, the cause and the next step (``hint``). Exit codes
 from __future__ import annotations
 
 import copy
+import re
 import signal
 from typing import Any, ClassVar, Final, Self
 
 from spirit_py.codes import ErrorCode
+
+CONTROL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def one_line(text: str) -> str:
+    """Return text with escapes for characters that end lines or control terminals: in names."""
+    return CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 class SpiritError(Exception):
@@ -51,6 +61,10 @@ class SpiritError(Exception):
         super().__init__(message)
         self.message, self.hint, self.details = message, hint, details
         self.error_code = error_code or self.error_code
+
+    def __str__(self) -> str:
+        """Return the message as a line: it may be a server's, and a traceback shows it as it is."""
+        return one_line(super().__str__())
 
     @property
     def explained_by(self) -> tuple[ErrorCode, ...]:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from spirit_py.classes import dataclass
-from spirit_py.errors import UsageFault
+from spirit_py.errors import CONTROL, UsageFault
+from spirit_py.errors import one_line as one_line  # noqa: PLC0414 - most import it from here
 
 MAX_PORT: Final = 65535
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhd]?)\s*")
@@ -16,15 +17,6 @@ _LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 _MOST: Final = 1e18
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-_CONTROL: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def one_line(text: str) -> str:
-    """Return text with escapes for characters that end lines or control terminals: in names."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def in_lines(text: str) -> str:
@@ -36,7 +28,7 @@ def in_json(text: str) -> str:
     """Return JSON in which such characters are escaped as JSON does: the same document."""
     import json
 
-    return _CONTROL.sub(
+    return CONTROL.sub(
         lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text
     )
 

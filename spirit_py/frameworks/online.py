@@ -345,6 +345,12 @@ def namings(statement: str, around: SessionFacts) -> Iterator[str]:
             yield with_constraints(alter, names, sql_mode=around.sql_mode).sql
 
 
+def escaped(record: logging.LogRecord) -> bool:
+    """Escape what a text of the server could do to a terminal: a filter of our loggers."""
+    record.msg, record.args = one_line(record.getMessage()), ()
+    return True
+
+
 def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -> Settle:
     """Return what finishes the migration of a table whose process ended after the RENAME.
 
@@ -387,7 +393,7 @@ def change(
     except SpiritError as failure:
         if failure.hint:
             # A traceback ends with the next step.
-            failure.add_note(f"hint: {failure.hint}")
+            failure.add_note(f"hint: {one_line(failure.hint)}")
         raise
     for line in report.summary():
         log.info("spirit-py: %s", line)

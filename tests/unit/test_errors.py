@@ -50,3 +50,10 @@ def test_every_error_has_the_exit_code_of_its_group(kind):
         return
     expected = next((code for base, code in CODES.items() if issubclass(kind, base)), 1)
     assert _example(kind).exit_code == expected
+
+
+def test_an_error_is_a_line_whatever_a_server_says():
+    """A traceback shows it as it is, such as that of a framework's command."""
+    error = errors.ServerFault(1, "\x1b]0;x\x07 a\u202eb", where="session\n7")
+    assert str(error) == r"\x1b]0;x\x07 a\u202eb (error 1, session\n7)"
+    assert error.text == "\x1b]0;x\x07 a\u202eb"

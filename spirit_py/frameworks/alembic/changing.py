@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 #: Below Alembic's own logger, which its alembic.ini shows.
 _log: Final = logging.getLogger("alembic.spirit_py")
+_log.addFilter(online.escaped)
 _SECTION: Final = "spirit_py"
 _migrations: WeakKeyDictionary[Connection, _Migrations] = WeakKeyDictionary()
 #: The revisions that the step of a command takes from and to the version table.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     _Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _log: Final = logging.getLogger(__name__)
+_log.addFilter(online.escaped)
 _VERSIONS: Final = "django_migrations"
 _INSERTS: Final = re.compile(rf"INSERT INTO `{_VERSIONS}` ", re.IGNORECASE)
 _revisions: WeakKeyDictionary[Any, Revision] = WeakKeyDictionary()

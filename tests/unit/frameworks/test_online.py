@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
 import traceback
@@ -219,15 +220,23 @@ def test_other_failures_are_the_frameworks_to_show(monkeypatch, capsys):
     """They have their text in the exception, and the next step under the traceback."""
 
     def failed(_stop: Any) -> None:
-        raise MigrationFailure("the disk is full", hint="make room")
+        raise MigrationFailure("the \x1bdisk is full", hint="make \x1broom")
 
     with pytest.raises(MigrationFailure) as ended:
         carried_out(monkeypatch, failed, interrupted=False)
     assert capsys.readouterr().err == ""
     assert traceback.format_exception(ended.value)[-2:] == [
-        "spirit_py.errors.MigrationFailure: the disk is full\n",
-        "hint: make room\n",
+        "spirit_py.errors.MigrationFailure: the \\x1bdisk is full\n",
+        "hint: make \\x1broom\n",
     ]
+
+
+@pytest.mark.parametrize("framework", ["alembic", "django"])
+def test_no_text_of_a_server_reaches_a_frameworks_terminal(framework, caplog):
+    """Events, cleanup's lines and the summary name what the server names."""
+    module = importlib.import_module(f"spirit_py.frameworks.{framework}.changing")
+    module._log.warning("spirit-py: %s, 100%%", "t\x1b[2J\n")
+    assert caplog.messages == [r"spirit-py: t\x1b[2J\n, 100%"]
 
 
 @pytest.mark.parametrize(
