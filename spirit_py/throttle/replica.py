@@ -218,8 +218,12 @@ class ReplicaWatch:
                 try:
                     self._look()
                     failed = 0
-                except ServerFault as fault:
+                except Exception as error:
+                    # Whatever answers there, it is asked again.
                     failed += 1
+                    fault = error
+                    if not isinstance(fault, ServerFault):
+                        fault = ServerFault(0, repr(error), where=self.address)
                     self._failed(fault)
                     if faults.login_refused(fault) and not self.named:
                         return

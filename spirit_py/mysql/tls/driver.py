@@ -225,12 +225,17 @@ def _wire(options: ConnectionOptions) -> socket.socket:
 def _ask_for_tls(wire: socket.socket, where: str) -> None:
     head = _exactly(wire, 4)
     greeting = _exactly(wire, int.from_bytes(head[:3], "little"))
-    if greeting[0] == _ERROR:
-        (code,) = struct.unpack_from("<H", greeting, 1)
-        raise ServerFault(code, greeting[3:].decode("utf-8", "replace"), where=where)
-    # Version, its zero byte, thread id, eight bytes of salt and a filler come first.
-    at = greeting.index(0, 1) + 1 + 4 + 8 + 1
-    (offered,) = struct.unpack_from("<H", greeting, at)
+    try:
+        if greeting[0] == _ERROR:
+            (code,) = struct.unpack_from("<H", greeting, 1)
+            raise ServerFault(code, greeting[3:].decode("utf-8", "replace"), where=where)
+        # Version, its zero byte, thread id, eight bytes of salt and a filler come first.
+        at = greeting.index(0, 1) + 1 + 4 + 8 + 1
+        (offered,) = struct.unpack_from("<H", greeting, at)
+    except (IndexError, ValueError, struct.error) as error:
+        # Such as the port of the X Protocol.
+        why = "no MySQL server answers there"
+        raise ServerFault(_CANNOT_CONNECT, why, where=where) from error
     if not offered & _TLS:
         text = f"{modes.WITHOUT_TLS}, but the server does not support it"
         raise ServerFault(modes.TLS_FAULT, text, where=where)

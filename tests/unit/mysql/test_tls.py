@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from pathlib import Path
 
 import pytest
 
 from spirit_py.config import ConnectionOptions, TlsMaterial
-from spirit_py.errors import UsageFault
+from spirit_py.errors import ServerFault, UsageFault
 from spirit_py.mysql.option_files import connection_options
 from spirit_py.mysql.tls import driver
 from spirit_py.mysql.tls.driver import file_of, read_material
@@ -235,3 +236,18 @@ def test_without_tls_no_plugin_may_send_the_password_as_it_is(
         text = Path(file).read_text()
         assert setting in text
         assert "clear" not in text
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [b"\x05\0\0\0\x0b\x08\x05\x1a\0", b"\0\0\0\0", b"\x01\0\0\0\xff", b"\x03\0\0\0\x0a8."],
+    ids=["X Protocol", "empty", "short error", "short greeting"],
+)
+def test_who_greets_as_no_mysql_server_is_a_fault_of_the_connection(packet):
+    """Such as a port of the X Protocol: it ended the command as a defect of this program."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(packet)
+        with pytest.raises(ServerFault, match="no MySQL server answers there") as fault:
+            driver._ask_for_tls(ours, "here")
+    assert fault.value.code == 2003

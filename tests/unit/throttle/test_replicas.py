@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -183,6 +184,31 @@ def test_another_server_behind_a_replica_s_name_is_a_warning(monkeypatch) -> Non
         told.append(len(said))
     assert told == [0, 0, 1, 1]
     assert "replica db:3306 is another server than before (uuid-2, not uuid-1)" in said[0]
+
+
+def test_whatever_fails_in_a_look_is_a_failed_look(monkeypatch) -> None:
+    """The watch goes on: a replica is not left unwatched for what an answer was."""
+    failures = iter([ValueError("no greeting"), ServerFault(2003, "away", where="test")])
+    stopping = threading.Event()
+    seen: list[str] = []
+
+    def looked(watch: ReplicaWatch) -> None:
+        seen.append(watch.state.trouble)
+        if len(seen) == 2:
+            stopping.set()
+
+    def refuses(*_: object, **__: object) -> None:
+        raise next(failures)
+
+    monkeypatch.setattr(replica, "connect", refuses)
+    source: Any = None
+    options = ConnectionOptions()
+    watch = ReplicaWatch(options, address="a:1", source=source, named=False, on_look=looked)
+    monkeypatch.setattr(replica, "pause_after", lambda *_: 0.0)
+    watch.interval = 0.0
+    watch._run(stopping)
+    assert "no greeting" in seen[0]
+    assert "away" in seen[1]
 
 
 @pytest.mark.parametrize("strict", [False, True])
