@@ -229,7 +229,7 @@ class Replicas:
     ) -> None:
         self._on_look = on_look
         self._account = account or connection
-        #: Whose place another one has taken.
+        #: That are watched no more.
         self._gone: list[replica.ReplicaWatch] = []
         #: One of those that are too many to be watched.
         self.beyond = ""
@@ -288,6 +288,10 @@ class Replicas:
             return
         unproved = []
         listed = {address_of(one.host, one.port) for one in found if one.host}
+        for watch in list(self._watches.values()):
+            # Anyone with REPLICATION SLAVE may have named it: a replica that was well is relied on.
+            if not (watch.named or watch.well or watch.address in listed):
+                self._forget(watch)
         for one in found:
             address = address_of(one.host, one.port)
             if not one.host or address in self._watches:
@@ -310,9 +314,12 @@ class Replicas:
         gone = next((one for one in found if one.state.lost and one.address not in listed), None)
         if gone is None:
             return False
-        gone.stop()
-        self._gone.append(self._watches.pop(gone.address))
+        self._forget(gone)
         return True
+
+    def _forget(self, watch: replica.ReplicaWatch) -> None:
+        watch.stop()
+        self._gone.append(self._watches.pop(watch.address))
 
     def _add(self, address: str, options: ConnectionOptions, *, named: bool = True) -> None:
         self._watches[address] = replica.ReplicaWatch(

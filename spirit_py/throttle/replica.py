@@ -175,6 +175,8 @@ class ReplicaWatch:
         #: The server that answered before, where another one does.
         self.was = ""
         self.way: Way | None = None
+        #: Whether its lag was known once.
+        self.well = False
         self._over = False
         self._lock = threading.Lock()
         self._new: list[Mark] = []
@@ -247,6 +249,7 @@ class ReplicaWatch:
         behind = None if trouble in NO_LAG else self._behind(session, now)
         with self._lock:
             since = self._state.since if self._state.trouble else now
+            self.well = self.well or behind is not None
             self._state = ReplicaState(behind=behind, looked_at=now, trouble=trouble, since=since)
         self._ended(fresh=fresh)
 

@@ -94,6 +94,8 @@ def test_a_new_replica_takes_the_place_of_one_that_has_gone(monkeypatch) -> None
 
     first = [f"r{number}" for number in range(lag._MOST_FOUND)]
     assert listed(*first) == first
+    for one in replicas.watched():
+        one.well = True
     assert listed(*first[2:], "new") == first
     assert replicas.beyond == "new:3306"
     for one in replicas.watched()[:3]:
@@ -101,6 +103,21 @@ def test_a_new_replica_takes_the_place_of_one_that_has_gone(monkeypatch) -> None
     assert listed(*first[2:], "new") == [*first[1:], "new"]
     assert listed(*first[2:], "new", "newer") == [*first[2:], "new", "newer"]
     assert listed(*first[2:], "new", "newer", "newest") == [*first[2:], "new", "newer"]
+    replicas.close()
+
+
+def test_an_address_that_was_never_well_is_forgotten_with_its_replica(monkeypatch) -> None:
+    """Anyone with REPLICATION SLAVE names it; it held the work back after they had gone."""
+    replicas = Replicas(given("VERIFY_IDENTITY", b"ca"), ["named"], also_known=True)
+    known = [KnownReplica(host=one, port=3306, uuid=one, server_id=1) for one in ("real", "false")]
+    session: Any = None
+    for found in (known, known, []):
+        monkeypatch.setattr(lag, "known_replicas", lambda _, found=found: found)
+        replicas._discover(session)
+        watched = {one.address: one for one in replicas.watched()}
+        watched["real:3306"].well = True
+        assert ("false:3306" in watched) is bool(found)
+    assert list(watched) == ["named:3306", "real:3306"]
     replicas.close()
 
 
