@@ -1,4 +1,4 @@
-"""Where a command writes what it does: log lines, reports, and other records, each file whole."""
+"""Where a command writes what it does, each file whole, and whose files it believes."""
 
 from __future__ import annotations
 
@@ -126,3 +126,23 @@ def _require_own(owner: int, what: str) -> None:
         raise PermissionError(
             errno.EACCES, f"it is another user's {what}, in a folder where others may write"
         )
+
+
+def everybody_may_write(path: Path) -> bool:
+    """Return whether a regular file or a folder may be changed by any user of the machine (R26)."""
+    return _found(path)[0]
+
+
+def of_another_user(path: Path) -> bool:
+    """Return whether a regular file or a folder is neither ours nor root's (R26)."""
+    return _found(path)[1]
+
+
+def _found(path: Path) -> tuple[bool, bool]:
+    try:
+        found = path.stat()
+    except OSError:
+        return False, False
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return False, False
+    return bool(found.st_mode & stat.S_IWOTH), found.st_uid not in {os.geteuid(), 0}

@@ -14,7 +14,7 @@ from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.command_config import BatchConfig
 from spirit_py.config import FeedOptions, MigrationConfig, SessionModes
 from spirit_py.errors import UsageFault
-from spirit_py.records import RecordOptions
+from spirit_py.records import RecordOptions, everybody_may_write
 from spirit_py.table.names import LOCAL, is_local
 from spirit_py.units import host_and_port
 
@@ -96,6 +96,11 @@ def _refuse_what_waits(each: MigrationConfig) -> None:
 
 def read_statements(file: Path) -> str:
     """Read a file of statements; raises UsageFault."""
+    if everybody_may_write(file):
+        raise UsageFault(
+            f"the file of statements {file} is world-writable, and they are executed",
+            hint=f"chmod o-w {file}",
+        )
     try:
         if file.stat().st_size > _LARGEST_FILE:
             raise UsageFault(

@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from spirit_py.classes import dataclass, field
 from spirit_py.config import is_secret_of_spark
 from spirit_py.errors import UsageFault
+from spirit_py.records import everybody_may_write, of_another_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -114,13 +115,15 @@ def usual_files() -> list[Path]:
 def _tables(file: Path) -> dict[str, dict[str, Any]]:
     import tomllib
 
-    # Not for help: it imports TLS.
-    from spirit_py.mysql.option_files import everybody_may_write
-
     if everybody_may_write(file):
         raise UsageFault(
             f"the configuration {file} is world-writable, and it decides what is run",
             hint=f"chmod o-w {file}",
+        )
+    if of_another_user(file):
+        raise UsageFault(
+            f"the configuration {file} belongs to another user, and it decides what is run",
+            hint="give it to root, or to the user who runs spirit-py (chown)",
         )
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))

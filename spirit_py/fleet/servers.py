@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import UsageFault
 from spirit_py.hooks import output_of
-from spirit_py.mysql.option_files import everybody_may_write, read_dsn
+from spirit_py.mysql.option_files import read_dsn
+from spirit_py.records import everybody_may_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -21,6 +21,7 @@ from spirit_py.config import LOCALHOST, ConnectionOptions
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.tls.driver import TLS_PATHS, read_material
 from spirit_py.mysql.tls.modes import SSL_MODES, VERIFYING
+from spirit_py.records import everybody_may_write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -43,15 +44,6 @@ def read_option_file(path: Path, groups: Collection[str]) -> dict[str, str]:
     if everybody_may_write(path):
         raise UsageFault(f"the option file {path} is world-writable", hint=f"chmod o-w {path}")
     return dict(_settings(path, groups, depth=0))
-
-
-def everybody_may_write(path: Path) -> bool:
-    """Return whether a regular file may be changed by any user of the machine (R26)."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
 
 
 def passed_over(path: Path) -> bool:

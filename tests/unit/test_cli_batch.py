@@ -101,6 +101,17 @@ def test_a_file_is_read_whole(asked, tmp_path):
     assert (asked["config"].statements, asked["config"].file) == (file.read_text(), str(file))
 
 
+def test_statements_that_everybody_may_write_are_refused(tmp_path):
+    """R26: they are executed."""
+    file = tmp_path / "changes.sql"
+    file.write_text("ALTER TABLE t FORCE")
+    file.chmod(0o666)
+    result = run(*BASE, "--statements", str(file))
+    assert result.exit_code == 2
+    assert "is world-writable" in result.output
+    assert f"chmod o-w {file}" in result.output
+
+
 def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked):
     """The plan is shown all the same, and nothing runs."""
     result = run(*PATTERN)

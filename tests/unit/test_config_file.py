@@ -6,6 +6,8 @@ import errno
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
@@ -590,6 +592,24 @@ def test_a_configuration_that_everybody_may_write_is_refused(places, tmp_path, n
     assert result.exit_code == 2
     assert f"the configuration {file} is world-writable" in result.output
     assert f"chmod o-w {file}" in result.output
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatch, named):
+    """R26: root would run what they write."""
+    file = tmp_path / "own.toml" if named else places[1]
+    file.write_text("[all]\nnice = 1\n")
+    found = Path.stat
+
+    def of_another(path: Path, **more: Any) -> Any:
+        seen = found(path, **more)
+        return SimpleNamespace(st_mode=seen.st_mode, st_uid=os.geteuid() + 1)
+
+    monkeypatch.setattr(Path, "stat", of_another)
+    words = ["--config", str(file)] if named else []
+    result = CliRunner().invoke(main, [*words, "migrate"])
+    assert result.exit_code == 2
+    assert f"the configuration {file} belongs to another user" in result.output
 
 
 def test_a_configuration_that_may_not_be_read_is_not_said_to_be_no_toml(places, monkeypatch):

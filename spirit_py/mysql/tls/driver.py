@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.config import TlsMaterial
 from spirit_py.errors import ServerFault, UsageFault
 from spirit_py.mysql.tls import modes
+from spirit_py.records import everybody_may_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,7 @@ def read_material(paths: Mapping[str, str]) -> TlsMaterial:
 def _contents(option: str, path: str) -> bytes:
     if not path:
         return b""
+    _refuse_of_everybody(option, Path(path))
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -63,6 +65,7 @@ def _contents(option: str, path: str) -> bytes:
 
 def _folder(path: str) -> bytes:
     """Join the certificates of a folder; OpenSSL finds them by the hashes that name them."""
+    _refuse_of_everybody("ssl-capath", Path(path))
     try:
         files = sorted(file for file in Path(path).iterdir() if _HASHED.fullmatch(file.name))
     except OSError as error:
@@ -73,6 +76,14 @@ def _folder(path: str) -> bytes:
             hint="run openssl rehash on it, or name one file with --ssl-ca",
         )
     return b"\n".join(_contents("ssl-capath", str(file)) for file in files)
+
+
+def _refuse_of_everybody(option: str, path: Path) -> None:
+    if everybody_may_write(path):
+        raise UsageFault(
+            f"--{option}: {path} is world-writable, and it decides which servers are trusted",
+            hint=f"chmod o-w {path}",
+        )
 
 
 def _unreadable(option: str, path: str, error: OSError) -> UsageFault:

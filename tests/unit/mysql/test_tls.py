@@ -251,3 +251,20 @@ def test_who_greets_as_no_mysql_server_is_a_fault_of_the_connection(packet):
         with pytest.raises(ServerFault, match="no MySQL server answers there") as fault:
             driver._ask_for_tls(ours, "here")
     assert fault.value.code == 2003
+
+
+@pytest.mark.parametrize(
+    ("option", "named", "writable"),
+    [
+        *(("ssl-ca", "file", "file"), ("ssl-cert", "file", "file")),
+        *(("ssl-capath", "folder", "file"), ("ssl-capath", "folder", "folder")),
+    ],
+)
+def test_what_everybody_may_write_says_whom_to_trust_to_nobody(tmp_path, option, named, writable):
+    """R26: whoever writes it passes for the server."""
+    places = {"folder": tmp_path, "file": tmp_path / "0a1b2c3d.0"}
+    places["file"].write_bytes(b"x")
+    places[writable].chmod(0o777)
+    with pytest.raises(UsageFault, match="world-writable") as refused:
+        read_material({option: str(places[named])})
+    assert refused.value.hint == f"chmod o-w {places[writable]}"
