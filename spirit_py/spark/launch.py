@@ -26,7 +26,7 @@ from spirit_py.spark.settings import embedded, shows_ui, single_machine
 from spirit_py.threads import members_of_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.config import SparkConfig
     from spirit_py.spark.java import Java
@@ -155,9 +155,14 @@ _THEN_DELETE: Final = '"$@"; code=$?; rm -rf -- "$0"; exit $code'
 
 
 class JavaProcess:
-    """A JVM in a process session of its own; a shell deletes ``scratch`` when it has ended."""
+    """A JVM in a process session of its own; a shell deletes ``scratch`` when it has ended.
 
-    def __init__(self, launch: Launch, scratch: Path, log: Path) -> None:
+    It gets the files that are ``kept`` open, under their numbers.
+    """
+
+    def __init__(
+        self, launch: Launch, scratch: Path, log: Path, *, kept: Sequence[int] = ()
+    ) -> None:
         self._info = launch.info
         with log.open("wb") as output:
             # The JVM exits when this pipe breaks, so it cannot outlive the driver.
@@ -168,6 +173,7 @@ class JavaProcess:
                 stderr=output,
                 env=launch.environ,
                 start_new_session=True,
+                pass_fds=kept,
             )
 
     def wait_for_gateway(self) -> tuple[int, str]:

@@ -96,8 +96,6 @@ class SparkRuntime:
         """Start JVM, gateway and context; return False when it was abandoned before."""
         self._require_no_other()
         scratch = self._scratch = Path(tempfile.mkdtemp(prefix="spirit-py-spark-"))
-        log4j = spark_settings.log4j_properties(self._config, scratch)
-        (scratch / "log4j2.properties").write_text(log4j)
         conf = spark_settings.settings(self._config, scratch)
         with self._lock:
             if self._abandoned:
@@ -145,7 +143,26 @@ class SparkRuntime:
     def _launched(self, scratch: Path, conf: dict[str, str]) -> JavaProcess:
         how = launch(self._config, conf, self._java, bundled=_bundled_spark(), scratch=scratch)
         _log.debug("Spark starts: %s", how.command[0])
-        return JavaProcess(how, scratch, scratch / "jvm.log")
+        kept = self._open_log()
+        try:
+            # By its number: the name may be another user's link by now.
+            target = scratch / "spark.log" if kept is None else Path(f"/dev/fd/{kept}")
+            log4j = spark_settings.log4j_properties(self._config, target)
+            (scratch / "log4j2.properties").write_text(log4j)
+            files = () if kept is None else (kept,)
+            return JavaProcess(how, scratch, scratch / "jvm.log", kept=files)
+        finally:
+            if kept is not None:
+                os.close(kept)
+
+    def _open_log(self) -> int | None:
+        if self._config.verbose:
+            try:
+                return spark_settings.open_verbose_log()
+            except OSError as error:
+                where, why = spark_settings.VERBOSE_LOG, error.strerror or error
+                _log.warning("Spark's log is not kept in %s: %s", where, why)
+        return None
 
     def _wait_for_executors(self) -> None:
         pause = threading.Event()

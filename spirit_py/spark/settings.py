@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
+import stat
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -178,9 +180,19 @@ def _require_known(config: SparkConfig) -> None:
             )
 
 
-def log4j_properties(config: SparkConfig, scratch: Path) -> str:
+def open_verbose_log() -> int:
+    """Open the log of ``--verbose``, to append; OSError for a link, or another user's file."""
+    opened = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    handle = os.open(VERBOSE_LOG, opened, 0o600)
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        return handle
+    os.close(handle)
+    raise PermissionError(errno.EACCES, "it is no file of the user who runs spirit-py")
+
+
+def log4j_properties(config: SparkConfig, target: Path) -> str:
     """Render Spark's log configuration: everything to a file, nothing to the terminal."""
-    target = VERBOSE_LOG.absolute() if config.verbose else scratch / "spark.log"
     return (
         f"rootLogger.level = {'info' if config.verbose else 'warn'}\n"
         "rootLogger.appenderRef.file.ref = file\n"

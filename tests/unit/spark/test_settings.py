@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from spirit_py.config import SparkConfig
 from spirit_py.errors import UsageFault
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import (
+    VERBOSE_LOG,
     embedded,
     log4j_properties,
+    open_verbose_log,
     settings,
     ship_package,
     single_machine,
@@ -130,11 +133,42 @@ def test_masters_are_told_apart(master, below, single):
 
 def test_the_log_goes_to_a_file():
     """Warnings into the scratch folder, everything into the file of --verbose."""
-    assert "rootLogger.level = warn" in log4j_properties(SparkConfig(), SCRATCH)
-    verbose = log4j_properties(SparkConfig(verbose=True), SCRATCH)
+    assert "rootLogger.level = warn" in log4j_properties(SparkConfig(), SCRATCH / "spark.log")
+    verbose = log4j_properties(SparkConfig(verbose=True), Path("/dev/fd/7"))
     assert "rootLogger.level = info" in verbose
-    assert f"fileName = {Path.cwd() / 'spirit-py-spark.log'}" in verbose
+    assert "fileName = /dev/fd/7" in verbose
     assert "Console" not in verbose
+
+
+def test_the_verbose_log_is_a_private_file_that_is_appended_to(tmp_path, monkeypatch):
+    """Another user of the machine may wait for it in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    for text in (b"one ", b"two"):
+        handle = open_verbose_log()
+        os.write(handle, text)
+        os.close(handle)
+    assert VERBOSE_LOG.read_bytes() == b"one two"
+    assert VERBOSE_LOG.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("link", "symbolic link"), ("pipe", "No such device"), ("another user's", "no file of the")],
+)
+def test_the_verbose_log_goes_through_nothing_of_others(tmp_path, monkeypatch, kind, why):
+    """A link could lead to any file of ours; a pipe would be waited for."""
+    monkeypatch.chdir(tmp_path)
+    if kind == "link":
+        Path("mine").write_text("mine")
+        VERBOSE_LOG.symlink_to("mine")
+    elif kind == "pipe":
+        os.mkfifo(VERBOSE_LOG)
+    else:
+        VERBOSE_LOG.touch()
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(OSError, match=why):
+        open_verbose_log()
 
 
 def test_the_package_is_shipped_whole(tmp_path):
