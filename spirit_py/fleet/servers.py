@@ -43,7 +43,8 @@ _OPTIONS: Final = {
 }
 #: In a line they are no labels.
 _OWN: Final = ("name", "login_path", "group_suffix")
-_NAME: Final = re.compile(r"[\w.:\[\]/@-]{1,100}", re.ASCII)
+#: Dots alone would be the folder of all archives, or the one above it.
+_NAME: Final = re.compile(r"(?!\.+\Z)[\w.:\[\]/@-]{1,100}", re.ASCII)
 _LABEL: Final = re.compile(r"[\w.-]{1,63}", re.ASCII)
 _LARGEST: Final = 16 << 20
 _SECONDS: Final = 60.0
@@ -192,7 +193,8 @@ def _server(entry: Any, place: str) -> Server:
     name = str(named) if named is not None else _address(options)
     if not _NAME.fullmatch(name):
         raise UsageFault(
-            f"{place}: {name!r} is no name of a server: it may have letters, digits and ._:/@[]-",
+            f"{place}: {name!r} is no name of a server: it may have letters, digits and ._:/@[]-,"
+            " and is not of dots alone",
             hint="give it a name",
         )
     return Server(name=name, options=options, labels={key: str(of) for key, of in labels.items()})

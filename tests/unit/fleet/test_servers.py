@@ -57,6 +57,8 @@ def test_both_forms_are_read():
         ("mysql://db1 eu\n", "list, line 1: word 2 is no label"),
         ("mysql://db1 region=a/b\n", "list, line 1: the label region, or its value"),
         ("mysql://db1 name=a;b\n", "list, line 1: 'a;b' is no name"),
+        ("mysql://db1 name=..\n", "list, line 1: '..' is no name"),
+        ("mysql://db1 name=.\n", "list, line 1: '.' is no name"),
         ("[[server]\n", "list is no TOML"),
         ("[server]\nhost='a'\n", "list has more than servers"),
         ("[[server]]\nhost='a'\n[other]\n", "list has more than servers: other"),
