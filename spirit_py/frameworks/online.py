@@ -318,7 +318,7 @@ def _require_alike(session: FrameworkSession, around: SessionFacts, alter: Alter
 
 
 def _present_name(clause: Clause, checks: Collection[str], others: Collection[str]) -> str:
-    name, other = clause.name, _other(clause.name)
+    name, other = clause.name, other_name(clause.name)
     if name.lower() in checks or other.lower() not in checks:
         return name
     if clause.kind in _NAMING_ANY and name.lower() in others:
@@ -331,7 +331,7 @@ def _present_name(clause: Clause, checks: Collection[str], others: Collection[st
     return other
 
 
-def _other(name: str) -> str:
+def other_name(name: str) -> str:
     """Return the name that a copy gives to a constraint."""
     return name[1:] if name.startswith("_") and len(name) > 1 else f"_{name}"
 
@@ -340,7 +340,7 @@ def namings(statement: str, around: SessionFacts) -> Iterator[str]:
     """Yield a statement, and it with the names that copies give to its CHECK constraints."""
     yield statement
     for alter in parse_statement(statement, around.schema, sql_mode=around.sql_mode):
-        ways = ((one.name, _other(one.name)) for one in alter.of_kind(*_NAMING_CHECKS))
+        ways = ((one.name, other_name(one.name)) for one in alter.of_kind(*_NAMING_CHECKS))
         for names in itertools.islice(itertools.product(*ways), 1, _MOST_NAMINGS):
             yield with_constraints(alter, names, sql_mode=around.sql_mode).sql
 

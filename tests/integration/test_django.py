@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings
 from django.db import models, router, transaction
 from django.db.migrations import (
+    AddConstraint,
     AddField,
     AlterField,
     CreateModel,
@@ -333,6 +334,30 @@ def test_what_django_derives_from_the_server_is_the_same_after_a_stop(
         assert joining.form_of(shop.definition()) == expected, shop.definition()
         assert "_django_migrations_steps" not in tables(db)
     assert stop > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [ENGINE, "django.db.backends.mysql"])
+def test_a_constraint_of_the_model_that_a_copy_has_renamed_stays(db, shop, monkeypatch, engine):
+    """Django drops the check of a field's type, and knows others by their names in the model."""
+    db.execute(
+        "ALTER TABLE shop_order MODIFY a INT UNSIGNED NOT NULL CHECK (a >= 0),"
+        " ADD CONSTRAINT a_min CHECK (a >= 7) NOT ENFORCED"
+    )
+    least: Any = models.CheckConstraint(condition=models.Q(a__gte=7), name="a_min")
+    for one in (
+        AlterField("order", "a", models.PositiveIntegerField()),
+        AddConstraint("order", least),
+    ):
+        one.state_forwards("shop", shop.state)
+    copied = SpiritAlter("shop_order", "ADD COLUMN n INT", threads=1, no_shortcut=True)
+    shop.apply(shop.connection(engine), copied)
+    assert "`_a_min`" in shop.definition()
+    plain = AlterField("order", "a", models.IntegerField())
+    shop.apply(shop.connection(engine), plain if engine == ENGINE else Online(plain))
+    assert "`a` int NOT NULL" in shop.definition()
+    assert shop.definition().count("CHECK (") == 1
+    assert "a_min`" in shop.definition()
 
 
 def test_squashing_moves_nothing_across_clauses():

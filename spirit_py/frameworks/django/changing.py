@@ -120,7 +120,10 @@ def names_again(
     From them Django derives what it drops and adds again.
     """
     connection: Any = editor.connection
-    plainly = partial(ask, model, *of, **more)
+
+    def plainly() -> list[str]:
+        return ask(model, *of, **more | _excluding(connection, partial(ask, model), more))
+
     if _is_apart(editor):
         return plainly()
     revision = revision_of(connection)
@@ -129,6 +132,18 @@ def names_again(
     found = revision.again((model._meta.db_table, of, sorted(kinds)), plainly)  # noqa: SLF001
     # Such a name Django would not quote.
     return [one for one in found if "`" not in one]
+
+
+def _excluding(
+    connection: Any, ask: Callable[..., list[str]], more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the names of CHECK constraints to leave out, with those that copies gave to them."""
+    names = set(more.get("exclude") or ())
+    if not (more.get("check") and names and is_mysql(connection)):
+        return {}
+    there = set(ask(check=True))
+    others = {online.other_name(one) for one in names - there}
+    return {"exclude": names | (others & there)}
 
 
 def default_again(editor: BaseDatabaseSchemaEditor, ask: Callable[..., Any], field: Any) -> Any:
