@@ -312,9 +312,13 @@ class Revision:
         if self._table.exists and not at_work and self._table.hold():
             self._look()
             if not self._steps:
-                # What is left is another's, and its command may come at any time.
-                self._begin_anew()
-                self._table.release()
+                self.end()
+
+    def end(self) -> None:
+        """Keep nobody from the steps: what is left is another's, whose command may come now."""
+        if self._whole is None:
+            self._begin_anew()
+            self._table.release()
 
     def _look(self) -> None:
         key = self._key_of(self.scope())

@@ -9,8 +9,11 @@ import signal
 import MySQLdb
 import pytest
 import sqlalchemy as sa
+from alembic.config import Config
 from alembic.operations import Operations
+from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from spirit_py import points
 from spirit_py.api.running import Running
@@ -19,6 +22,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.frameworks import online
 from spirit_py.frameworks import revision as revision_module
+from spirit_py.frameworks.alembic import spirit_alter
 from spirit_py.frameworks.steps import NotedVersions, StepTable, digest
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.points import VARIABLE
@@ -34,6 +38,7 @@ from tests.kits.waiting import until
 
 LOG = "alembic.spirit_py"
 STEPS = "_alembic_version_steps"
+LOCKS = "performance_schema.metadata_locks"
 ANEW = ("DROP COLUMN a", "ADD COLUMN a INT")
 LAST = "CREATE TABLE last (id INT)"
 KEY = "CONSTRAINT f FOREIGN KEY (p) REFERENCES small (id)"
@@ -658,13 +663,33 @@ def test_a_process_that_lives_on_keeps_nobody_from_the_steps_of_another_migratio
         assert STEPS in tables(db)
 
 
+def test_a_connection_that_has_run_a_command_has_no_migration_any_more(db, branches):
+    """What a program asks of it is made each time, and nobody is kept from the steps meanwhile."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2")
+    config = Config(branches.folder / "alembic.ini")
+    script = ScriptDirectory.from_config(config)
+    run = EnvironmentContext(config, script, fn=lambda rev, _: script._upgrade_revs("two", rev))
+    with connected(db) as connection:
+        with run:
+            run.configure(connection=connection)
+            with run.begin_transaction():
+                run.run_migrations()
+        for _ in range(2):
+            db.execute("REPLACE INTO t VALUES (1), (2)")
+            op = Operations(MigrationContext.configure(connection))
+            spirit_alter(op, "t", "TRUNCATE PARTITION p0", allow_data_loss=True)
+            assert db.query("SELECT id FROM t") == [(1,)]
+            assert not db.query(f"SELECT 1 FROM {LOCKS} WHERE OBJECT_NAME REGEXP ':steps:'")
+    assert "more" in tables(db)
+
+
 @pytest.mark.slow
 def test_after_an_atomic_revision_nobody_is_kept_from_the_steps_of_another(db, failed):
     """Its connection lives on, and the other's command may come at any time."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     change = "    op.add_column('t', sa.Column('n', sa.Integer))"
     failed.add("two", None, ("with atomic_revision(op):", change))
-    locks = "SELECT 1 FROM performance_schema.metadata_locks WHERE OBJECT_NAME REGEXP ':steps:'"
+    locks = f"SELECT 1 FROM {LOCKS} WHERE OBJECT_NAME REGEXP ':steps:'"
     with (failed.folder / "env.py").open("a") as file:
         file.write(f'    print("held:", connection.exec_driver_sql("{locks}").all())\n')
     code, output = failed.run("upgrade", "two")

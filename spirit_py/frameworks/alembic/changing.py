@@ -166,11 +166,17 @@ def begin(impl: DefaultImpl) -> None:
 
 
 def _following(connection: Connection, given: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-    for step in given(*arguments):
-        # Not those on which they depend, whose branches may go on.
-        names = {*step.from_revisions_no_deps, *step.to_revisions_no_deps}
-        _scopes[connection] = ",".join(sorted(names))
-        yield step
+    try:
+        for step in given(*arguments):
+            # Not those on which they depend, whose branches may go on.
+            names = {*step.from_revisions_no_deps, *step.to_revisions_no_deps}
+            _scopes[connection] = ",".join(sorted(names))
+            yield step
+    finally:
+        # What a program asks of the connection from now on is of no migration.
+        _scopes.pop(connection, None)
+        for one in _migrations[connection].known.values():
+            one.end()
 
 
 def _noted(impl: DefaultImpl, versions: tuple[str, str], scope: str) -> list[tuple[Any, ...]]:
