@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.config import LOCALHOST
-from spirit_py.errors import ServerFault, UsageFault
+from spirit_py.errors import ServerFault, SpiritError, UsageFault
 from spirit_py.mysql.faults import Disposition, disposition
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ _HARMLESS: Final = frozenset(
         *("net_read_timeout", "net_write_timeout", "interactive_timeout", "group_concat_max_len"),
     }
 )
+#: Each says that what the statement makes is there, or that what it drops is not.
+_MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
 _ISOLATION: Final = re.compile(r"(?i)set (?:session )?transaction isolation level [a-z ]+")
 _NAMES: Final = re.compile(r"(?i)set names \w+(?: collate \w+)?")
 _SET: Final = re.compile(r"(?i)set (?P<all>.+)")
@@ -178,6 +180,14 @@ def code_of(error: BaseException) -> int:
     cause: Any = getattr(error, "orig", None) or error.__cause__ or error
     code = next(iter(cause.args), 0)
     return code if isinstance(code, int) else 0
+
+
+def says_made(error: Exception) -> bool:
+    """Return whether a statement has failed as where it is made already; of ours, by its text."""
+    refused = isinstance(error, SpiritError) and any(
+        f"(error {code})" in error.message for code in _MADE_ALREADY
+    )
+    return refused or code_of(error) in _MADE_ALREADY
 
 
 def is_an_answer(error: BaseException) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SpiritError
+from spirit_py.frameworks.online import look_around
 from spirit_py.frameworks.steps import digest
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
@@ -21,7 +23,9 @@ from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, na
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
+    from spirit_py.frameworks.steps import RevisionStep
     from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
 
@@ -150,6 +154,20 @@ def joined(changes: Sequence[OnlineChange], around: SessionFacts) -> OnlineChang
     clauses = ", ".join(_clauses(one.statement, around) or "" for one in changes)
     name = ".".join(quote_identifier(part) for part in changes[0].table)
     return replace(changes[0], statement=f"ALTER TABLE {name} {clauses}")
+
+
+def is_begun(
+    session: FrameworkSession, left: Iterable[RevisionStep], table: Name, statement: str
+) -> bool:
+    """Return whether a step is one of others with a statement, or has a checkpoint.
+
+    Then it went online, and does so whatever the table's size is by now.
+    """
+    own = [one.statement for one in left if one.table == ".".join(table)]
+    clauses = _clauses(statement, look_around(session))
+    if clauses and any(clauses in one for one in own if one != statement):
+        return True
+    return statement in own and CheckpointTable(*table).is_ours(cast("SqlSession", session))
 
 
 def join_tables(

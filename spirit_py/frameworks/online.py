@@ -220,13 +220,22 @@ def is_empty(session: FrameworkSession, schema: str, table: str) -> bool:
 
 
 def chosen(
-    session: FrameworkSession, around: SessionFacts, statement: str, policy: Policy
+    session: FrameworkSession,
+    around: SessionFacts,
+    statement: str,
+    policy: Policy,
+    resumes: Callable[[Name, str], bool] = lambda *_: False,
 ) -> Name | None:
-    """Return the table that a statement changes, where the settings send it online unasked."""
+    """Return the table that a statement changes, where the settings send it online unasked.
+
+    So it goes, too, where it ``resumes`` online.
+    """
     if not policy.chooses_any:
         return None
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-    if table is None or is_empty(session, *table):
+    if table is None or resumes(table, statement):
+        return table
+    if is_empty(session, *table):
         return None
     # By the server's own and fresh estimate.
     ((kept, lower_case),) = session.query(

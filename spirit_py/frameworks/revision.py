@@ -16,8 +16,9 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks import joining, steps
-from spirit_py.frameworks.connecting import code_of, is_an_answer
+from spirit_py.frameworks.connecting import is_an_answer, says_made
 from spirit_py.frameworks.online import Left, change, look_around, namings, prepared
+from spirit_py.frameworks.steps import add_notes, refusal
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts, Settle
     from spirit_py.table.names import Name
 
-#: Each says that what the statement makes is there, or that what it drops is not.
-_MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
 #: What only reads, or sets something of the session alone, may come between.
 _READS: Final = ("SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESC")
 
@@ -92,7 +91,7 @@ class Revision:
         self.flush()
         self._look()
         if self._done:
-            raise _refusal(
+            raise refusal(
                 "a statement of this migration is made already, apart from the rest",
                 hint="put all its statements into the block, or give them a migration of their own",
             )
@@ -149,7 +148,7 @@ class Revision:
                 return
             try:
                 if not self._table.hold():
-                    raise self._held_by_another()
+                    raise self._table.held_by_another()
                 steps.finish_versions(
                     self.session(), self._version_table(), self._table, self.settle
                 )
@@ -160,6 +159,12 @@ class Revision:
                 self.log.info("spirit-py: left to the process that works on it: %s", error)
             finally:
                 self._table.release()
+
+    def resumes(self, table: Name, statement: str) -> bool:
+        """Return whether an earlier run has begun the statement online, alone or with others."""
+        self._look()
+        left = self._steps[self._done :]
+        return bool(left) and joining.is_begun(self.session(), left, table, statement)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Execute, or return None if an earlier run has; Refusal where others changed it since."""
@@ -271,7 +276,7 @@ class Revision:
         statements = joining.join_tables(whole.changes, around, partial(self._together, around))
         config = prepared(session, first.arguments, around, *statements)
         if config.keep_old_current:
-            raise _refusal(
+            raise refusal(
                 "keep_old_current swaps tables back, but not the framework's record",
                 hint="leave it out, or run the migration without asking that it happens as a whole",
             )
@@ -295,12 +300,11 @@ class Revision:
             self._begin_anew()
             self._table.release()
 
-    def _version_table(self) -> tuple[str, str]:
-        schema, name = self.versions
-        return schema or look_around(self.session()).schema, name
+    def _version_table(self) -> Name:
+        return self.versions[0] or look_around(self.session()).schema, self.versions[1]
 
     def _apart(self, statement: str) -> Refusal:
-        return _refusal(
+        return refusal(
             f"{statement.strip()[:200]!r} cannot happen at the same moment as the swap of tables",
             hint="only changes of tables that exist go into the block; give it a migration of its"
             " own",
@@ -364,22 +368,14 @@ class Revision:
             if self._table.exists == there and self._is_open(self._key):
                 return noted
             self._table.release()
-        raise self._held_by_another()
-
-    def _held_by_another(self) -> Refusal:
-        return _refusal(
-            f"another process works on a migration that {self.versions[1]} is to note, or has"
-            " ended it just now",
-            hint="run the same command again when it has ended",
-            error_code=ErrorCode.ALREADY_RUNNING,
-        )
+        raise self._table.held_by_another()
 
     def _passes(self, table: tuple[str, str], statement: str) -> bool:
         """Return whether an earlier run made the statement; Refusal if its table changed since."""
         wanted = ".".join(table), statement
         left = self._steps[self._done :]
-        places = (n for n, one in enumerate(left) if (one.table, one.statement) == wanted)
-        if not self._leave(left[: next(places, len(left))]):
+        keys = [(one.table, one.statement) for one in left]
+        if not self._leave(left[: keys.index(wanted) if wanted in keys else None]):
             return False
         step = self._steps[self._done]
         same = [one for one in self._steps[self._done :] if one.table == step.table]
@@ -399,7 +395,7 @@ class Revision:
         if step.made:
             # Other rows are another migration's, or prove whose the framework's tables are.
             numbers = ", ".join(str(one.number) for one in self._steps)
-            raise _refusal(
+            raise refusal(
                 f"an earlier run of this migration has made {statement!r}, and another"
                 f" session has since changed {step.table}",
                 hint=f"see what the table lacks; to note the migration as done: {self.finish}; to"
@@ -423,7 +419,7 @@ class Revision:
         then = joining.second_time(step.statement, around, changed=changed)
         # With a record the run itself resumes, or refuses.
         if then and not joining.definition_of(self.session(), record):
-            raise _refusal(
+            raise refusal(
                 f"an earlier run of this migration may have made {step.statement!r}: made again, it"
                 f" would {then}",
                 hint=f"see the table {step.table}; where it was not made: DELETE FROM"
@@ -440,7 +436,7 @@ class Revision:
             schema, _, name = step.table.partition(".")
             definition = step.lost and joining.definition_of(self.session(), (schema, name))
             for line in joining.lines_lacking(step.lost, definition or ""):
-                raise _refusal(
+                raise refusal(
                     f"an earlier run of this migration has made {step.statement!r}, which this run"
                     f" does not send, so nothing may bring back what it dropped: {line}",
                     hint=f"DELETE FROM {self._table.name} WHERE id = {step.number}, and run the"
@@ -575,26 +571,10 @@ class Revision:
             yield
         except Exception as error:
             if isinstance(error, SpiritError):
-                _add_notes(error)
-            refused = isinstance(error, SpiritError) and any(
-                f"(error {code})" in error.message for code in _MADE_ALREADY
-            )
-            if refused or code_of(error) in _MADE_ALREADY:
+                add_notes(error)
+            if says_made(error):
                 error.add_note(
                     "if an earlier run of this migration, or somebody else, has made all of it:"
                     f" {self.finish} notes it as done"
                 )
             raise
-
-
-def _refusal(message: str, *, hint: str, error_code: ErrorCode | None = None) -> Refusal:
-    error = Refusal(message, hint=hint, error_code=error_code)
-    _add_notes(error)
-    return error
-
-
-def _add_notes(error: SpiritError) -> None:
-    shown = getattr(error, "__notes__", ())
-    for line in (*error.details, error.hint and f"hint: {error.hint}"):
-        if line and line not in shown:
-            error.add_note(line)

@@ -23,7 +23,7 @@ from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.checkpoint.writer import normal_form
 from spirit_py.classes import InitVar, astuple, dataclass
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, SpiritError
 from spirit_py.frameworks.online import NO_LIMIT
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
@@ -133,6 +133,21 @@ def as_text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def refusal(message: str, *, hint: str, error_code: ErrorCode | None = None) -> Refusal:
+    """Return a Refusal whose traceback ends with the next step."""
+    error = Refusal(message, hint=hint, error_code=error_code)
+    add_notes(error)
+    return error
+
+
+def add_notes(error: SpiritError) -> None:
+    """Have the traceback of an error end with its details and the next step."""
+    shown = getattr(error, "__notes__", ())
+    for line in (*error.details, error.hint and f"hint: {error.hint}"):
+        if line and line not in shown:
+            error.add_note(line)
+
+
 def _name_of_steps(versions: Name) -> str:
     """Return the name of what is kept for a version table; one of another schema has its own."""
     schema, name = versions
@@ -147,7 +162,7 @@ class StepTable:
         self, session: Callable[[], FrameworkSession | SqlSession], versions: Name
     ) -> None:
         self._session = session
-        self.name = _name_of_steps(versions)
+        self.name, self._versions = _name_of_steps(versions), versions[1]
         self._default, self._home = "", versions[0]
         self._held = False
         self.exists = False
@@ -172,6 +187,15 @@ class StepTable:
         )
         self._held = bool(held)
         return self._held
+
+    def held_by_another(self) -> Refusal:
+        """Return what is raised where :meth:`hold` returns False."""
+        return refusal(
+            f"another process works on a migration that {self._versions} is to note, or has ended"
+            " it just now",
+            hint="run the same command again when it has ended",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
 
     def release(self) -> None:
         """Let others have the steps; a session that is lost has no lock any more."""

@@ -392,6 +392,38 @@ def test_neighbours_become_one_alter_where_that_makes_the_same(db, caplog):
     assert "`d` int DEFAULT '6'" in definitions(db)["orders"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [0, 9])
+@pytest.mark.parametrize("point", ["chunk.committed", "revision.made"])
+def test_what_was_begun_online_goes_on_so_though_the_table_is_small_by_now(
+    db, monkeypatch, caplog, point, rows
+):
+    """A plain ALTER would block beside a copy, and fail where two have become one."""
+    caplog.set_level(logging.INFO, logger=LOG)
+    prepared(db)
+
+    def change():
+        with connected(db) as connection, migration(connection, min_rows=1000) as op:
+            op.alter_column("orders", "a", type_=sa.BigInteger, existing_nullable=False)
+            op.add_column("orders", sa.Column("d", sa.Integer))
+
+    def stop(reached):
+        if reached == point:
+            raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(points, "reach", stop)
+        with pytest.raises(Stopped):
+            change()
+    db.execute(f"DELETE FROM orders WHERE id > {rows}")
+    db.execute("ANALYZE TABLE orders")
+    caplog.clear()
+    change()
+    assert any("skipped" in one or "changed (copy" in one for one in caplog.messages)
+    assert "`d` int" in definitions(db)["orders"]
+    assert tables(db) == [VERSIONS, "gone", "orders", "small"]
+
+
 def test_a_migration_that_fails_sends_nothing_of_what_waits(db):
     """An exception after an operation that waits: as if it had come before it."""
     prepared(db)

@@ -59,7 +59,8 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
     if revision.takes_all and table is not None:
         revision.online(online.OnlineChange.of(table, statement, _told(impl, options)))
         return
-    if table is None or online.is_empty(session, *table):
+    goes_on = table is not None and revision.resumes(table, statement)
+    if table is None or (online.is_empty(session, *table) and not goes_on):
         named = defined_table(statement, around.schema, sql_mode=around.sql_mode)
         revision.plainly(named or ("", ""), statement, lambda: session_of(impl).query(statement))
         return
@@ -80,7 +81,7 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
         )
         return None
     policy, _ = split_settings(_settings(impl))
-    large = online.chosen(session, around, statement, policy)
+    large = online.chosen(session, around, statement, policy, revision.resumes)
     if table is None:
         return plainly()
     if large is None:

@@ -60,7 +60,7 @@ def execute_online(
     if not editor.collect_sql and revision_of(connection).takes_all:
         _gather(editor, str(sql), params, asked or {})
         return
-    table = _goes_online(editor, str(sql), asked=asked is not None)
+    table = _goes_online(editor, sql, params, asked=asked is not None)
     if editor.collect_sql:
         if table is not None:
             editor.collected_sql.append(online.PLAIN_NOTE)
@@ -291,8 +291,9 @@ def _plainly(
 
 
 def _goes_online(
-    editor: BaseDatabaseSchemaEditor, statement: str, *, asked: bool
+    editor: BaseDatabaseSchemaEditor, sql: object, params: _Params, *, asked: bool
 ) -> tuple[str, str] | None:
+    statement = str(sql)
     policy, _ = split_settings(_settings())
     if not asked and not policy.chooses_any:
         return None
@@ -300,10 +301,17 @@ def _goes_online(
     connection.ensure_connection()
     session = _session_of(connection)
     around = online.look_around(session)
+
+    def resumes(table: tuple[str, str], _: str) -> bool:
+        text = _text(editor, sql, params)
+        return not _is_apart(editor) and revision_of(connection).resumes(table, text)
+
     if not asked:
-        return online.chosen(session, around, statement, policy)
+        return online.chosen(session, around, statement, policy, resumes)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-    return None if table and not editor.collect_sql and online.is_empty(session, *table) else table
+    if table is None or editor.collect_sql or resumes(table, statement):
+        return table
+    return None if online.is_empty(session, *table) else table
 
 
 def _text(editor: BaseDatabaseSchemaEditor, sql: object, params: _Params) -> str:
