@@ -20,6 +20,7 @@ from spirit_py.api.values import flag_value
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped
+from spirit_py.locks.named import GONE_SECONDS
 from spirit_py.mysql.evaluation import ZERO_MODES, without_modes
 from spirit_py.options.commands import CleanupArguments, MigrationArguments
 from spirit_py.sql import quote_identifier
@@ -91,6 +92,12 @@ _QUOTED: Final = re.compile(rf"({_CHARSET})'(utf8mb4)'|'[^']*'|`[^`]*`", re.IGNO
 _UTF8MB4: Final = re.compile(
     rf"\A(?!.*\bcollate\b).*{_CHARSET}utf8mb4\b", re.IGNORECASE | re.DOTALL
 )
+
+GONE_BY_ITSELF: Final = (
+    "where its machine is lost, its session ends by itself, within four minutes if it changed a"
+    " table online; at once by KILL {0}"
+)
+"""Said of the session, by its number, that holds the lock of the steps."""
 
 PLAIN_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 """What is printed before a statement that is only shown."""
@@ -396,7 +403,8 @@ def change(
     session.commit()
     running = run_of(config, handle_signals=handle_signals, along=along)
     try:
-        report = _run(session, running, log)
+        with _gone_soon(session):
+            report = _run(session, running, log)
     except (KeyboardInterrupt, Interrupted, asyncio.CancelledError) as interrupt:
         raise _say_interrupted(running) from interrupt
     except SpiritError as failure:
@@ -407,6 +415,18 @@ def change(
     for line in report.summary():
         log.info("spirit-py: %s", line)
     return report
+
+
+@contextlib.contextmanager
+def _gone_soon(session: FrameworkSession) -> Iterator[None]:
+    """Have the server end a session whose machine is lost: it holds the lock of the steps (R18)."""
+    ((usual,),) = session.query("SELECT @@SESSION.wait_timeout")
+    session.query(f"SET SESSION wait_timeout = {min(int(usual), GONE_SECONDS)}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            session.query(f"SET SESSION wait_timeout = {int(usual)}")
 
 
 class Left(SystemExit, KeyboardInterrupt):

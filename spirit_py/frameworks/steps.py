@@ -24,7 +24,8 @@ from spirit_py.checkpoint.writer import normal_form
 from spirit_py.classes import InitVar, astuple, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SpiritError
-from spirit_py.frameworks.online import NO_LIMIT
+from spirit_py.frameworks.online import GONE_BY_ITSELF, NO_LIMIT
+from spirit_py.locks.named import LAST_RUN_SECONDS, named_lock_holder
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement import parse_statement
@@ -182,18 +183,21 @@ class StepTable:
         """
         ((held,),) = self._session().query(
             "SELECT COALESCE(DATABASE(), '') = %s"
-            " AND (COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, 0))",
-            (self._default, self._lock, self._lock),
+            " AND (COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, %s))",
+            (self._default, self._lock, self._lock, int(LAST_RUN_SECONDS)),
         )
         self._held = bool(held)
         return self._held
 
     def held_by_another(self) -> Refusal:
         """Return what is raised where :meth:`hold` returns False."""
+        holder = named_lock_holder(cast("SqlSession", self._session()), self._lock)
+        number = "" if holder is None else f" (server session {holder})"
+        ends = "" if holder is None else f"; {GONE_BY_ITSELF.format(holder)}"
         return refusal(
             f"another process works on a migration that {self._versions} is to note, or has ended"
-            " it just now",
-            hint="run the same command again when it has ended",
+            f" it just now{number}",
+            hint=f"run the same command again when it has ended{ends}",
             error_code=ErrorCode.ALREADY_RUNNING,
         )
 

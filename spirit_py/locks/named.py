@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _KEEP_ALIVE_SECONDS: Final = 2.0
 _TRY_AGAIN_SECONDS: Final = 1.0
 #: The server may take a moment to end the session of a run that was killed just now.
-_LAST_RUN_SECONDS: Final = 3.0
+LAST_RUN_SECONDS: Final = 3.0
 _LOST_SECONDS: Final = 30
 #: The server ends this session after so long without a question; its default is eight hours.
-_GONE_SECONDS: Final = 240
+GONE_SECONDS: Final = 240
 #: A statement may have 4096 columns.
 _NAMES_AT_A_TIME: Final = 1000
 _STILL_RUNS: Final = "a lost session of this program still runs"
@@ -172,12 +172,12 @@ class AdvisoryLock:
             self.options,
             role="advisory",
             read_timeout=30,
-            wait_timeout=_GONE_SECONDS,
+            wait_timeout=GONE_SECONDS,
             asks_for_lock=True,
         )
         try:
             for name in (self.name, *self.also):
-                if not take_named_lock(session, name, timeout=_LAST_RUN_SECONDS):
+                if not take_named_lock(session, name, timeout=LAST_RUN_SECONDS):
                     self._refuse(session, name, again=again)
             return session
         except BaseException:

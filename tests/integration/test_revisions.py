@@ -22,6 +22,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.frameworks import online
 from spirit_py.frameworks import revision as revision_module
+from spirit_py.frameworks import steps as steps_module
 from spirit_py.frameworks.alembic import spirit_alter
 from spirit_py.frameworks.steps import NotedVersions, StepTable, digest
 from spirit_py.mysql.tables.identity import Identity
@@ -29,6 +30,7 @@ from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import QUICK, VERSIONS, connected, migration
 from tests.kits import example_projects
 from tests.kits.alembic_project import AlembicProject
+from tests.kits.background import BackgroundCall
 from tests.kits.django_project import DjangoProject
 from tests.kits.kills import OF_A_REVISION, chosen
 from tests.kits.library import ROWS, fill_rows
@@ -292,21 +294,43 @@ def test_what_another_version_has_noted_is_never_executed_again(db):
     assert STEPS not in tables(db)
 
 
-def test_a_refusal_that_a_revision_catches_refuses_its_next_statement_too(db):
+def test_a_session_that_was_killed_just_now_gives_up_the_steps_in_a_moment(db, monkeypatch):
+    """The server takes as long to end it."""
+    monkeypatch.setattr(steps_module, "LAST_RUN_SECONDS", 60.0)
+    with connected(db) as one, connected(db) as another:
+        held, wanted = _steps_of(db, one), _steps_of(db, another)
+        assert held.hold()
+        number = another.connection.dbapi_connection.thread_id()
+        call = BackgroundCall(wanted.hold)
+        waits = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User lock' AND ID = "
+        until(lambda: db.query(f"{waits}{number}"), "the other session to wait")
+        db.kill(one.connection.dbapi_connection.thread_id())
+        assert call.result()
+        one.invalidate()
+
+
+def _steps_of(db, connection):
+    session = online.FrameworkSession(connection.connection.dbapi_connection)
+    kept = StepTable(lambda: session, ("", VERSIONS))
+    kept.read(db.name)
+    return kept
+
+
+def test_a_refusal_that_a_revision_catches_refuses_its_next_statement_too(db, monkeypatch):
     """What another process has noted is neither executed again nor written over."""
     prepared(db)
     with pytest.raises(Stopped):
         run(db, 5)
     before = db.query(f"SELECT * FROM {STEPS}")
     with connected(db) as connection, connected(db) as another:
-        session = online.FrameworkSession(another.connection.dbapi_connection)
-        kept = StepTable(lambda: session, ("", VERSIONS))
-        kept.read(db.name)
-        assert kept.hold()
+        assert _steps_of(db, another).hold()
         op = Operations(MigrationContext.configure(connection=connection))
+        monkeypatch.setattr(steps_module, "LAST_RUN_SECONDS", 0.0)
         for name in ("c", "d"):
-            with pytest.raises(Refusal, match="another process works on a migration"):
+            with pytest.raises(Refusal, match="another process works on a migration") as refused:
                 op.add_column("small", sa.Column(name, sa.Integer))
+        number = another.connection.dbapi_connection.thread_id()
+        assert refused.value.hint.endswith(f"KILL {number}")
     assert db.query(f"SELECT * FROM {STEPS}") == before
 
 

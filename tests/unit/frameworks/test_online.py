@@ -109,7 +109,7 @@ def test_the_names_that_a_copy_may_have_given_are_all_tried():
 
 def carried_out(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[Any], Any], *, interrupted: bool
-) -> None:
+) -> list[str]:
     """Run a change whose work is given; its caller gets Ctrl-C while it waits for events."""
     run: Running[Any, Any] = Running(lambda *, reporter, stop: work(stop))
 
@@ -119,9 +119,26 @@ def carried_out(
     if interrupted:
         monkeypatch.setattr(run, "next_event", ctrl_c)
     monkeypatch.setattr(online, "run_of", lambda *_, **__: run)
-    session: Any = SimpleNamespace(commit=list, keep_alive=list)
+    sent: list[str] = []
+
+    def query(sql: str) -> list[tuple[Any, ...]]:
+        sent.append(sql)
+        return [(28800,)]
+
+    session: Any = SimpleNamespace(commit=list, keep_alive=list, query=query)
     config: Any = SimpleNamespace(dry_run=False)
     online.change(session, config, LOG)
+    return sent
+
+
+def test_a_session_whose_machine_is_lost_ends_soon_and_gives_up_the_lock_of_the_steps(monkeypatch):
+    """The server's own patience may be eight hours; after the change it is as it was."""
+
+    def made(_stop: Any) -> MigrationReport:
+        return MigrationReport(outcome="done", tables=["s.t"], algorithm="inplace", seconds=1.0)
+
+    sent = carried_out(monkeypatch, made, interrupted=False)
+    assert [one.rpartition(" = ")[2] for one in sent if "SET" in one] == ["240", "28800"]
 
 
 def until_stopped(stop: Any) -> None:
