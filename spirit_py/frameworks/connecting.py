@@ -58,7 +58,7 @@ _HARMLESS: Final = frozenset(
     }
 )
 #: Each says that what the statement makes is there, or that what it drops is not.
-_MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
+_MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1146, 1826, 3822})
 _ISOLATION: Final = re.compile(r"(?i)set (?:session )?transaction isolation level [a-z ]+")
 _NAMES: Final = re.compile(r"(?i)set names \w+(?: collate \w+)?")
 _SET: Final = re.compile(r"(?i)set (?P<all>.+)")

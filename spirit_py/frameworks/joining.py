@@ -14,7 +14,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SpiritError
 from spirit_py.frameworks.online import look_around
-from spirit_py.frameworks.steps import digest
+from spirit_py.frameworks.steps import digest, made_of
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, parse_statement
@@ -43,6 +43,11 @@ _DROPPING: Final = (
     *(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_PRIMARY_KEY),
 )
 _RENAMED: Final = re.compile(r"([^\s,]+)\s+TO\s+([^\s,]+)", re.IGNORECASE)
+_TAKES_AWAY: Final = re.compile(
+    r"\s*(?:DROP\s+TABLE\s|RENAME\s+TABLE\s|ALTER\s+TABLE\s+\S+\s+RENAME\s+(?:TO|AS)\s)",
+    re.IGNORECASE,
+)
+_MAKES: Final = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
 _LENIENT: Final = "ALLOW_INVALID_DATES"
 _NO_SUCH_TABLE: Final = 1146
 
@@ -79,15 +84,29 @@ def form_now(session: FrameworkSession, table: Name) -> str:
     return form_of(definition) if definition else ABSENT
 
 
-def form_expected(session: FrameworkSession, one: OnlineChange, around: SessionFacts) -> str:
-    """Return the form that a change will leave; empty where no temporary table shows it."""
-    statement = _parsed(one.statement, around)
-    form = TemporaryForm.of(definition_of(session, one.table), one.table[1])
-    if statement is None or form is None:
+def form_expected(session: FrameworkSession, table: Name, text: str, around: SessionFacts) -> str:
+    """Return the form that a statement will leave; empty where no temporary table shows it."""
+    statement = _parsed(text, around)
+    if statement is None:
+        return (
+            ABSENT if _TAKES_AWAY.match(text) and table[1].lower() not in _new_names(text) else ""
+        )
+    form = TemporaryForm.of(definition_of(session, table), table[1])
+    if form is None:
         return ""
     clauses, left = clauses_for_temporary(statement, names_of(form.keys), names_of(form.fulltext))
-    made = "" if left else _shape_after(session, one.table, form, [clauses] if clauses else [])
+    made = "" if left else _shape_after(session, table, form, [clauses] if clauses else [])
     return form_of(form.complete(made, statement)) if made else ""
+
+
+def count_made(own: list[RevisionStep], form: str) -> int:
+    """Return how many steps of a table are made, as :func:`made_of`, and a begun one that makes it.
+
+    Nothing shows beforehand which form a CREATE TABLE leaves, but there was no table.
+    """
+    made, first = made_of(own, form), own[0]
+    anew = made < 0 and not first.made and first.before == ABSENT
+    return 1 if anew and _MAKES.match(first.statement) else made
 
 
 def second_time(statement: str, around: SessionFacts, *, changed: bool) -> str:
@@ -110,11 +129,18 @@ def _exchanges(statement: str) -> bool:
     """Return whether a RENAME TABLE gives the very names that it takes."""
     if not statement.lstrip().upper().startswith("RENAME"):
         return False
-    pairs = [
+    return {old for old, _ in _renamed(statement)} == _new_names(statement)
+
+
+def _new_names(statement: str) -> set[str]:
+    return {new for _, new in _renamed(statement)}
+
+
+def _renamed(statement: str) -> list[list[str]]:
+    return [
         [one.rpartition(".")[2].strip('`"').lower() for one in pair]
         for pair in _RENAMED.findall(statement.rstrip(" ;"))
     ]
-    return {old for old, _ in pairs} == {new for _, new in pairs}
 
 
 def lines_dropped(statement: str, around: SessionFacts, definition: str) -> tuple[str, ...]:

@@ -177,7 +177,10 @@ class Revision:
             self._end_alone()
             return None
         with self._hinting():
-            self._begin(table, statement)
+            session, after = self.session(), ""
+            if self._table.exists:
+                after = joining.form_expected(session, table, statement, look_around(session))
+            self._begin(table, statement, after)
             try:
                 result = execute()
             except Exception as error:
@@ -380,14 +383,14 @@ class Revision:
         step = self._steps[self._done]
         same = [one for one in self._steps[self._done :] if one.table == step.table]
         form = joining.form_now(self.session(), table)
-        made = steps.made_of(same, form)
+        made = joining.count_made(same, form)
         if made < 0 and step.made and not (same[-1].made or same[-1].after):
             # No form shows whether it is what has changed the table.
             self._require_unmade(same[-1], table, form)
             made = len(same) - 1
         if made > 0:
             self.log.info("spirit-py: made by an earlier run, skipped: %s", statement)
-            self._steps[self._done] = replace(step, made=True)
+            self._steps[self._done] = replace(step, made=True, after=step.after or form)
             self._done += 1
             self._answers.take()
             self._keep()
@@ -513,8 +516,7 @@ class Revision:
             # What the framework has open would hold back the swap, and is committed by any ALTER.
             config = prepared(session, one.arguments, around, one.statement)
             self._have_alone()
-            as_sent = replace(one, statement=config.statement)
-            after = joining.form_expected(session, as_sent, around)
+            after = joining.form_expected(session, one.table, config.statement, around)
             self._begin(one.table, one.statement, after)
             self._table.write([*self._others, *self._steps])
             points.reach("revision.begun")

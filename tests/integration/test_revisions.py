@@ -152,6 +152,44 @@ def test_a_statement_with_an_unknown_outcome_is_not_taken_for_refused(db, code):
     ]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE small ADD COLUMN c INT",
+        "CREATE INDEX by_id ON small (id)",
+        "CREATE TABLE last (id INT)",
+        "DROP TABLE gone",
+        "RENAME TABLE gone TO last",
+        "ALTER TABLE gone RENAME TO last",
+    ],
+)
+def test_a_plain_statement_that_was_made_and_not_noted_is_passed_over(db, statement):
+    """Its table shows it, as after an online change; a later stop finds it noted."""
+    prepared(db)
+
+    def fail(_connection, _cursor, sent, *_):
+        if sent == statement:
+            raise MySQLdb.OperationalError(1053, "after it was made")
+
+    def change(*, fails=False, stops=False):
+        with connected(db) as connection:
+            if fails:
+                sa.event.listen(connection, "after_cursor_execute", fail)
+            with migration(connection) as op:
+                spirit_alter(op, "small", "ADD COLUMN first INT")
+                op.execute(statement)
+                if stops:
+                    raise Stopped
+
+    with pytest.raises(sa.exc.OperationalError, match="after it was made"):
+        change(fails=True)
+    made = definitions(db)
+    with pytest.raises(Stopped):
+        change(stops=True)
+    change()
+    assert definitions(db) == {name: made[name] for name in made if name != STEPS}
+
+
 def test_tables_that_were_perhaps_exchanged_are_not_exchanged_back(db):
     """No definition shows whether a RENAME that was begun has been made."""
     prepared(db)
