@@ -399,8 +399,9 @@ class Revision:
             # Other rows are another migration's, or prove whose the framework's tables are.
             numbers = ", ".join(str(one.number) for one in self._steps)
             raise refusal(
-                f"an earlier run of this migration has made {statement!r}, and another"
-                f" session has since changed {step.table}",
+                f"an earlier run of this migration has made {statement!r}, and {step.table} was"
+                " changed since by another session, or by a statement of this migration that has"
+                " no step, such as one of a cursor or RunPython",
                 hint=f"see what the table lacks; to note the migration as done: {self.finish}; to"
                 f" begin it anew: DELETE FROM {self._table.name} WHERE id IN ({numbers})",
             )
