@@ -91,6 +91,24 @@ def test_what_a_process_has_undone_it_can_note_again(db, shop):
 
 
 @pytest.mark.slow
+def test_a_key_and_what_refers_to_it_change_their_types_at_one_moment(db, shop):
+    """As the documentation has it: the foreign key is there at every moment, and Django knows."""
+    key = "ADD COLUMN small_id INT, ADD CONSTRAINT f FOREIGN KEY (small_id)"
+    db.execute(f"ALTER TABLE shop_order {key} REFERENCES shop_small (id)")
+    wider = "migrations.AlterField('Small', 'id', models.BigAutoField(primary_key=True))"
+    key = f"'MODIFY id BIGINT NOT NULL AUTO_INCREMENT', state_operations=[{wider}]"
+    column = "'MODIFY small_id BIGINT'"
+    changes = f"SpiritAlter('shop_small', {key})", f"SpiritAlter('shop_order', {column})"
+    shop.add("0002", "0001", changes)
+    code, output = shop.run("migrate", "shop")
+    assert code == 0, output
+    shown = db.query("SHOW CREATE TABLE shop_order")[0][1]
+    assert "`small_id` bigint" in shown
+    assert "FOREIGN KEY (`small_id`) REFERENCES `shop_small` (`id`)" in shown
+    assert noted(db)[0] == ["0001", "0002"]
+
+
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("more", "said"),
