@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, UsageFault
 from spirit_py.frameworks import online, revision
-from spirit_py.frameworks.alembic import online_alter_table, spirit_alter
+from spirit_py.frameworks.alembic import atomic_revision, online_alter_table, spirit_alter
 from spirit_py.frameworks.steps import StepTable, is_auxiliary
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, fill_rows
@@ -248,7 +248,24 @@ def test_mariadb_is_altered_as_ever(db, orders, monkeypatch):
             op.get_context().impl.start_migrations()
             op.add_column("orders", sa.Column("b", sa.Integer))
             op.execute("UPDATE orders SET b = 1")
-    assert db.query("SELECT DISTINCT b FROM orders") == [(1,)]
+            with atomic_revision(op), online_alter_table(op, "orders") as table:
+                table.add_column(sa.Column("c", sa.Integer, server_default="2"))
+            spirit_alter(op, "orders", "ADD COLUMN d INT DEFAULT '3', COMMENT '5% :x'")
+    assert db.query("SELECT DISTINCT b, c, d FROM orders") == [(1, 2, 3)]
+    assert "COMMENT='5% :x'" in db.query("SHOW CREATE TABLE orders")[0][1]
+
+
+def test_another_database_is_altered_as_alembic_does_it():
+    """As for tests on SQLite, whose tables Alembic makes anew where there is no such ALTER."""
+    with sa.create_engine("sqlite://").connect() as connection:
+        connection.exec_driver_sql("CREATE TABLE orders (id INT, a INT)")
+        op = Operations(MigrationContext.configure(connection))
+        with atomic_revision(op), online_alter_table(op, "orders", max_lag="5s") as table:
+            table.alter_column("a", type_=sa.String(9))
+            table.drop_column("id")
+        spirit_alter(op, "orders", "ADD COLUMN b INT DEFAULT 7")
+        found = connection.exec_driver_sql("PRAGMA table_info(orders)").all()
+    assert [(row[1], row[2]) for row in found] == [("a", "VARCHAR(9)"), ("b", "INT")]
 
 
 @pytest.mark.slow

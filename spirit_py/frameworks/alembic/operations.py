@@ -111,10 +111,20 @@ class SpiritAlterOp(MigrateOperation):
 
 @Operations.implementation_for(SpiritAlterOp)
 def _run(operations: Operations, operation: SpiritAlterOp) -> None:
+    impl = operations.get_context().impl
+    other = _is_other(impl)
+    quote = impl.dialect.identifier_preparer.quote if other else quote_identifier
     named = [name for name in (operation.schema, operation.table_name) if name]
-    name = ".".join(quote_identifier(one) for one in named)
-    statement = f"ALTER TABLE {name} {operation.clauses}"
-    changing.change_online(operations.get_context().impl, statement, operation.options)
+    statement = f"ALTER TABLE {'.'.join(map(quote, named))} {operation.clauses}"
+    if other:
+        impl.execute(sa.text(statement.replace(":", r"\:")))
+    else:
+        changing.change_online(impl, statement, operation.options)
+
+
+def _is_other(impl: DefaultImpl) -> bool:
+    """Return whether the database is another one than MySQL, and changed as Alembic does it."""
+    return impl.dialect.name != "mysql" or bool(getattr(impl.dialect, "is_mariadb", False))
 
 
 def spirit_alter(
@@ -128,7 +138,7 @@ def spirit_alter(
     """Change a table online by what follows ``ALTER TABLE t``; ``op.spirit_alter`` with types.
 
     ``options`` are of :func:`spirit_py.migrate`. After a SpiritError ``alembic upgrade`` again
-    resumes.
+    resumes. On another database than MySQL the ALTER is sent as it is.
     """
     operation = SpiritAlterOp(table_name, clauses, schema=schema, options=options)
     Operations(operations.get_context()).invoke(operation)
@@ -145,10 +155,15 @@ def online_alter_table(
     """Collect Alembic's own operations on a table; at the end they are made by one online ALTER.
 
     After an exception nothing is changed, nor after an empty block. ``options`` are those of
-    :func:`spirit_py.migrate`. After a SpiritError ``alembic upgrade`` again resumes.
+    :func:`spirit_py.migrate`. After a SpiritError ``alembic upgrade`` again resumes. On another
+    database than MySQL it is Alembic's own ``batch_alter_table``.
     """
     migration = operations.get_context()
     impl = migration.impl
+    if _is_other(impl):
+        with Operations(migration).batch_alter_table(table_name, schema=schema) as batch:
+            yield batch
+        return
     recorded: list[str] = []
 
     def record(construct: Executable | str, *_: Any, **__: Any) -> None:
@@ -173,14 +188,15 @@ def atomic_revision(operations: HasContext) -> Iterator[None]:
 
     All tables of the block are copied, whatever their size; they and Alembic's version table are
     swapped by one RENAME after the function has returned. The block is the whole of the function,
-    and sees the tables as they were. Offline mode (``--sql``) prints plain SQL.
+    and sees the tables as they were. Offline mode (``--sql``) prints plain SQL, and on another
+    database than MySQL the block is carried out as ever.
 
     Raises:
         Refusal: a statement does not change an existing table; then nothing is changed.
         SpiritError: it has failed; ``alembic upgrade`` again resumes.
     """
     impl = operations.get_context().impl
-    if impl.as_sql:
+    if impl.as_sql or _is_other(impl):
         yield
         return
     with changing.revision_of(impl).as_a_whole():
