@@ -32,7 +32,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, excused
 from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
-from spirit_py.spark.gang import Gang, is_transient
+from spirit_py.spark.gang import Gang, is_transient, lacked_sessions
 from spirit_py.spark.server_mailbox import open_mailbox
 from spirit_py.table.values import bound_from_row
 
@@ -150,6 +150,8 @@ class TablePass:
         self._written = False
         #: Sessions for the ends of the segment's chunks that wait for no lock for long.
         self._brief: list[RenewedSession] = []
+        #: How often a server had no room for the sessions of so many tasks: each halves them.
+        self._refused = 0
         #: Segments in turn that had to be given up.
         self._given_up = 0
         self._rolling = self._options.rolling and self.what.feed is not None and self._plan.aligned
@@ -161,6 +163,10 @@ class TablePass:
 
     @property
     def _size(self) -> int:
+        return max(1, self._wanted >> self._refused)
+
+    @property
+    def _wanted(self) -> int:
         if self._options.tasks:
             return self._options.tasks
         slots = self.what.engine.slots
@@ -199,7 +205,10 @@ class TablePass:
                     self._wait_for(who)
                     what.stop.pause(_LOCKED_SECONDS)
                     continue
-                lost += 1
+                if lacked_sessions(error) and self._size > 1:
+                    self._refused += 1
+                else:
+                    lost += 1
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
                 _log.warning("%s; its part of the checksum starts over", error.message)

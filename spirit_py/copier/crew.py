@@ -29,7 +29,7 @@ from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.pace import AtWork, Work
-from spirit_py.spark.gang import Gang, is_transient
+from spirit_py.spark.gang import Gang, is_transient, lacked_sessions
 from spirit_py.spark.server_mailbox import open_mailbox
 from spirit_py.threads import Background, StopSwitch
 
@@ -96,6 +96,8 @@ class Crew:
         self._again: list[CopyOrder] = []
         self._losses = 0
         self._patience = Patience(_LOSSES_SECONDS)
+        #: The same for a server without room for the sessions.
+        self._room = Patience()
         self._spark_losses = 0
         self._lost_at = 0.0
         self._spark_at = 0.0
@@ -163,6 +165,7 @@ class Crew:
         if found:
             self._losses = 0
             self._patience.answered()
+            self._room.answered()
             self._look = _SHORTEST_LOOK
         else:
             # Not on the stop switch: after a stop the tasks may still end their chunks.
@@ -323,8 +326,8 @@ class Crew:
     def _lost(self, team: Team, error: SpiritError) -> None:
         """End a gang for good, and keep its chunks for another one.
 
-        Raises `WorkersLost` when gang after gang was lost for a minute, or `CopyFailure` when a
-        session, which may still write, does not end.
+        Raises `WorkersLost` when gang after gang was lost for a minute, ten where the server has no
+        room for one, or `CopyFailure` when a session, which may still write, does not end.
         """
         if not is_transient(error):
             raise error
@@ -332,7 +335,8 @@ class Crew:
         if team.opened >= self._lost_at:
             # Not one that was lost with another, by the same restart.
             self._losses += 1
-            if self._patience.over() and self._losses > _MOST_LOSSES:
+            patience = self._room if lacked_sessions(error) else self._patience
+            if patience.over() and self._losses > _MOST_LOSSES:
                 raise error
             if team.engine is self.spark:
                 self._spark_losses += 1

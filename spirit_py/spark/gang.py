@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from spirit_py.classes import KW_ONLY, dataclass, field, replace
 from spirit_py.errors import AnotherServer, Refusal, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, disposition, login_refused
+from spirit_py.mysql.faults import Disposition, disposition, login_refused, refuses_sessions
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.processlist import any_idle
-from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask
+from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask, guarded
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ _LOOK_WITHIN: Final = 3
 _GRACE_SECONDS: Final = 2.0
 _GATHERING_GRACE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 15.0
+_FEWER_SLOTS: Final = "give Spark more free slots, or set --threads to those that it has"
+_FEWER_THREADS: Final = "see how many sessions the server has room for, or set fewer --threads"
 
 
 class GangEngine(Protocol):
@@ -132,6 +134,8 @@ class Gang(Generic[_R]):
         # In a thread: Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
         self._outcomes: list[Outcome[_R]] = []
+        #: Of threads that have failed, while the job goes on: the others wait for orders.
+        self._failed: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
         self._assembled = False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
@@ -151,13 +155,15 @@ class Gang(Generic[_R]):
             self._disband()
 
     def assemble(self, timeout: float) -> None:
-        """Wait until every member has reported; raise `WorkersLost` when time is up."""
+        """Wait until every member has reported; raise what keeps one away when time is up."""
         deadline = time.monotonic() + timeout
         while not self.gathered():
             if time.monotonic() > deadline:
+                self._disband()
+                self._raise_failures(disbanded=True)
                 raise WorkersLost(
                     f"not all of {self.size} tasks started within {timeout:.0f} s",
-                    hint="give Spark more free slots, or set --threads to those that it has",
+                    hint=_FEWER_SLOTS if self._elsewhere else _FEWER_THREADS,
                 )
             self.stop.pause(LOOK_SECONDS)
 
@@ -239,8 +245,20 @@ class Gang(Generic[_R]):
 
     def _run(self, _stopping: threading.Event) -> None:
         task = GangTask(join=self.join, mailbox=self.mailbox.box)
+
+        def perform(rank: int) -> Any:
+            outcome = guarded(rank, task)
+            if outcome.error is not None:
+                self._failed.append(outcome)
+                raise outcome.error
+            return outcome.result
+
+        # Executors would need a copy of this gang.
         self._outcomes = self.engine.run_gang(
-            task, size=self.size, group=self._group, description=self.description
+            task if self._elsewhere else perform,
+            size=self.size,
+            group=self._group,
+            description=self.description,
         )
 
     def _note_failure(self, error: BaseException) -> None:
@@ -270,7 +288,7 @@ class Gang(Generic[_R]):
             raise WorkersLost("a task is not in contact with the server: its network may be down")
         present = {sender for sender, _ in letters}
         gone = any(seat.sender not in present for seat in self._seats)
-        if gone if self._assembled else not self._job.running:
+        if gone if self._assembled else self._failed or not self._job.running:
             self._raise_missing()
         taken = [self._take(sender, letter) for sender, letter in letters if letter is not None]
         return [answer for answers in taken for answer in answers]
@@ -319,17 +337,17 @@ class Gang(Generic[_R]):
         self._raise_failures()
         raise WorkersLost("a task ended before its work was done")
 
-    def _raise_failures(self) -> None:
+    def _raise_failures(self, *, disbanded: bool = False) -> None:
         errors = [
             (self._may_pass(outcome.rank, outcome.error), outcome.error)
-            for outcome in self._outcomes
+            for outcome in self._outcomes or self._failed
             if outcome.error is not None
         ]
         for passing, error in sorted(errors, key=itemgetter(0)):
             if passing:
                 raise WorkersLost(f"a task was lost: {error.message}") from error
             raise error
-        failure = self._failure
+        failure = None if disbanded else self._failure
         if isinstance(failure, SpiritError):
             raise WorkersLost(f"the job of the tasks failed: {failure.message}") from failure
         if failure is not None:
@@ -369,3 +387,13 @@ def end_members(
 def is_transient(error: SpiritError) -> bool:
     """Return whether a new gang may succeed."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY
+
+
+def lacked_sessions(error: SpiritError) -> bool:
+    """Return whether a gang was lost as a server had no room for all of its sessions."""
+    cause = error.__cause__
+    return (
+        isinstance(error, WorkersLost)
+        and isinstance(cause, ServerFault)
+        and refuses_sessions(cause)
+    )

@@ -957,6 +957,23 @@ def test_a_lost_task_is_replaced(db):
     assert (result.rows, result.differences) == (20_000, 1)
 
 
+def test_a_comparison_goes_on_with_the_sessions_that_the_server_has_room_for(db, monkeypatch):
+    """A session that is refused costs no try: half as many tasks compare, and are not many."""
+    monkeypatch.setattr(table_pass, "_ASSEMBLE_SECONDS", 10.0)
+    monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 2)
+    fill(db, 100)
+    engine, joining = ThreadEngine(), worker.JoinChecksum.__call__
+
+    def join(self, rank: int) -> SnapshotReader:
+        if rank:
+            raise ServerFault(1040, "Too many connections", where="test")
+        return joining(self, rank)
+
+    monkeypatch.setattr(worker.JoinChecksum, "__call__", join)
+    result = Pair(db).copy().check(engine=engine, tasks=8)
+    assert (engine.runs, result.rows, result.differences) == (4, 100, 0)
+
+
 def test_tasks_that_are_lost_again_and_again_end_the_checksum(db):
     """After some attempts the checksum fails with the loss."""
     fill(db, 20_000)

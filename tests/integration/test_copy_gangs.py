@@ -19,7 +19,7 @@ from spirit_py.copier import task
 from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy
 from spirit_py.copier.crew import Crew
-from spirit_py.errors import MigrationFailure, WorkersLost
+from spirit_py.errors import MigrationFailure, ServerFault, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.pace import ChunkDone, Work
@@ -325,6 +325,25 @@ def test_gang_after_gang_that_is_lost_ends_the_copy(filled, monkeypatch):
     until(lambda: not chunk_sessions(filled.db), "the sessions to end")
 
 
+def test_a_copy_goes_on_with_the_sessions_that_the_server_has_room_for(filled, monkeypatch, caplog):
+    """Each loss halves the tasks, and is no reason to end before one was tried."""
+    monkeypatch.setattr(crew_module, "_MOST_LOSSES", 0)
+    monkeypatch.setattr(crew_module, "_LOSSES_SECONDS", 0.0)
+    monkeypatch.setattr(crew_module, "_LONGEST_REST", 0.1)
+    join = task.JoinCopy.__call__
+
+    def joining(self: task.JoinCopy, rank: int) -> Any:
+        if rank:
+            raise ServerFault(1040, "Too many connections", where="test")
+        return join(self, rank)
+
+    monkeypatch.setattr(task.JoinCopy, "__call__", joining)
+    copy(filled, slots=4)
+    assert "Too many connections" in caplog.text
+    filled.drain()
+    filled.assert_equal()
+
+
 def killing(scene: Scene, times: int) -> Callable[[], None]:
     """Return what ends the sessions of all tasks, so many times."""
     left = times
@@ -435,8 +454,7 @@ def test_tasks_that_cannot_be_had_are_done_without(filled, monkeypatch):
 
 @pytest.mark.slow
 def test_a_task_that_is_lost_before_it_reports_is_replaced(filled, monkeypatch, posted):
-    """The others of its gang wait for orders, and nothing else says that it is gone."""
-    monkeypatch.setattr(crew_module, "_START_SECONDS", 0.3)
+    """The others of its gang wait for orders."""
     lost: list[int] = []
     join = task.JoinCopy.__call__
 

@@ -119,7 +119,7 @@ def remote(request):
 
 
 @contextlib.contextmanager
-def gang(db, engine=None, *, kind, size=2, stop=None, member=None, options=None):
+def gang(db, engine=None, *, kind, size=2, stop=None, member=None, options=None, seconds=60):
     """Open a gang of echoes that has come together; all know each other by the options' secret."""
     options = options or connection_options(db)
 
@@ -136,7 +136,7 @@ def gang(db, engine=None, *, kind, size=2, stop=None, member=None, options=None)
             description="echoes",
         ) as together,
     ):
-        together.assemble(60)
+        together.assemble(seconds)
         yield together
 
 
@@ -224,6 +224,23 @@ def test_a_member_that_cannot_join_ends_the_gang_at_once(db, kind):
     """When a task fails before it reports, the driver does not wait for its timeout."""
     with pytest.raises(MigrationFailure, match="found no server"):
         run(db, kind, print, member=fail_to_join)
+
+
+def one_refused(options, rank) -> Echo:
+    """Be the members of a server that has room for all but one."""
+    if rank:
+        raise ServerFault(1040, "Too many connections", where="echo")
+    return join(options, rank)
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_member_that_is_refused_its_session_is_named(db, far):
+    """The others wait for orders: with threads at once, with executors when time is up."""
+    given = {"kind": "variables", "engine": RemoteEngine(), "seconds": 1} if far else {}
+    member = partial(one_refused, connection_options(db))
+    with pytest.raises(WorkersLost, match="Too many connections") as lost:
+        run(db, **({"kind": "memory", "body": print, "member": member} | given))
+    assert gang_module.lacked_sessions(lost.value)
 
 
 @pytest.mark.parametrize("error", FAR_FROM_HERE, ids=lambda one: one.error_code.value)
