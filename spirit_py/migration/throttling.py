@@ -76,8 +76,6 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
     )
 
 
-#: Queries a second of a task of Spark that waits for its first order, at most.
-_UNKNOWN_READS: Final = 600.0
 #: The server ends a session that says nothing for long.
 _KEEP_ALIVE_SECONDS: Final = 60.0
 
@@ -128,7 +126,6 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
                 else run.measures.at_work
             ),
             stands=throttles.stands,
-            unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: ("replica lag", max((lag.pressure() for lag in lags), default=0.0)),
         ),
         first=not run.config.aggressive,
@@ -219,10 +216,3 @@ def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], Non
             await_turn(run.pace, Work.SEARCH, pause=pause, show=run.show)
 
         yield turn
-
-
-def _unknown_reads(run: Run) -> float:
-    """Return how many queries a second Spark's tasks send, which this process does not count."""
-    spark = run.engines.spark
-    tasks = run.pace.tasks(run.config.threads)
-    return _UNKNOWN_READS * tasks if spark is not None and spark.ready else 0.0

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
 
 from spirit_py.errors import ServerFault
@@ -24,24 +24,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
+#: Queries a second of a task of Spark that waits for its first order, at most.
+_OF_A_TASK: Final = 600.0
+
+
 class OwnQueries:
-    """Counts the queries of this process, and by server its writes. Thread-safe."""
+    """Counts this process's queries and writes, by server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: How many queries were sent so far.
-        self.number = 0
+        self._reads: defaultdict[str, float] = defaultdict(float)
         self._writes: Counter[str] = Counter()
+        #: How many tasks of other processes query a server, and up to when that is in its reads.
+        self._elsewhere: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
 
-    def note(self) -> None:
+    def note(self, address: str) -> None:
         """Count a query."""
         with self._lock:
-            self.number += 1
+            self._reads[address] += 1
 
     def note_write(self, address: str) -> None:
-        """Count an INSERT, an UPDATE, or a DELETE of several tables."""
+        """Count an INSERT, an UPDATE or a DELETE."""
         with self._lock:
             self._writes[address] += 1
+
+    def reads(self, address: str, *, more_tasks: int = 0) -> float:
+        """Return how many queries a server was sent so far, at most.
+
+        ``more_tasks``: so many tasks of other processes more send some from now on; below 0 fewer.
+        """
+        with self._lock:
+            tasks, since = self._elsewhere[address]
+            now = time.monotonic()
+            self._reads[address] += _OF_A_TASK * tasks * (now - since)
+            self._elsewhere[address] = (tasks + more_tasks, now)
+            return self._reads[address]
 
     def writes(self, address: str) -> int:
         """Return how many of these writes a server was sent so far."""
@@ -81,8 +98,7 @@ class Session:
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run one statement without a result set; return the affected rows, replaced ones twice."""
-        # A DELETE of one table goes on with FROM or a hint; the pace's counters have none of these.
-        if sql.startswith(("INSERT", "UPDATE", "DELETE `")):
+        if sql.startswith(("INSERT", "UPDATE", "DELETE")):
             OWN_QUERIES.note_write(self.address)
         with self._translated() as cursor:
             return int(cursor.execute(sql.encode(), parameters))
@@ -135,7 +151,7 @@ class Session:
         Without ``parameters`` for each ``%s`` (int, str, bytes, None) a ``%`` stands for itself.
         """
         if sql.lstrip().startswith("SELECT"):
-            OWN_QUERIES.note()
+            OWN_QUERIES.note(self.address)
         with self._translated() as cursor:
             cursor.execute(sql.encode(), parameters)
             return list(cursor.fetchall())
@@ -149,7 +165,7 @@ class Session:
         import MySQLdb
         from MySQLdb.cursors import SSCursor
 
-        OWN_QUERIES.note()
+        OWN_QUERIES.note(self.address)
         cursor = self._connection.cursor(SSCursor)
         try:
             cursor.execute(sql.encode())

@@ -28,6 +28,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition, login_refused, refuses_sessions
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.processlist import any_idle
+from spirit_py.mysql.session import OWN_QUERIES
 from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask, guarded
 from spirit_py.threads import Background
 
@@ -146,13 +147,22 @@ class Gang(Generic[_R]):
         """Start the job; :meth:`assemble` waits for the members."""
         for rank in range(self.size):
             self._publish(rank)
+        self._count(self.size)
         self._job.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the job if it still runs; nothing of it is left on the server."""
-        if self._job.running:
-            self._disband()
+        try:
+            if self._job.running:
+                self._disband()
+        finally:
+            self._count(-self.size)
+
+    def _count(self, more_tasks: int) -> None:
+        """Let queries of tasks that this process does not see be no other user's."""
+        if self._elsewhere:
+            OWN_QUERIES.reads(self.mailbox.address, more_tasks=more_tasks)
 
     def assemble(self, timeout: float) -> None:
         """Wait until every member has reported; raise what keeps one away when time is up."""

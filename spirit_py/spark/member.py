@@ -165,6 +165,11 @@ class DriverEnd:
         self._session = session
         self.name = f"spirit_py_gang_{secrets.token_hex(6)}"
 
+    @property
+    def address(self) -> str:
+        """The server that all members use."""
+        return self._session.address
+
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
         raise NotImplementedError

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.throttle.settings import LiveSettings
 
-#: None of the tasks' statements: they write rows with REPLACE.
+#: None of the tasks' statements: they write rows with REPLACE, as do the heartbeats of other runs.
 _WRITES: Final = (
-    *("Com_insert", "Com_insert_select", "Com_update", "Com_update_multi", "Com_delete_multi"),
-    "Com_load",
+    *("Com_insert", "Com_insert_select", "Com_update", "Com_update_multi", "Com_load"),
+    *("Com_delete", "Com_delete_multi"),
 )
 
 
@@ -39,13 +39,13 @@ _WRITES: Final = (
 class Traffic:
     """Counters of the server since its start; ``writes`` and ``reads`` may be ours.
 
-    ``own``, ``own_writes``: those of this process before and after the counters were read.
+    ``own``, ``own_writes``: those of this run's processes before and after they were read.
     """
 
     writes: float
     reads: float
     running: float
-    own: tuple[int, int]
+    own: tuple[float, float]
     own_writes: tuple[int, int] = (0, 0)
 
     def others_since(self, before: Traffic) -> tuple[float, float]:
@@ -60,14 +60,14 @@ class Traffic:
 
 def read_traffic(session: SqlSession) -> Traffic:
     """Read the counters."""
-    own_before, writes_before = OWN_QUERIES.number, OWN_QUERIES.writes(session.address)
+    before = OWN_QUERIES.reads(session.address), OWN_QUERIES.writes(session.address)
     found = read_status(session, (*_WRITES, "Com_select", "Threads_running"))
     return Traffic(
         writes=sum(found.get(name.lower(), 0.0) for name in _WRITES),
         reads=found.get("com_select", 0.0),
         running=found.get("threads_running", 0.0),
-        own=(own_before, OWN_QUERIES.number),
-        own_writes=(writes_before, OWN_QUERIES.writes(session.address)),
+        own=(before[0], OWN_QUERIES.reads(session.address)),
+        own_writes=(before[1], OWN_QUERIES.writes(session.address)),
     )
 
 
@@ -85,10 +85,9 @@ class CommitLatency:
     """Probes the server and steps the adaptive pace; the swap does not wait for it.
 
     ``working``: whether there is work; ``held``: whether none may begin, ``stands``: for minutes or
-    hours; ``unknown_reads``: our queries a second that this process does not count; ``pressure``:
-    the throttler nearest to its limit, 1.0 being at it; ``at_work``: our sessions that execute a
-    statement; ``in_flight``: whether chunks run; ``seen``: the others' traffic at an earlier
-    ``clock``, for a measure at once.
+    hours; ``pressure``: the throttler nearest to its limit, 1.0 being at it; ``at_work``: our
+    sessions that execute a statement; ``in_flight``: whether chunks run; ``seen``: the others'
+    traffic at an earlier ``clock``, for a measure at once.
     """
 
     name = "latency"
@@ -102,7 +101,6 @@ class CommitLatency:
     working: Callable[[], bool] = lambda: True
     held: Callable[[], bool] = lambda: False
     stands: Callable[[], bool] = lambda: False
-    unknown_reads: Callable[[], float] = lambda: 0.0
     pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0)
     at_work: Callable[[], int] = lambda: 0
     in_flight: Callable[[], bool] = lambda: False
@@ -176,7 +174,7 @@ class CommitLatency:
             now,
             Others(
                 writes=writes / passed,
-                reads=max(0.0, reads / passed - self.unknown_reads()) if sure else 0.0,
+                reads=reads / passed if sure else 0.0,
                 running=max(0.0, found.running - self.at_work()),
             ),
         )

@@ -508,6 +508,6 @@ def test_the_writes_of_this_process_are_counted(db):
         ):
             session.execute(sql)
         assert OWN_QUERIES.writes(session.address) == before + 2
-        reads = OWN_QUERIES.number
+        reads = OWN_QUERIES.reads(session.address)
         assert list(session.stream("SELECT n FROM t", 1)) == [((2,),), ((2,),)]
-        assert OWN_QUERIES.number == reads + 1
+        assert OWN_QUERIES.reads(session.address) == reads + 1
