@@ -326,6 +326,9 @@ def binlog_space_throttler(connection: ConnectionOptions, most: int) -> Looking:
         if size <= most:
             return ""
         limit = f"--max-binlog-space {human_bytes(most)}"
-        return f"old binary logs to be dropped: they have {human_bytes(size)} ({limit})"
+        return (
+            f"old binary logs to be dropped: they have {human_bytes(size)} ({limit}); the server"
+            " drops expired ones only when it begins another, as with FLUSH BINARY LOGS"
+        )
 
     return asking(connection, "binlog space", why, role="throttle-binlog", every=5.0, holds=WRITES)
