@@ -100,6 +100,8 @@ class Adaptive:
         self.settles = False
         #: Nothing of copy and checksum may begin: what commits take then allows no growth.
         self.held = False
+        #: No work goes on, or waits.
+        self.idle = False
         #: Whether chunks run that were handed out before: no measure is one without the work then.
         self.in_flight = False
         self.share = 1.0
@@ -170,6 +172,11 @@ class Adaptive:
     def measuring(self) -> bool:
         """Whether nothing may begin, because commits are measured without work."""
         return self._measuring is not None
+
+    def measuring_at(self, now: float) -> bool:
+        """Return whether it holds others back: a probe that fails ends no measure, for hours."""
+        began = self._measuring
+        return began is not None and now - began < _LONGEST_SETTLE + _SLOW_MEASURE
 
     @property
     def commit_seconds(self) -> float | None:
@@ -261,7 +268,7 @@ class Adaptive:
             least = self.slowed_by and self.tasks == 1 and self.part_bytes == LEAST_PART
             self._least_since = (self._least_since or now) if least else None
             stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
-            if stuck or now - self._measured_at > _MEASURE_EVERY:
+            if not self.idle and (stuck or now - self._measured_at > _MEASURE_EVERY):
                 self._measuring = now
 
     def _move(self, now: float, why: str, urgent: bool) -> None:

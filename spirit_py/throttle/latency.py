@@ -114,13 +114,17 @@ class CommitLatency:
     @property
     def every(self) -> float:
         """Seconds between two probes."""
-        if self.adaptive.begun and not (self.working() or self.adaptive.applying):
-            return _QUIET_SECONDS
-        if self.stands() and not self.adaptive.measuring:
+        if self.adaptive.measuring:
+            return _MEASURE_SECONDS
+        if self._idle or self.stands():
             return _QUIET_SECONDS
         if self.settings.current.aggressive or not self.adaptive.spares:
             return _BEAT_SECONDS
-        return _MEASURE_SECONDS if self.adaptive.measuring else _PROBE_SECONDS
+        return _PROBE_SECONDS
+
+    @property
+    def _idle(self) -> bool:
+        return self.adaptive.begun and not (self.working() or self.adaptive.applying)
 
     def look(self) -> str:
         """Probe, and step the pace; return what is waited for: a measure, or a lock of others."""
@@ -132,6 +136,7 @@ class CommitLatency:
             return held
         self.adaptive.press(*self.pressure())
         self.adaptive.held, self.adaptive.in_flight = self.held(), self.in_flight()
+        self.adaptive.idle = self._idle
         self.adaptive.step(self.clock())
         if self.adaptive.measuring:
             return "the measurement of the commit latency without the copy"
@@ -187,7 +192,8 @@ class CommitLatency:
 class Measures:
     """The paces of all migrations that run side by side. Any thread may call it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
         #: Held while one of them drops its old table: each DROP is felt by the whole server.
         self.dropping = threading.Lock()
         #: Each with what tells whether chunks of it run.
@@ -220,4 +226,5 @@ class Measures:
 
     def measuring(self, but: Adaptive) -> bool:
         """Return whether another one than this measures now."""
-        return any(one.measuring for one in self._paces if one is not but)
+        now = self._clock()
+        return any(one.measuring_at(now) for one in self._paces if one is not but)

@@ -150,6 +150,29 @@ def test_a_run_that_does_not_work_beats_seldom(scene):
     assert scene.probe.every == often
 
 
+def test_a_run_that_does_not_work_measures_nothing(scene):
+    """In a batch all others would wait, for each such table in turn; it measures when it works."""
+    scene.run(3, writes=500)
+    scene.pace.begun, scene.works = True, False
+    for _ in range(700):
+        scene.run(1, writes=500)
+        assert not scene.pace.measuring
+    scene.works = True
+    scene.run(0.5, writes=500)
+    assert scene.pace.measuring
+
+
+def test_a_measure_that_has_begun_is_short_where_the_work_ends(scene):
+    """Others wait for its end: probes are not seldom meanwhile."""
+    scene.run(0.5, writes=500)
+    assert scene.pace.measuring
+    scene.pace.begun, scene.works = True, False
+    began = scene.now
+    while scene.pace.measuring:
+        scene.run(0.01, writes=500)
+    assert scene.now - began < 3.0
+
+
 def test_nothing_grows_while_the_work_is_held_back(scene):
     """Quick commits without the work allow none: after a pause it goes on as it was."""
     scene.run(3, writes=500)

@@ -12,7 +12,7 @@ BUSY = Others(writes=1000.0)
 
 def test_one_that_measures_holds_the_others_back():
     """But not itself: its own throttler does that."""
-    measures = Measures()
+    measures = Measures(clock=lambda: 1.0)
     first, second = Adaptive(), Adaptive()
     of_first, of_second = measures.join(first), measures.join(second)
     assert of_first.look() == of_second.look() == ""
@@ -20,6 +20,20 @@ def test_one_that_measures_holds_the_others_back():
     assert "another table" in of_first.look()
     assert of_second.look() == ""
     assert Work.SWAP not in of_first.holds
+
+
+def test_one_whose_probes_fail_holds_nobody_back_for_ever():
+    """Its measure ends with a probe: a lock of others in front of its table may last for hours."""
+    now = 1.0
+    measures = Measures(clock=lambda: now)
+    broken = Adaptive()
+    other = measures.join(Adaptive())
+    measures.join(broken)
+    broken.saw(now, BUSY)
+    now += 60.0
+    assert other.look()
+    now += 60.0
+    assert not other.look()
 
 
 def test_one_that_has_ended_holds_nobody_back():
