@@ -269,8 +269,10 @@ class RenewedSession:
             session.close()
 
 
-#: A statement that took long was held up by something else than its own work.
+#: Of one statement's seconds so many count: a longer one was held up by others.
 _LONGEST: Final = 5.0
+#: A task whose session says nothing for longer counts as lost (:mod:`spirit_py.spark.gang`).
+_LONGEST_REST: Final = 30.0
 
 
 class TaskRest:
@@ -282,7 +284,8 @@ class TaskRest:
     def owe(self, seconds: float, ratio: float) -> None:
         """Note that a statement of so many seconds has ended, to be rested by that ratio."""
         now = time.monotonic()
-        self._until = min(max(self._until, now) + seconds * ratio, now + _LONGEST)
+        rest = min(seconds, _LONGEST) * ratio
+        self._until = min(max(self._until, now) + rest, now + _LONGEST_REST)
 
     def take(self) -> None:
         """Wait until the rest is over."""

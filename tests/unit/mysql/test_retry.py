@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import FeedFailure, Interrupted, SchemaChanged, ServerFault
+from spirit_py.mysql import retry
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.retry import patiently, retrying
 from spirit_py.threads import StopSwitch
@@ -184,3 +185,15 @@ def test_a_hiccup_that_is_no_use_to_resume_is_raised():
     with pytest.raises(SchemaChanged):
         retrying(StopSwitch(), first_pause=1e-9, hiccups=(FeedFailure,))(work)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ratio", "rest"),
+    [(0.5, 3.0, 1.5), (2.0, 10.0, 20.0), (60.0, 2.0, 10.0), (5.0, 100.0, 30.0)],
+)
+def test_a_task_rests_by_the_ratio_as_far_as_it_may_say_nothing(monkeypatch, seconds, ratio, rest):
+    """Of a statement that others held up five seconds count; 45 s of silence would be a loss."""
+    monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    resting = retry.TaskRest()
+    resting.owe(seconds, ratio)
+    assert resting._until == 100.0 + rest
