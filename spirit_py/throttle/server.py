@@ -42,26 +42,26 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.settings import LiveSettings, LoadLimits
 
-_LOOKS_IN_SUCCESSION: Final = 2
-
 
 def load_throttler(
     connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
 ) -> Looking:
     """Return what compares counters with their limits; critical load requests ``stop``."""
     session = own_session(connection, "load")
-    critical_looks = 0
+    critical_before = False
 
     def look() -> str:
-        nonlocal critical_looks
+        nonlocal critical_before
+        # Of a look that fails, or asks for nothing, the next one is no second.
+        before, critical_before = critical_before, False
         current = settings.current
         names = {name for name, _ in (*current.max_load, *current.critical_load)}
         if not names:
             return ""
         found = session.ask(partial(read_status, names=sorted(names)))
         critical = excess(found, current.critical_load)
-        critical_looks = critical_looks + 1 if critical else 0
-        if critical_looks >= _LOOKS_IN_SUCCESSION:
+        critical_before = bool(critical)
+        if critical and before:
             stop.request(
                 CriticalLoad(
                     f"the load of the server is critical: {', '.join(critical)}",

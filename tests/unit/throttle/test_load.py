@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import CriticalLoad
+from spirit_py.errors import CriticalLoad, ServerFault
 from spirit_py.mysql.retry import RenewedSession
 from spirit_py.threads import StopSwitch
+from spirit_py.throttle import server
 from spirit_py.throttle.server import excess, load_throttler
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
@@ -61,3 +62,31 @@ def test_a_critical_load_ends_the_run_when_it_is_seen_twice(looking):
     assert isinstance(stop.reason, CriticalLoad)
     assert "Threads_running is 150, above 100" in stop.reason.message
     assert (stop.reason.exit_code, stop.reason.resumable) == (1, True)
+
+
+@pytest.mark.parametrize("gap", ["fault", "no limit"])
+def test_two_peaks_with_something_else_between_them_are_no_succession(looking, gap, monkeypatch):
+    """Hours may lie between them: a look that failed, or limits that were taken away."""
+    make, counters = looking
+    critical = (("Threads_running", 100.0),)
+    throttler, live, stop = make(critical_load=critical)
+    counters["threads_running"] = 150.0
+    throttler.look()
+    if gap == "fault":
+        with monkeypatch.context() as broken:
+            broken.setattr(server, "read_status", failing)
+            with pytest.raises(ServerFault):
+                throttler.look()
+    else:
+        live.change(critical_load=())
+        throttler.look()
+        live.change(critical_load=critical)
+    throttler.look()
+    assert not stop.requested
+    throttler.look()
+    assert stop.requested
+
+
+def failing(*_: object, **__: object) -> None:
+    """Be a server that does not answer."""
+    raise ServerFault(2013, "Lost connection", where="load")
