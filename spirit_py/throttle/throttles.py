@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from bisect import bisect
+from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import KW_ONLY, dataclass
@@ -118,7 +120,6 @@ _JOIN_SECONDS: Final = 5.0
 _FIRST_SECONDS: Final = 1.0
 #: Where a replica is slower than the copy.
 _SLOW_CHUNK_SECONDS: Final = 0.1
-_KEPT_SHARES: Final = 100_000
 #: What the pace grows by: it asks all the time, and its transactions have the pace's size.
 _PACED: Final = frozenset({Work.COPY, Work.CHECKSUM})
 
@@ -157,7 +158,8 @@ class Throttles:
         self._watched: list[Watched] = []
         self._asked: dict[Work, float] = {}
         self._waits: dict[str, _Wait] = {}
-        self._shares: deque[float] = deque(maxlen=_KEPT_SHARES)
+        #: How often each number of working tasks was seen: a run may take weeks.
+        self._shares: Counter[float] = Counter()
         self._counted_at = self.clock()
         self._allowed_at = float("-inf")
         self._closed = False
@@ -266,8 +268,9 @@ class Throttles:
 
     def shares(self) -> tuple[float, float] | None:
         """Return the least and the median number of working tasks; None if not adaptive."""
-        found = sorted(self._shares)
-        return (found[0], found[len(found) // 2]) if found else None
+        found = sorted(self._shares.items())
+        counts = list(accumulate(count for _, count in found))
+        return (found[0][0], found[bisect(counts, counts[-1] // 2)][0]) if found else None
 
     def described(self) -> str:
         """Return how much the work takes now, and why."""
@@ -287,7 +290,7 @@ class Throttles:
         now = self.clock()
         if self._moving is not None and not self.held():
             tasks = self._moving.tasks if self.slow_part() is None else 1
-            self._shares.append(tasks / (1.0 + self._moving.rest))
+            self._shares[round(tasks / (1.0 + self._moving.rest), 2)] += 1
         passed, self._counted_at = now - self._counted_at, now
         working = self._working()
         found = dict(self._reasons(working))

@@ -349,6 +349,21 @@ def test_the_tasks_of_the_report_are_those_that_work():
     assert pace.shares() == (1.0, 4.0)
 
 
+def test_the_least_tasks_of_a_run_of_days_are_known():
+    """What was at its beginning is not forgotten, and the memory for it does not grow."""
+    clock = Clock()
+    pace = throttles(clock=clock)
+    pace.adaptive = Adaptive()
+    pace.adaptive.saw(clock.now, Others())
+    pace.reason(Work.COPY)
+    for tasks, times in ((1, 1), (8, 100_000)):
+        pace.adaptive.knee.begin(clock.now, tasks, sparing=False)
+        for _ in range(times):
+            pace.count()
+    assert pace.shares() == (1.0, 8.0)
+    assert len(pace._shares) == 2
+
+
 def test_what_holds_the_work_back_at_the_start_is_shown_with_its_reason(started, monkeypatch):
     """An endpoint that refuses is shown as such, and not as one that was not asked yet."""
     monkeypatch.setattr(module, "_FIRST_SECONDS", 60.0)
