@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
 from spirit_py.chunk.chunk import decode_chunk, encode_chunk
-from spirit_py.classes import dataclass
+from spirit_py.chunk.chunker import boundary_sql
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
+from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots, source_range
 from spirit_py.copier.meter import ChunkCopied, LostValue
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLost
 from spirit_py.locks.look import LockedBy
@@ -30,6 +31,7 @@ from spirit_py.mysql.grants import access_remedy
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.mysql.own_sessions import committing_as, take_slot
 from spirit_py.mysql.retry import TaskRest, retrying
+from spirit_py.table.values import bound_from_row
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -184,12 +186,24 @@ class ChunkWriter:
             step(self._wait_until_visible, order)
             points.reach("chunk.executing")
             rows, left_out, seconds = 0, 0, 0.0
-            for part, piece in enumerate(chunk.parts):
+            left = list(enumerate(chunk.parts))
+            while left:
+                part, piece = left.pop(0)
                 if part:
                     points.reach("chunk.part")
                 self._rest.take()
                 began = time.monotonic()
-                read, written = step(self._write, order, part, piece)
+                try:
+                    read, written = step(self._write, order, part, piece)
+                except ServerFault as fault:
+                    # The rows of a table may be longer here than on average.
+                    left[:0] = [(part, half) for half in step(self._halves, piece, fault)]
+                    continue
+                except LostValue as lost:
+                    if piece not in chunk.parts:
+                        # It is looked up in the whole part.
+                        lost.row = 0
+                    raise
                 rows, left_out = rows + read, left_out + read - written
                 spent = time.monotonic() - began
                 seconds += spent
@@ -253,6 +267,21 @@ class ChunkWriter:
             self._refuse_warnings(order.chunk, part)
         written = int(found[1]) if found else affected
         return max(written, self._read.since() if self._read is not None else 0), written
+
+    def _halves(self, piece: Chunk, fault: ServerFault) -> tuple[Chunk, Chunk]:
+        """Divide what is too large for a transaction; raise the fault for others and single rows.
+
+        Only the first half commits under the part's own GTID.
+        """
+        mapping = replace(self._spec.mapping, keep=None)
+        if not faults.too_large(fault):
+            raise fault
+        rows = int(self._reader.value(f"SELECT COUNT(*) FROM {source_range(mapping, piece)}"))
+        found = self._reader.query(boundary_sql(mapping, piece, rows // 2)) if rows > 1 else []
+        if not found:
+            raise fault
+        middle = bound_from_row(mapping.key_columns, found[0])
+        return replace(piece, upper=middle), replace(piece, lower=middle)
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):

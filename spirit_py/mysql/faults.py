@@ -175,6 +175,11 @@ def server_away(error: BaseException) -> bool:
     return isinstance(error, ServerFault) and error.code in _AWAY
 
 
+def too_large(error: BaseException) -> bool:
+    """Return whether a transaction is larger than the server allows; smaller ones may pass."""
+    return isinstance(error, ServerFault) and error.code in _TOO_LARGE
+
+
 def takes_no_writes(error: BaseException) -> bool:
     """Return whether the server is read-only: a replica, or a primary that is being demoted."""
     return isinstance(error, ServerFault) and error.code in _READ_ONLY

@@ -16,7 +16,7 @@ from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier import task
 from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
 from spirit_py.copier.copier import BoundaryReader
-from spirit_py.copier.meter import ChunkCopied
+from spirit_py.copier.meter import ChunkCopied, LostValue
 from spirit_py.copier.task import ChunkOrder, JoinCopy
 from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost
 from spirit_py.locks.look import LockedBy
@@ -309,6 +309,43 @@ def test_a_task_that_was_given_up_copies_nothing(db):
         finally:
             writer.close()
     assert copied(db) == 0
+
+
+def test_a_part_whose_rows_are_longer_than_others_is_halved(db, monkeypatch):
+    """Its transaction is too large for the server; a row that is too large alone ends the copy."""
+    fill(db, 40, "v LONGTEXT", "REPEAT('v', IF(n > 20, 20000, 20))")
+    mapping = map_table(db)
+    join = JoinCopy(connection=connection_options(db), mapping=mapping, licence=f"test-{db.name}")
+    order = ChunkOrder(chunk=chunk(0, None, None)).encode()
+    tried: list[tuple[str, ...]] = []
+    with open_session(db, role="driver") as driver:
+        assert driver.value("SELECT GET_LOCK(%s, 0)", (join.licence,))
+        db.set_global("max_binlog_cache_size", 131_072)
+        with contextlib.closing(join(0)) as writer:
+            assert ChunkCopied.decode(writer.handle(order)).rows == 40
+            assert differences(db) == 0
+            write = writer._write
+
+            def limited(order, part, piece):
+                if piece.upper is None or int(piece.upper.literals[0]) >= 33:
+                    raise ServerFault(3100, "the hook before_commit", where="test")
+                tried.append(piece.upper.literals)
+                return write(order, part, piece)
+
+            monkeypatch.setattr(writer, "_write", limited)
+            with pytest.raises(CopyFailure, match="before_commit"):
+                writer.handle(order)
+            assert tried[-1] == ("32",)
+
+            def lossy(order, part, piece):
+                if piece.lower is None:
+                    return limited(order, part, piece)
+                raise LostValue("lost", "at row 3", chunk=0, part=0, code=1264, hint="")
+
+            monkeypatch.setattr(writer, "_write", lossy)
+            with pytest.raises(LostValue) as lost:
+                writer.handle(order)
+            assert lost.value.row == 0
 
 
 def kill_python_workers(engine) -> None:
