@@ -120,7 +120,8 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
             f"the configuration {file} is world-writable, and it decides what is run",
             hint=f"chmod o-w {file}",
         )
-    if of_another_user(file):
+    # A checkout that root reads in a container is another user's, too: whoever names it has chosen.
+    if of_another_user(file) and (file in usual_files() or everybody_may_write(file.parent)):
         raise UsageFault(
             f"the configuration {file} belongs to another user, and it decides what is run",
             hint="give it to root, or to the user who runs spirit-py (chown)",

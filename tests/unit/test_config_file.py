@@ -594,11 +594,13 @@ def test_a_configuration_that_everybody_may_write_is_refused(places, tmp_path, n
     assert f"chmod o-w {file}" in result.output
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatch, named):
-    """R26: root would run what they write."""
+@pytest.mark.parametrize("folder", ["usual", "of everybody", "a checkout"])
+def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatch, folder):
+    """R26: root would run what they write. One that is named is, where not everybody may put it."""
+    named = folder != "usual"
     file = tmp_path / "own.toml" if named else places[1]
     file.write_text("[all]\nnice = 1\n")
+    tmp_path.chmod(0o1777 if folder == "of everybody" else 0o755)
     found = Path.stat
 
     def of_another(path: Path, **more: Any) -> Any:
@@ -609,7 +611,8 @@ def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatc
     words = ["--config", str(file)] if named else []
     result = CliRunner().invoke(main, [*words, "migrate"])
     assert result.exit_code == 2
-    assert f"the configuration {file} belongs to another user" in result.output
+    refused = f"the configuration {file} belongs to another user" in result.output
+    assert refused == (folder != "a checkout")
 
 
 def test_a_configuration_that_may_not_be_read_is_not_said_to_be_no_toml(places, monkeypatch):
