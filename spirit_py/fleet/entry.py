@@ -116,17 +116,19 @@ def _most_servers(config: FleetConfig) -> int:
 def _carried_on(
     config: FleetConfig, plan: FleetPlan, found: Mapping[str, FleetOrders]
 ) -> FleetPlan:
-    """Withdraw an abort of before: the operator runs the command again; a pause stays.
+    """Withdraw an abort of before, and a limit: the command was given again, with its own number.
+
+    A pause stays.
 
     The servers that have begun learn of it, and of all servers of this list. ``found`` are the
     orders that they have now, by their names.
     """
     if any(one.batch.each.dry_run for one in config.servers):
         return plan
-    latest = orders_of(plan.servers, found, most=config.at_once)
+    latest = orders_of(plan.servers, found)
     number = max(time.time_ns() // 1_000_000, latest.number + 1)
     told = {"members": plan.orders.members, "places": plan.orders.places}
-    orders = replace(latest, aborted=False, number=number, **told, finished=())
+    orders = replace(latest, aborted=False, at_once=0, number=number, **told, finished=())
 
     def tell(one: ServerPlan) -> None:
         with contextlib.suppress(SpiritError):

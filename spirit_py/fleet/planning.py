@@ -273,26 +273,24 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
         listed = FleetOrders(members=tuple(sorted(found)), places=places)
         for row in begun.values():
             listed = listed.joined(row)
-        orders = orders_of(plans, begun, most=config.at_once)
+        orders = orders_of(plans, begun)
         orders = replace(orders, members=listed.members, places=listed.places, finished=())
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
 
 
-def orders_of(
-    plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders], *, most: int
-) -> FleetOrders:
+def orders_of(plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders]) -> FleetOrders:
     """Return the orders that count, of those that were ``found`` on servers that have begun.
 
     Others may have begun that cannot be looked at: then a lone row is not believed (R26). But a
-    pause in it stays, and a limit below ``most`` servers at a time: any operator can end them.
+    pause in it stays: any operator can end it.
     """
     away = [one for one in plans if one.server.name not in found and (one.begun or not one.batch)]
     lone = FleetOrders()
     if len(found) == 1:
         (row,) = found.values()
         if not row.ahead_of(time.time()):
-            lone = FleetOrders(paused=row.paused, at_once=row.at_once if row.at_once < most else 0)
+            lone = FleetOrders(paused=row.paused)
     return agreed(found.values(), lone, begun=len(found) + len(away))
 
 

@@ -80,14 +80,11 @@ def test_a_fleet_of_which_a_server_has_begun_is_not_refused_without_a_trace(begu
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["not looked at", "lost since"])
-@pytest.mark.parametrize(("at_once", "limit"), [(9, 0), (2, 2)])
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_lone_row_is_not_believed_while_another_server_is_away(
-    monkeypatch, begun, paused, at_once, limit
-):
-    """It may be forged; a pause or a smaller limit, which any operator can end, stays."""
+def test_a_lone_row_is_not_believed_while_another_server_is_away(monkeypatch, begun, paused):
+    """It may be forged; a pause, which any operator can end, stays."""
     number = time.time_ns() // 1_000_000 - 1000
-    row = FleetOrders(number=number, at_once=at_once, paused=paused, members=("db1", "db2"))
+    row = FleetOrders(number=number, at_once=9, paused=paused, members=("db1", "db2"))
     one = planned("db1", earlier={}, orders=row)
     other = planned("db2", earlier={}) if begun else ServerPlan(server=server("db2"), error=LOST)
     plans = {"db1": one, "db2": other}
@@ -99,7 +96,22 @@ def test_a_lone_row_is_not_believed_while_another_server_is_away(
     else:
         monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
         orders = planning.plan_fleet(config).orders
-    assert (orders.at_once, orders.paused, orders.members) == (limit, paused, ("db1", "db2"))
+    assert (orders.at_once, orders.paused, orders.members) == (0, paused, ("db1", "db2"))
+
+
+def test_a_limit_of_an_earlier_command_does_not_hold_for_the_next_one(monkeypatch):
+    """Its own number is typed, and is what the plan has shown; a pause lasts."""
+    row = FleetOrders(number=time.time_ns() // 1_000_000 - 1000, at_once=9, paused=True)
+    plans = tuple(planned(name, earlier={}, orders=row) for name in ("db1", "db2"))
+    written: dict[str, FleetOrders] = {}
+    monkeypatch.setattr(
+        entry, "order", lambda one, orders: written.update({one.server.name: orders})
+    )
+    config = FleetConfig(servers=tuple(one.server for one in plans), asked="", at_once=2)
+    fleet = FleetPlan(servers=plans, orders=row)
+    orders = entry._carried_on(config, fleet, {"db1": row, "db2": row}).orders
+    assert (orders.at_once, orders.paused) == (0, True)
+    assert written == {"db1": orders, "db2": orders}
 
 
 @pytest.mark.parametrize(
