@@ -12,7 +12,7 @@ from spirit_py.config import SparkConfig
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from spirit_py.config import ConnectionOptions, LineFormat, MigrationConfig, OnFailure
 
@@ -77,6 +77,16 @@ def place_of(server_uuid: str, schema: str) -> str:
     another uuid, and its name.
     """
     return hashlib.sha256(f"{server_uuid} {schema}".encode()).hexdigest()[:32]
+
+
+def last_number(found: Iterable[FleetOrders]) -> int:
+    """Return the number of the last of these orders, which one that is later must exceed.
+
+    Half of what makes an order one from the future is left to clocks that differ: what is written
+    after it must be none for any server (R26).
+    """
+    until = time.time() - _CLOCKS_DIFFER / 2000
+    return max((one.number for one in found if not one.ahead_of(until)), default=0)
 
 
 def agreed(

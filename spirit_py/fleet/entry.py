@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 from spirit_py.batch.report import refusal_of
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
+from spirit_py.command_config import last_number
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, Warned
 from spirit_py.fleet.coordinator import Fleet
@@ -118,15 +119,14 @@ def _carried_on(
 ) -> FleetPlan:
     """Withdraw an abort of before, and a limit: the command was given again, with its own number.
 
-    A pause stays.
-
-    The servers that have begun learn of it, and of all servers of this list. ``found`` are the
-    orders that they have now, by their names.
+    A pause stays, and so does what an operator orders meanwhile, which has a later number. The
+    servers that have begun learn of it, and of all servers of this list. ``found`` are the orders
+    that they have now, by their names.
     """
     if any(one.batch.each.dry_run for one in config.servers):
         return plan
     latest = orders_of(plan.servers, found)
-    number = max(time.time_ns() // 1_000_000, latest.number + 1)
+    number = max(latest.number, last_number(found.values())) + 1
     told = {"members": plan.orders.members, "places": plan.orders.places}
     orders = replace(latest, aborted=False, at_once=0, number=number, **told, finished=())
 

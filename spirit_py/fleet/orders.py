@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.command_config import MOST_SERVERS, FleetOrders, agreed
+from spirit_py.command_config import MOST_SERVERS, FleetOrders, agreed, last_number
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError, UsageFault
 from spirit_py.fleet.planning import LOOKING, allowed_files
 from spirit_py.fleet.records import (
@@ -54,9 +54,6 @@ _AGAIN_SECONDS: Final = 1.0
 _QUIET_LOOKS: Final = 2
 _WRITES: Final = 20
 _NAMED: Final = 5
-#: By which this machine's clock may be behind that of who has ordered last. Half of what makes an
-#: order one from the future: what is written after it must be none for any server (R26).
-_FROM_BEHIND: Final = 43_200
 #: Of a number on the command line at most.
 _DIGITS: Final = 9
 
@@ -377,9 +374,7 @@ def _latest(seen: Sequence[FleetOrders], away: int) -> FleetOrders:
     known = FleetOrders(paused=len(seen) == 1 and seen[0].paused)
     counts = agreed(seen, known, begun=len(seen) + away)
     # Else nothing is written over it, where this machine's clock is behind.
-    until = time.time() - _FROM_BEHIND
-    numbers = (one.number for one in seen if not one.ahead_of(until))
-    return replace(counts, number=max([counts.number, *numbers]))
+    return replace(counts, number=max(counts.number, last_number(seen)))
 
 
 def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders:

@@ -104,11 +104,14 @@ def _status_of(session: SqlSession, schema: str, table: str) -> MigrationStatus 
 
 
 def order(plan: ServerPlan, orders: FleetOrders, *, finished: tuple[str, ...] = ()) -> None:
-    """Write orders into a server's record, if there is one; who is finished stays noted."""
+    """Write orders into a server's record, if there is one; later ones stay, and the finished."""
     with connect(plan.server.batch.each.connection, role="batch") as session:
         if (store := record_of(session, plan)) is not None:
-            kept = finished or store.orders(session).finished
-            store.order(session, replace(orders, finished=kept))
+            there = store.orders(session)
+            later = there.number > orders.number and not there.ahead_of(server_now(session))
+            if not later or finished:
+                kept = there if later else orders
+                store.order(session, replace(kept, finished=finished or there.finished))
 
 
 def forget(plan: ServerPlan) -> None:
@@ -216,7 +219,7 @@ class ServerRecords:
                     # It came meanwhile, from a command that has other servers in its list.
                     continue
                 places = one.orders.places | orders.places
-                kept = replace(orders, finished=one.orders.finished, places=places)
+                kept = replace(orders, finished=there.finished, places=places)
                 one.store.order(session, kept)
                 for name in one.left if resumes else ():
                     if name not in one.at_work:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.batch.plan import BatchPlan
 from spirit_py.batch.store import BatchTable
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
-from spirit_py.command_config import FleetOrders, agreed
-from spirit_py.config import ConnectionOptions
+from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer, agreed
+from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, UsageFault
-from spirit_py.fleet import orders, report
+from spirit_py.fleet import entry, orders, report
 from spirit_py.fleet import records as fleet_records
+from spirit_py.fleet.planning import FleetPlan, ServerPlan
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords, where_to_meet
 from spirit_py.migration.control.subject import CLEANUP
 
@@ -285,6 +287,62 @@ def written_by(monkeypatch: pytest.MonkeyPatch, **servers: Any) -> dict[str, Fle
     monkeypatch.setattr(orders, "_WRITES", 1)
     monkeypatch.setattr(orders, "_AGAIN_SECONDS", 0.0)
     return written
+
+
+def server_plan(name: str) -> ServerPlan:
+    """Return the plan of a server that has begun."""
+    each = MigrationConfig(connection=ConnectionOptions(host=name), database="shop")
+    server = FleetServer(name=name, batch=BatchConfig(each=each, fleet="1" * 32))
+    batch = BatchPlan(name="b", server_uuid=name, tables=(), earlier={}, orders=KNOWN)
+    return ServerPlan(server=server, batch=batch)
+
+
+class Row:
+    """The record of a server, with its orders alone."""
+
+    def __init__(self, row: FleetOrders) -> None:
+        self.row = row
+
+    def orders(self, _session: object) -> FleetOrders:
+        """Return them."""
+        return self.row
+
+    def order(self, _session: object, orders: FleetOrders) -> None:
+        """Replace them."""
+        self.row = orders
+
+
+def test_an_order_that_is_given_while_a_command_begins_stays(monkeypatch):
+    """It has read the records before that; who gave the order was told that it holds."""
+    monkeypatch.setattr(fleet_records, "connect", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(fleet_records, "server_now", lambda _: NOW / 1000)
+    plans = tuple(map(server_plan, ("s1", "s2")))
+    rows = {one.server.name: Row(KNOWN) for one in plans}
+    monkeypatch.setattr(fleet_records, "record_of", lambda _, plan: rows[plan.server.name])
+    meanwhile = order(100, paused=True)
+    rows["s1"].row = rows["s2"].row = meanwhile
+    config = FleetConfig(servers=tuple(one.server for one in plans), asked="")
+    found = {one.server.name: KNOWN for one in plans}
+    carried = entry._carried_on(config, FleetPlan(servers=plans, orders=KNOWN), found).orders
+    assert [one.row for one in rows.values()] == [meanwhile] * 2
+    # What looks at the records from now on obeys it.
+    assert agreed([one.row for one in rows.values()], carried, begun=2) == meanwhile
+    # That a server is done is noted all the same.
+    fleet_records.order(plans[0], carried, finished=("s1",))
+    assert rows["s1"].row == replace(meanwhile, finished=("s1",))
+
+
+def test_an_order_does_not_erase_that_all_servers_are_done(monkeypatch):
+    """The coordinator has just written it, since the command has read the record."""
+    monkeypatch.setattr(
+        fleet_records, "connect_first", lambda *_, **__: contextlib.nullcontext(None)
+    )
+    monkeypatch.setattr(fleet_records, "server_now", lambda _: NOW / 1000)
+    row = Row(replace(KNOWN, finished=("s1", "s2")))
+    part = part_of("s1")
+    part.records = [replace(record_of(), store=row)]
+    part.order(order(100, paused=True), resumes=False)
+    assert (part.error, row.row.paused, row.row.finished) == (None, True, ("s1", "s2"))
 
 
 def record_of(store: str = "a", fleet: str = "a", row: FleetOrders = KNOWN) -> FleetRecord:
