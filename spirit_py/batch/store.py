@@ -268,6 +268,12 @@ class BatchTable(RecordTable):
         self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1, fleet=known))
         return record.runs + 1
 
+    def join(self, session: SqlSession, fleet: str) -> None:
+        """Note of which fleet the batch is a part, where it is noted otherwise."""
+        record = self.read(session)
+        if record is not None and record.fleet != fleet:
+            self.replace(session, _RECORD_ID, replace(record, fleet=fleet))
+
     def note(self, session: SqlSession, table: TableRecord) -> None:
         """Replace the row of a table, or add it."""
         number = self._ids.setdefault(table.name, max(self._ids.values(), default=_RECORD_ID) + 1)

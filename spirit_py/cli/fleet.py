@@ -18,9 +18,10 @@ from spirit_py.cli.display import OF_A_RUN, records_of, reporters_of, tell_end
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.command_config import FleetConfig, FleetServer
 from spirit_py.config import SparkConfig
-from spirit_py.errors import UsageFault
+from spirit_py.errors import SpiritError, UsageFault
 from spirit_py.events.event import teller
 from spirit_py.fleet.servers import of_command, of_file
+from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode
 from spirit_py.statement.parse import read_script
 from spirit_py.table.names import digest_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spirit_py.cli.outcome import ErrorsShown
+    from spirit_py.command_config import BatchConfig
     from spirit_py.fleet.records import FleetMember
     from spirit_py.fleet.servers import Server
 
@@ -42,6 +44,8 @@ _OF_ONE: Final = {
 #: What an entry may have for an account of its own, in the option files.
 _ACCOUNTS: Final = frozenset({"login_path", "defaults_group_suffix"})
 _MOST_TASKS: Final = 256
+#: No name of a schema is empty, and none ends with a space.
+_ANY_SCHEMA: Final = " "
 
 
 def fleet_config(options: dict[str, Any]) -> FleetConfig:
@@ -59,12 +63,11 @@ def fleet_config(options: dict[str, Any]) -> FleetConfig:
     asked = dict(options)
     statements = _statements(asked)
     asked["spark_master"] = ""
-    change = " ".join((options["alter"] or "").split())
-    tables = options["tables"] or (options["table"],)
-    identity = digest_of((change, options["keep"], *tables, " ".join(statements.split())))
     alone = asked | dict.fromkeys(OF_A_RUN)
     _require_folders(options, servers)
-    parts = tuple(_part(one, alone, statements, identity) for one in servers)
+    parts = tuple(_part(one, alone, statements) for one in servers)
+    identity = _identity(parts[0].batch)
+    parts = tuple(replace(one, batch=replace(one.batch, fleet=identity)) for one in parts)
     master = options["spark_master"] or ""
     spark = SparkConfig(
         threads=min(len(servers), _MOST_TASKS),
@@ -158,7 +161,27 @@ def _statements(asked: dict[str, Any]) -> str:
     return text
 
 
-def _part(server: Server, options: dict[str, Any], statements: str, identity: str) -> FleetServer:
+def _identity(batch: BatchConfig) -> str:
+    """Return by what a change for many servers is known: the same for what is the same batch.
+
+    Names without a schema are in another one on each server. What another sql_mode reads in another
+    way is settled by the records: a command that carries on gives all of them its own.
+    """
+    modes, mode = batch.each.modes, batch.each.modes.sql_mode or ""
+    change = [batch.each.alter, *batch.statements.split()]
+    with contextlib.suppress(SpiritError):
+        if batch.patterns:
+            change = [alter_of("", "", batch.each.alter, sql_mode=mode).normalized]
+        else:
+            change = sorted(
+                one.normalized
+                for found in read_script(batch.statements, SqlMode.of(mode))
+                for one in parse_statement(found.text, found.schema or _ANY_SCHEMA, sql_mode=mode)
+            )
+    return digest_of((sorted(batch.patterns), change, modes.options, modes.keep))
+
+
+def _part(server: Server, options: dict[str, Any], statements: str) -> FleetServer:
     own = _reached(server, options)
     if own["archive_to"]:
         own["archive_to"] = f"{own['archive_to'].rstrip('/')}/{_folder(server)}"
@@ -169,7 +192,7 @@ def _part(server: Server, options: dict[str, Any], statements: str, identity: st
         config = batch_config(own, settings(own), listed=statements)
     return FleetServer(
         name=server.name,
-        batch=replace(config, fleet=identity),
+        batch=config,
         labels=server.labels,
         schema=server.schema,
     )

@@ -107,6 +107,8 @@ def order(plan: ServerPlan, orders: FleetOrders, *, finished: tuple[str, ...] = 
     """Write orders into a server's record, if there is one; later ones stay, and the finished."""
     with connect(plan.server.batch.each.connection, role="batch") as session:
         if (store := record_of(session, plan)) is not None:
+            # One that was begun by another spelling of the change is found by this one from now on.
+            store.join(session, plan.server.batch.fleet)
             there = store.orders(session)
             later = there.number > orders.number and not there.ahead_of(server_now(session))
             if not later or finished:

@@ -58,6 +58,41 @@ def test_each_server_gets_its_part(listed):
     assert len(names) == 3
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("--table", "orders", "--alter", "add column n int"), CHANGE),
+        (("--tables", "`orders`", "--alter", "ADD COLUMN `n` INT"), CHANGE),
+        (
+            ("--tables", "a", "--tables", "b", "--alter", "FORCE"),
+            ("--tables", "b", "--tables", "a", "--alter", "force"),
+        ),
+        (
+            ("--statement", "ALTER TABLE orders ADD COLUMN n INT"),
+            ("--statement", "alter table `orders` add column `n` int;"),
+        ),
+        (("--table", "orders", "--keep", "id > 5"), ("--table", "orders", "--keep", "id > 5")),
+    ],
+)
+def test_the_same_batch_by_another_spelling_is_the_same_fleet(listed, one, other):
+    """Else an order reaches the records of one of them alone, or is refused for good."""
+    first, second = (config_of(listed, *words).servers[0].batch.fleet for words in (one, other))
+    assert first == second
+
+
+def test_what_is_another_batch_is_another_fleet(listed):
+    """Its records have other names; what cannot be read is another one, and is refused later."""
+    words = [
+        CHANGE,
+        (*CHANGE, "--keep", "id > 5"),
+        (*CHANGE, "--sql-mode", "ANSI_QUOTES"),
+        ("--table", "orders", "--alter", "ADD COLUMN `n"),
+        ("--table", "orders", "--alter", "ADD COLUMN `m"),
+    ]
+    fleets = {config_of(listed, *one).servers[0].batch.fleet for one in words}
+    assert len(fleets) == len(words)
+
+
 @pytest.mark.parametrize("at", ["mysql://db1", "mysql://db1/shop"])
 def test_a_server_has_one_place_for_the_command_and_for_its_control(tmp_path, at):
     """Nobody gives ``ctl`` the schema that ``migrate`` had by --database."""

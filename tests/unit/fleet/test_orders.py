@@ -298,10 +298,14 @@ def server_plan(name: str) -> ServerPlan:
 
 
 class Row:
-    """The record of a server, with its orders alone."""
+    """The record of a server, with its orders, and of what it is a part."""
 
     def __init__(self, row: FleetOrders) -> None:
-        self.row = row
+        self.row, self.fleet = row, "0" * 32
+
+    def join(self, _session: object, fleet: str) -> None:
+        """Note that."""
+        self.fleet = fleet
 
     def orders(self, _session: object) -> FleetOrders:
         """Return them."""
@@ -325,6 +329,8 @@ def test_an_order_that_is_given_while_a_command_begins_stays(monkeypatch):
     found = {one.server.name: KNOWN for one in plans}
     carried = entry._carried_on(config, FleetPlan(servers=plans, orders=KNOWN), found).orders
     assert [one.row for one in rows.values()] == [meanwhile] * 2
+    # An order for the change finds all of them, however it was spelled when they began.
+    assert {one.fleet for one in rows.values()} == {plans[0].server.batch.fleet}
     # What looks at the records from now on obeys it.
     assert agreed([one.row for one in rows.values()], carried, begun=2) == meanwhile
     # That a server is done is noted all the same.
