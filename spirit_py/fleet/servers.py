@@ -157,7 +157,7 @@ def _of_lines(text: str, origin: str) -> Iterator[Server]:
 def _of_toml(text: str, origin: str) -> Iterator[Server]:
     try:
         found = tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageFault(f"{origin} is no TOML: {error}", hint="see docs/fleet.md") from None
     entries = found.pop("server", [])
     if found or not isinstance(entries, list):

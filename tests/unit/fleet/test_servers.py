@@ -60,6 +60,7 @@ def test_both_forms_are_read():
         ("mysql://db1 name=..\n", "list, line 1: '..' is no name"),
         ("mysql://db1 name=.\n", "list, line 1: '.' is no name"),
         ("[[server]\n", "list is no TOML"),
+        pytest.param(f"[[server]]\nlabels={'[' * 5000}\n", "list is no TOML", id="nested"),
         ("[server]\nhost='a'\n", "list has more than servers"),
         ("[[server]]\nhost='a'\n[other]\n", "list has more than servers: other"),
         ("[[server]]\npassword='x'\n", "list, server 1: there is no password of a server"),
