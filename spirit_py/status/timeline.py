@@ -284,12 +284,16 @@ class History:
             return self.now
         return min(self.now, max(0.0, (event.time - self.began).total_seconds()))
 
-    def _phase_entered(self, event: Event) -> None:
+    def _phase_entered(self, event: run.PhaseEntered) -> None:
         lanes = self.timeline.lanes
         lane = event.table if self.batch is not None else next(iter(lanes), event.table)
+        at = self._at(event)
         if lane not in lanes:
-            self.timeline.stage(lane, str(event.fields.get("before")), 0.0)
-        self.timeline.stage(lane, str(event.fields.get("phase")), self.now)
+            self.timeline.stage(lane, event.before, max(0.0, at - event.seconds))
+        last = lanes[lane][-1] if lane in lanes else None
+        # One that is told late is older than what was seen of the table since.
+        if last is None or at >= last.began:
+            self.timeline.stage(lane, event.phase, at if last is None else max(at, last.ended))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Keep the figures of now."""

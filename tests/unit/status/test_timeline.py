@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spirit_py.events.run import Warned
-from spirit_py.progress import Growth
+from spirit_py.events.run import PhaseEntered, Warned
+from spirit_py.progress import BatchStatus, Growth
 from spirit_py.status.timeline import LANES, STAGES, History, Noted, Range, Timeline, rates
 
 
@@ -158,3 +158,30 @@ def test_what_a_server_tells_at_its_end_stands_at_its_own_time():
         at = begun + timedelta(seconds=seconds)
         history.event(Warned(said="then", time=at, fleet_server="s1"))
     assert [one.at for one in history.timeline.events] == [0.0, 20.0, 60.0]
+
+
+def test_a_table_that_begins_late_has_no_phase_before_its_beginning():
+    """What a server did is told when its task has ended; what was seen since is newer."""
+    began, now = datetime(2026, 1, 1, tzinfo=UTC), [0.0]
+    history = History(clock=lambda: now[0])
+    history.event(Warned(said="it begins", time=began))
+    history.batch = BatchStatus(described="", elapsed=0.0, tables=())
+    now[0] = 500.0
+
+    def entered(phase: str, before: str, *, at: float, seconds: float) -> None:
+        history.event(
+            PhaseEntered(
+                phase=phase, before=before, seconds=seconds, table="s1 shop.t", fleet_server="s1",
+                time=began + timedelta(seconds=at),
+            )
+        )  # fmt: skip
+
+    def stages() -> list[tuple[str, float, float]]:
+        return [(one.name, one.began, one.ended) for one in history.timeline.lanes["s1 shop.t"]]
+
+    entered("copy", "preflight", at=103.0, seconds=3.0)
+    entered("checksum", "copy", at=110.0, seconds=7.0)
+    found = [("preflight", 100.0, 103.0), ("copy", 103.0, 110.0), ("checksum", 110.0, 110.0)]
+    assert stages() == found
+    entered("copy", "preflight", at=101.0, seconds=1.0)
+    assert stages() == found
