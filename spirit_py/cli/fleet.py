@@ -350,4 +350,4 @@ def show_plan(options: dict[str, Any]) -> int:
         lines: list[str] = []
         tell_fleet_plan(plan, config, lambda event: lines.append(event.sentence))
         outcome.show_lines(lines)
-    return 2 if plan.refused else 0
+    return 2 if plan.is_refused(config) else 0

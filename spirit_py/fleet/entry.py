@@ -81,14 +81,9 @@ def refuse(config: FleetConfig, plan: FleetPlan) -> None:
 
     After an earlier run has begun a server it is a MigrationFailure: something was written.
     """
-    refused = plan.refused
-    canaries = {one.name for one in config.servers[: config.canary]}
-    if not refused or not (
-        len(refused) >= config.stop_after
-        or not plan.left
-        or any(one.server.name in canaries for one in refused)
-    ):
+    if not plan.is_refused(config):
         return
+    refused = plan.refused
     raise refusal_of(
         f"{len(refused)} of {counted(len(plan.servers), 'server')} cannot be changed",
         written=any(one.begun for one in plan.servers),

@@ -169,6 +169,13 @@ class FleetPlan:
         """The servers on which nothing is begun."""
         return tuple(one for one in self.servers if one.refused)
 
+    def is_refused(self, config: FleetConfig) -> bool:
+        """Whether nothing is begun: as many are refused as failures end it, all, or a canary."""
+        canaries = {one.name for one in config.servers[: config.canary]}
+        refused = [one.server.name for one in self.refused]
+        enough = len(refused) >= config.stop_after or not self.left
+        return bool(refused) and (enough or not canaries.isdisjoint(refused))
+
     @property
     def left(self) -> tuple[ServerPlan, ...]:
         """The servers that are to be changed, and can be."""
@@ -221,7 +228,7 @@ class FleetPlan:
                 {"name": wave.name, "servers": [one.name for one in wave.servers]}
                 for wave in waves_of(config)
             ],
-            "refused": bool(self.refused),
+            "refused": self.is_refused(config),
             "totals": {
                 "servers": len(self.servers),
                 "left": len(self.left),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.trial import Trace
+from spirit_py.cli import fleet as cli_fleet
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import ServerFault, SpiritError
@@ -77,6 +80,29 @@ def test_a_fleet_of_which_a_server_has_begun_is_not_refused_without_a_trace(begu
     assert raised.value.exit_code == (1 if begun else 2)
     assert ("nothing was written" in raised.value.message) is not begun
     assert "1 of 2 servers cannot be changed" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("stop_after", "canary", "refused"), [(1, 0, True), (2, 0, False), (2, 1, True), (2, 2, True)]
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_plan_ends_as_the_command_would(monkeypatch, capsys, stop_after, canary, refused, form):
+    """With as many failures allowed the other servers are changed, and the check does not fail."""
+    fails = ServerPlan(server=server("db1"), error=LOST)
+    plan = FleetPlan(servers=(fails, planned("db2")))
+    config = FleetConfig(
+        servers=tuple(one.server for one in plan.servers),
+        asked="",
+        stop_after=stop_after,
+        canary=canary,
+    )
+    monkeypatch.setattr(cli_fleet, "fleet_config", lambda _: config)
+    monkeypatch.setattr(planning, "plan_fleet", lambda *_, **__: plan)
+    with pytest.raises(SpiritError) if refused else contextlib.nullcontext():
+        entry.refuse(config, plan)
+    assert cli_fleet.show_plan({"sample": False, "format": form}) == (2 if refused else 0)
+    if form == "json":
+        assert json.loads(capsys.readouterr().out)["refused"] is refused
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["not looked at", "lost since"])
