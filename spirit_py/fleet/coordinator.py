@@ -40,7 +40,7 @@ from spirit_py.threads import Background, StopSwitch, every, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from spirit_py.command_config import FleetConfig, FleetOrders, FleetServer
     from spirit_py.contracts import Reporter
@@ -78,7 +78,8 @@ class Fleet:
     """The run of a fleet. One thread, but for one of each server at work; ``gate`` asks the hook.
 
     ``most``: servers at a time that the limit of open files allows. ``stops``: for each server what
-    ends its part alone, such as the loss of its named lock.
+    ends its part alone, such as the loss of its named lock; ``at_turn`` returns that of a server
+    that is to begin, or raises what keeps it from that.
     """
 
     config: FleetConfig
@@ -87,6 +88,7 @@ class Fleet:
     reporter: Reporter
     stop: StopSwitch
     stops: dict[str, StopSwitch]
+    at_turn: Callable[[str], StopSwitch]
     most: int
     gate: Gate | None = None
 
@@ -95,6 +97,8 @@ class Fleet:
         self.state = FleetState(self.plan.servers)
         self._orders = self.plan.orders
         self._turn = 0
+        #: Of whose loss was told while they waited.
+        self._lost: set[str] = set()
         #: Why records are left although all servers are done.
         self.left_over: tuple[str, ...] = ()
         self._warned = False
@@ -157,6 +161,7 @@ class Fleet:
         points.reach("fleet.wave")
         self._tell(WaveBegun(wave=wave.name, servers=[one.name for one in waiting]))
         while (waiting and not self._halted) or self._threads:
+            self._warn_of_lost()
             while (one := first or self._next(waiting)) is not None:
                 first = None
                 waiting.remove(one)
@@ -185,6 +190,16 @@ class Fleet:
             at_once_of=self.config.at_once_of,
         )
 
+    def _warn_of_lost(self) -> None:
+        """Report once that a server which waits for its turn does not answer."""
+        for run in self.state.of(ServerState.WAITING):
+            name = run.server.name
+            why = self.stops[name].reason
+            if why is not None and name not in self._lost and not self.stop.requested:
+                self._lost.add(name)
+                said = f"it is tried again at its turn, and not held until then: {why.message}"
+                self._say(run, Warned(said=said))
+
     def _begin(self, name: str) -> None:
         run = self.state.note(name, ServerRun.begun)
         thread = Background("server", lambda _stopping: self._work(name))
@@ -197,11 +212,12 @@ class Fleet:
     def _work(self, name: str) -> None:
         began, why = time.monotonic(), None
         try:
-            self.stops[name].check()
-            self.place.run(self._work_of(name), partial(self._hear, name), self.stops[name])
+            stop = self.at_turn(name)
+            stop.check()
+            self.place.run(self._work_of(name), partial(self._hear, name), stop)
             if self.state[name].exit_code and not self.stop.requested:
                 # It may have been ended from here, for what concerns this server alone.
-                why = self.stops[name].reason
+                why = stop.reason
             if not self.rehearses:
                 # An abort reaches its process by itself, perhaps first; and none that is ordered
                 # by now may be missed by the server that begins in its place.

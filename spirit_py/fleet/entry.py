@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
@@ -30,7 +31,7 @@ from spirit_py.threads import StopSwitch, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from spirit_py.command_config import FleetConfig, FleetOrders
@@ -152,6 +153,7 @@ def _run(
             reporter=reporter,
             stop=holds.stop,
             stops=holds.stops,
+            at_turn=holds.at_turn,
             most=most,
             gate=gate,
         )
@@ -190,8 +192,9 @@ class Holds:
     """The named locks of a fleet on its servers: a second coordinator is refused.
 
     Each one's name is made of that of the record, so that commands that would write the same record
-    refuse each other. A server whose lock is lost for good has its own part stopped, and no other:
-    entries of the list that are one server, such as schemas of it, have one session there.
+    refuse each other. A server whose lock is lost for good has its own part stopped, and no other;
+    one that waits for its turn is tried again then. Entries of the list that are one server, such
+    as schemas of it, have one session there.
     """
 
     def __init__(self, plan: FleetPlan, stop: StopSwitch | None = None) -> None:
@@ -203,9 +206,13 @@ class Holds:
         self._together: dict[ConnectionOptions, list[str]] = {}
         for name, one in self._plans.items():
             self._together.setdefault(one.server.batch.each.connection, []).append(name)
-        self._locks = [self._lock(options) for options in self._together]
+        self._locks = {options: self._lock(options) for options in self._together}
         self._failures: dict[str, SpiritError] = {}
-        self._held: list[AdvisoryLock] = []
+        self._turns = {options: threading.Lock() for options in self._together}
+        #: Whose record was not read since the lock of its server was taken.
+        self._unread = {
+            name for name, one in self._plans.items() if not one.server.batch.each.dry_run
+        }
 
     def _lock(self, options: ConnectionOptions) -> AdvisoryLock:
         names, stop = self._together[options], self.stop.linked()
@@ -229,11 +236,7 @@ class Holds:
         Raises Refusal where a record has changed since the plan was made, or cannot be read.
         """
         found: dict[str, FleetOrders] = {}
-        left = {
-            name
-            for name, one in self._plans.items()
-            if name not in self._failures and not one.server.batch.each.dry_run
-        }
+        left = self._unread - self._failures.keys()
         errors: list[SpiritError] = []
 
         def read(name: str) -> None:
@@ -245,6 +248,7 @@ class Holds:
             if orders is not None:
                 found[name] = orders
             left.discard(name)
+            self._unread.discard(name)
 
         side_by_side("look", [partial(read, name) for name in sorted(left)], LOOKING)
         if left:
@@ -252,10 +256,34 @@ class Holds:
             raise errors[0] if errors else MigrationFailure(f"{names} could not be looked at again")
         return found
 
+    def at_turn(self, name: str) -> StopSwitch:
+        """Return what ends a server's part, at its turn; a lock that was lost is taken anew.
+
+        Raises what keeps it from that, or Refusal where its record has changed since the plan.
+        """
+        options = self._plans[name].server.batch.each.connection
+        with self._turns[options]:
+            if self.stops[name].requested and not self.stop.requested:
+                self._locks[options].close()
+                lock = self._locks[options] = self._lock(options)
+                self._unread |= {
+                    one
+                    for one in self._together[options]
+                    if not self._plans[one].server.batch.each.dry_run
+                }
+                try:
+                    lock.acquire()
+                except SpiritError as error:
+                    lock.stop.request(error)
+                    raise
+            if name in self._unread and not self.stop.requested:
+                read_again(self._plans[name])
+                self._unread.discard(name)
+            return self.stops[name]
+
     def take(self) -> None:
         """Take all; Refusal where another coordinator has one, before anything is written."""
-        pairs = zip(self._together.values(), self._locks, strict=True)
-        side_by_side("look", [partial(self._take, *one) for one in pairs], LOOKING)
+        side_by_side("look", [partial(self._take, one) for one in self._together], LOOKING)
         held = [
             (name, error)
             for name, error in self._failures.items()
@@ -269,13 +297,13 @@ class Holds:
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
 
-    def _take(self, names: Sequence[str], lock: AdvisoryLock) -> None:
+    def _take(self, options: ConnectionOptions) -> None:
+        lock = self._locks[options]
         try:
             lock.acquire()
-            self._held.append(lock)
         except Exception as error:
             known = error if isinstance(error, SpiritError) else MigrationFailure(repr(error))
-            self._failures |= dict.fromkeys(names, known)
+            self._failures |= dict.fromkeys(self._together[options], known)
             lock.stop.request(known)
 
     def __enter__(self) -> Self:
@@ -291,7 +319,7 @@ class Holds:
             with contextlib.suppress(Exception):
                 lock.close()
 
-        side_by_side("look", [partial(close, one) for one in self._held], LOOKING)
+        side_by_side("look", [partial(close, one) for one in self._locks.values()], LOOKING)
 
 
 def reported(config: FleetConfig, reporter: Reporter) -> AbstractContextManager[None]:

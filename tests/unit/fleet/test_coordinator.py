@@ -17,6 +17,7 @@ from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import MigrationFailure, Refusal, SparkFailure, SpiritError
+from spirit_py.events.run import Warned
 from spirit_py.fleet import coordinator, places
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
@@ -89,6 +90,7 @@ def fleet(*, dry_run: bool = True, place: Place | None = None, begun: bool = Fal
         reporter=RecordingReporter(),
         stop=stop,
         stops={one.server.name: stop for one in plans},
+        at_turn=lambda _: stop,
         most=10,
     )
 
@@ -255,6 +257,40 @@ def test_a_canary_that_fails_stops_the_rest_however_many_may_fail():
     assert [one.state for one in run.state.servers] == ["failed", "waiting"]
 
 
+def test_a_server_that_is_lost_while_it_waits_is_told_and_tried_again_at_its_turn():
+    """It may have restarted since the command began, or answer after ten minutes."""
+    run = fleet()
+    lost, again = Switch(), Switch()
+    lost.request(MigrationFailure("it was away"))
+    run.stops["s2"] = lost
+    given = []
+
+    def at_turn(name: str) -> StopSwitch:
+        given.append(name)
+        return again
+
+    run.at_turn = at_turn
+    run.run()
+    assert given == ["s1", "s2"]
+    assert [one.state for one in run.state.servers] == ["done", "done"]
+    events = run.reporter.events  # type: ignore[attr-defined]
+    (warned,) = [one for one in events if isinstance(one, Warned)]
+    assert warned.fleet_server == "s2"
+    assert "it was away" in warned.text
+
+
+def test_a_server_that_is_still_lost_at_its_turn_fails_with_what_is_so_then():
+    """Not with what was so hours ago."""
+    run = fleet()
+
+    def at_turn(_name: str) -> StopSwitch:
+        raise MigrationFailure("it is away now")
+
+    run.at_turn = at_turn
+    run.run()
+    assert (run.state["s1"].state, run.state["s1"].cause) == ("failed", "it is away now")
+
+
 def test_servers_that_were_stopped_are_left():
     """Each server is in one of the counts."""
     run = fleet()
@@ -285,10 +321,11 @@ def test_a_cluster_whose_start_failed_for_good_is_not_waited_for():
 
 def test_no_server_begins_on_executors_that_lack_a_library():
     """Each one would fail, and after the first one the change of many servers has begun."""
+    lacking = places.OnSpark(cluster(*[3] * 1000, modules=["MySQLdb"]))
     with pytest.raises(Refusal, match="MySQLdb"):
-        places.OnSpark(cluster(3, modules=["MySQLdb"])).slots()
-    spark = places.OnSpark(cluster(3, 2))
-    assert [spark.slots(), spark.slots()] == [3, 2]
+        until(lacking.slots, "what its tasks lack")
+    spark = places.OnSpark(cluster(*[3] * 1000))
+    until(lambda: spark.slots() == 3, "the end of the trial")
 
 
 def test_a_trial_that_waits_for_an_executor_holds_up_neither_looks_nor_a_stop():

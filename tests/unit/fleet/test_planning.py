@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -15,10 +15,13 @@ from spirit_py.batch.trial import Trace
 from spirit_py.cli import fleet as cli_fleet
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.fleet import entry, planning
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
 from spirit_py.fleet.report import ServerRun, ServerState
+
+if TYPE_CHECKING:
+    from spirit_py.threads import StopSwitch
 
 LOST = ServerFault(2013, "Lost connection", where="batch session")
 
@@ -161,3 +164,58 @@ def test_a_record_is_one_witness_by_name_or_place(monkeypatch, finished, told):
     monkeypatch.setattr(planning, "_settled", settled)
     planning.plan_fleet(FleetConfig(servers=(done.server, other.server), asked=""))
     assert asked == [told] * bool(told)
+
+
+class Lock:
+    """A named lock of a server that is away as often as ``away`` says."""
+
+    away: ClassVar[list[SpiritError]] = []
+    taken: ClassVar[list[str]] = []
+
+    def __init__(self, options: ConnectionOptions, *_: object, stop: StopSwitch, **__: Any) -> None:
+        self.options, self.stop = options, stop
+
+    def acquire(self) -> None:
+        """Take it."""
+        if self.options.host == "db2" and self.away:
+            raise self.away.pop()
+        self.taken.append(self.options.host)
+
+    def close(self) -> None:
+        """Release it."""
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_lock_that_was_lost_is_taken_anew_at_the_turn_of_its_server(monkeypatch, again, changed):
+    """And its record is read then: another command may have worked there meanwhile."""
+    read: list[str] = []
+
+    def read_again(plan: ServerPlan) -> None:
+        read.append(plan.server.name)
+        if changed and len(read) > 1:
+            raise Refusal("it has changed")
+
+    monkeypatch.setattr(entry, "AdvisoryLock", Lock)
+    monkeypatch.setattr(entry, "read_again", read_again)
+    monkeypatch.setattr(Lock, "taken", [])
+    monkeypatch.setattr(
+        Lock, "away", [LOST] if again else [ServerFault(2003, "no", where="x"), LOST]
+    )
+    plan = FleetPlan(servers=(planned("db1"), planned("db2")))
+    with entry.Holds(plan) as holds:
+        assert holds.read_again() == {}
+        assert (Lock.taken, read) == (["db1"], ["db1"])
+        assert holds.at_turn("db1") is holds.stops["db1"]
+        assert (Lock.taken, read) == (["db1"], ["db1"])
+        lost = holds.stops["db2"]
+        assert lost.requested
+        if not again:
+            with pytest.raises(ServerFault, match="no"):
+                holds.at_turn("db2")
+            assert holds.stops["db2"].requested
+            return
+        with pytest.raises(Refusal, match="changed") if changed else contextlib.nullcontext():
+            assert not holds.at_turn("db2").requested
+        assert (Lock.taken, read) == (["db1", "db2"], ["db1", "db2"])
+        assert holds.stops["db2"] is not lost
