@@ -82,6 +82,7 @@ class ErrorCode(enum.StrEnum):
     NAME_TAKEN = "name-taken"
     BATCH_REFUSED = "batch-refused"
     BATCH_RECORD = "batch-record"
+    RECORDS_LEFT = "records-left"
     NOTHING_TO_CONTROL = "nothing-to-control"
     REQUEST_REFUSED = "request-refused"
     NO_ANSWER = "no-answer"

@@ -100,7 +100,7 @@ class Fleet:
         #: Of whose loss was told while they waited.
         self._lost: set[str] = set()
         #: Why records are left although all servers are done.
-        self.left_over: tuple[str, ...] = ()
+        self.left_over: MigrationFailure | None = None
         self._warned = False
         self._looking = threading.Lock()
         self._looked = 0.0
@@ -140,8 +140,8 @@ class Fleet:
         done = self.state.of(ServerState.DONE)
         if self.rehearses or len(done) < len(self.plan.servers):
             return
-        self.left_over = tuple(finish([one.plan for one in done], self._orders, self.stop))
-        for line in self.left_over:
+        self.left_over = finish([one.plan for one in done], self._orders, self.stop)
+        for line in self.left_over.details if self.left_over is not None else ():
             self._tell(Warned(said=line))
 
     @property

@@ -123,16 +123,29 @@ def forget(plan: ServerPlan) -> None:
             store.drop(session)
 
 
-def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -> list[str]:
-    """Mark each record of a fleet as finished, and then drop them; return what could not be done.
+def _left(lines: Sequence[str], hint: str) -> MigrationFailure:
+    return MigrationFailure(
+        f"all servers are changed, and records are left: {lines[0]}",
+        hint=hint,
+        details=tuple(lines),
+        error_code=ErrorCode.RECORDS_LEFT,
+    )
 
-    As long as one is left it names all servers that are done, and the same command drops the rest.
+
+def finish(
+    plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch
+) -> MigrationFailure | None:
+    """Mark each record of a fleet as finished, and then drop them; return why some are left.
+
+    As long as one is left it names all servers that are done.
     """
     done = tuple(plan.server.name for plan in plans)
     if outside := sorted(set(orders.members) - set(done)):
-        why = f"commands for this change also had other servers: {', '.join(outside[:5])}"
-        then = "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them"
-        return [f"{why}; {then}"]
+        return _left(
+            [f"commands for this change also had other servers: {', '.join(outside[:5])}"],
+            "once these are done, or given up, spirit-py ctl --fleet LIST forget drops them; the"
+            " same command does not",
+        )
     failed: list[str] = []
     finished = (*done, *filter(None, (plan.place for plan in plans)))
 
@@ -149,13 +162,14 @@ def finish(plans: Sequence[ServerPlan], orders: FleetOrders, stop: StopSwitch) -
         each(plan, lambda one: order(one, orders, finished=finished), "marked as finished")
 
     side_by_side("mark", [partial(mark, one) for one in plans], LOOKING)
-    if failed or stop.requested:
-        return failed
-    points.reach("fleet.finished")
-    for plan in plans:
-        each(plan, forget, "dropped")
-        points.reach("fleet.forgotten")
-    return failed
+    if not failed and not stop.requested:
+        points.reach("fleet.finished")
+        for plan in plans:
+            each(plan, forget, "dropped")
+            points.reach("fleet.forgotten")
+    # The same command may refuse the servers whose records are dropped, where one is left.
+    hint = "spirit-py ctl --fleet LIST forget drops them, when these servers answer"
+    return _left(failed, hint) if failed else None
 
 
 @dataclass(frozen=True, kw_only=True)

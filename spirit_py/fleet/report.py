@@ -234,7 +234,11 @@ class FleetReport(OutcomeReport):
         self.totals.setdefault("chunks_repaired", 0)
 
     def conclude(
-        self, stopped: BaseException | None, *, seconds: float, left_over: Sequence[str] = ()
+        self,
+        stopped: BaseException | None,
+        *,
+        seconds: float,
+        left_over: MigrationFailure | None = None,
     ) -> None:
         """Enter outcome, exit code and time; ``stopped`` is what ended the run early.
 
@@ -245,13 +249,8 @@ class FleetReport(OutcomeReport):
             self.note_failure(stopped)
         early = self.exit_code if stopped is not None else 0
         failed = [one["exit_code"] for one in self.servers if one["exit_code"]]
-        if left_over and stopped is None:
-            stopped = MigrationFailure(
-                f"all servers are changed, and records are left: {left_over[0]}",
-                hint="the same command drops them, and changes nothing",
-                details=tuple(left_over),
-                error_code=ErrorCode.BATCH_RECORD,
-            )
+        if left_over is not None and stopped is None:
+            stopped = left_over
             self.note_failure(stopped)
             early = self.exit_code
         written = any(one["written"] for one in self.servers)

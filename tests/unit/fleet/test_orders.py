@@ -21,6 +21,7 @@ from spirit_py.fleet import records as fleet_records
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
 from spirit_py.fleet.records import FleetMember, FleetRecord, ServerRecords, where_to_meet
 from spirit_py.migration.control.subject import CLEANUP
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -349,6 +350,41 @@ def test_an_order_does_not_erase_that_all_servers_are_done(monkeypatch):
     part.records = [replace(record_of(), store=row)]
     part.order(order(100, paused=True), resumes=False)
     assert (part.error, row.row.paused, row.row.finished) == (None, True, ("s1", "s2"))
+
+
+@pytest.mark.parametrize(
+    ("members", "broken", "told", "hint"),
+    [
+        (("s1", "s2"), "", "", ""),
+        (("s1", "s2", "s9"), "", "also had other servers: s9", "or given up, .* the same command"),
+        (("s1", "s2"), "forget", "s2: its record could not be dropped: gone", "forget drops them"),
+        (("s1", "s2"), "order", "s2: its record could not be marked", "forget drops them"),
+    ],
+)
+def test_what_is_left_of_a_change_that_is_done_has_a_remedy_that_helps(
+    monkeypatch, members, broken, told, hint
+):
+    """The same command ends so for ever, or refuses the servers whose records it has dropped."""
+
+    def action(name: str) -> Any:
+        def act(plan: ServerPlan, *_: object, **__: object) -> None:
+            if name == broken and plan.server.name == "s2":
+                raise MigrationFailure("gone")
+
+        return act
+
+    for name in ("order", "forget"):
+        monkeypatch.setattr(fleet_records, name, action(name))
+    plans = tuple(map(server_plan, ("s1", "s2")))
+    left = fleet_records.finish(plans, replace(KNOWN, members=members), StopSwitch())
+    assert (left is not None) is bool(told)
+    if left is None:
+        return
+    ended = report.FleetReport()
+    ended.conclude(None, seconds=1.0, left_over=left)
+    assert (ended.exit_code, ended.error_code) == (1, ErrorCode.RECORDS_LEFT)
+    assert told in ended.error
+    assert re.search(hint, ended.hint)
 
 
 def record_of(store: str = "a", fleet: str = "a", row: FleetOrders = KNOWN) -> FleetRecord:
