@@ -397,8 +397,8 @@ class Fleet:
 
     def _obey(self, orders: FleetOrders, name: str) -> None:
         before = self._orders
-        both = before.joined(orders)
-        self._orders = replace(orders, members=both.members, places=both.places)
+        # The plan knows of whom else there are records: one row alone may be forged (R26).
+        self._orders = replace(orders, members=before.members, places=before.places)
         if orders.aborted:
             self.stop.request(
                 Aborted(

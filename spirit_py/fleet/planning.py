@@ -12,7 +12,7 @@ from spirit_py.batch.plan import UsualDefinitions
 from spirit_py.batch.planning import plan_batch, plan_of_batch
 from spirit_py.batch.trial import Trace, trace_of
 from spirit_py.classes import dataclass, field, replace
-from spirit_py.command_config import FleetOrders, agreed, place_of
+from spirit_py.command_config import MOST_SERVERS, FleetOrders, agreed, place_of
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.run import ServerPlanned, Summary
 from spirit_py.fleet.waves import seconds_of, waves_of
@@ -21,7 +21,7 @@ from spirit_py.threads import side_by_side
 from spirit_py.units import counted, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.command_config import FleetConfig, FleetServer
@@ -278,10 +278,9 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
         begun = {one.server.name: one.orders for one in plans if one.begun}
         places = {one.place: one.server.name for one in plans if one.place}
         listed = FleetOrders(members=tuple(sorted(found)), places=places)
-        for row in begun.values():
-            listed = listed.joined(row)
+        known = _with_others(listed, begun.values())
         orders = orders_of(plans, begun)
-        orders = replace(orders, members=listed.members, places=listed.places, finished=())
+        orders = replace(orders, members=known.members, places=known.places, finished=())
     plans = _with_differences(_with_clashes(plans))
     return FleetPlan(servers=tuple(plans), orders=orders)
 
@@ -299,6 +298,22 @@ def orders_of(plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders]) -> 
         if not row.ahead_of(time.time()):
             lone = FleetOrders(paused=row.paused)
     return agreed(found.values(), lone, begun=len(found) + len(away))
+
+
+def _with_others(listed: FleetOrders, rows: Collection[FleetOrders]) -> FleetOrders:
+    """Return a list's servers with those that earlier commands had in theirs.
+
+    What one of several rows alone names may be forged (R26): it would keep all records for ever.
+    """
+    joined = listed
+    for row in rows:
+        joined = joined.joined(row)
+    own, named = {*listed.members}, Counter(name for row in rows for name in {*row.members})
+    others = [name for name in joined.members if name not in own]
+    believed = [name for name in others if named[name] > 1 or len(rows) == 1][:MOST_SERVERS]
+    members = own.union(believed)
+    places = {place: name for place, name in joined.places.items() if name in members}
+    return replace(listed, members=tuple(sorted(members)), places=places)
 
 
 def _settled(plan: ServerPlan, witnesses: int) -> ServerPlan:

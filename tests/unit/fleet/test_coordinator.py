@@ -231,6 +231,17 @@ def test_that_an_order_from_the_future_is_not_obeyed_is_told_once(monkeypatch):
     assert "the clock of this machine" in warned.text
 
 
+def test_an_order_names_no_further_servers(monkeypatch):
+    """One of the rows that have it may be forged, and would keep the records for ever (R26)."""
+    ordered = replace(PAUSED, number=time.time_ns() // 1_000_000, members=("s1", "s2", "x"))
+    monkeypatch.setattr(coordinator, "orders_of", lambda _: ordered)
+    monkeypatch.setattr(coordinator, "order", lambda *_: None)
+    run = fleet(dry_run=False, begun=True)
+    run._orders = replace(run._orders, members=("s1", "s2"))
+    run._look()
+    assert (run._orders.paused, run._orders.members) == (True, ("s1", "s2"))
+
+
 def test_a_server_without_a_record_has_not_begun(monkeypatch):
     """So the only other one's orders count: its process left nothing, and dropped the record."""
     ordered = replace(PAUSED, number=time.time_ns() // 1_000_000)

@@ -128,6 +128,30 @@ def test_a_lone_row_is_not_believed_while_another_server_is_away(monkeypatch, be
     assert (orders.at_once, orders.paused, orders.members) == (0, paused, ("db1", "db2"))
 
 
+@pytest.mark.parametrize(
+    ("rows", "others"),
+    [
+        ([("db1", "db9")], ("db9",)),
+        ([("db1", "db9"), ("db1", "db9")], ("db9",)),
+        ([("db1", "db9"), ("db1",)], ()),
+        ([("db1", *(f"x{number}" for number in range(10_005)))] * 2, None),
+    ],
+)
+def test_a_server_that_is_not_listed_counts_where_two_records_name_it(monkeypatch, rows, others):
+    """One that is forged would keep the records of all servers for ever; they are so many, too."""
+    names = [f"db{number}" for number, _ in enumerate(rows, 1)]
+    orders = [FleetOrders(number=1, members=row, places={"p": "x"}) for row in rows]
+    plans = {
+        name: planned(name, earlier={}, orders=row) for name, row in zip(names, orders, strict=True)
+    }
+    monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
+    config = FleetConfig(servers=tuple(one.server for one in plans.values()), asked="")
+    found = planning.plan_fleet(config).orders
+    more = {*found.members} - {*names}
+    assert (len(more) == 10_000) if others is None else (more == {*others})
+    assert set(found.places.values()) <= {*names}
+
+
 def test_a_limit_of_an_earlier_command_does_not_hold_for_the_next_one(monkeypatch):
     """Its own number is typed, and is what the plan has shown; a pause lasts."""
     row = FleetOrders(number=time.time_ns() // 1_000_000 - 1000, at_once=9, paused=True)
