@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import queue
 import threading
@@ -32,7 +33,7 @@ from spirit_py.events.run import (
     WaveVetoed,
 )
 from spirit_py.fleet.process import ServerWork
-from spirit_py.fleet.records import figures_of, finish, order, orders_of
+from spirit_py.fleet.records import figures_of, finish, left_by, order, orders_of
 from spirit_py.fleet.report import BAD, FleetState, ServerRun, ServerState
 from spirit_py.fleet.waves import next_server, waves_of
 from spirit_py.progress import BatchStatus
@@ -69,6 +70,8 @@ _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 60.0
 #: Of each server's process: the coordinator has its own, or shows what follows from it.
 _NOT_PASSED_ON: Final = (RunBegun, RunEnded, Summary, ProgressMade)
+#: For which the end of a process is waited for that no task follows any more.
+_UNSEEN_SECONDS: Final = 300.0
 #: Shown with ``--verbose`` alone: a line for each of a thousand tables is enough.
 _IN_DETAIL: Final = (StatementRead, PlanMade)
 
@@ -214,8 +217,11 @@ class Fleet:
         try:
             stop = self.at_turn(name)
             stop.check()
-            self.place.run(self._work_of(name), partial(self._hear, name), stop)
-            if self.state[name].exit_code and not self.stop.requested:
+            try:
+                self.place.run(self._work_of(name), partial(self._hear, name), stop)
+            except SpiritError as error:
+                why = error if self.place.shows else self._seen_to_end(name, error)
+            if why is None and self.state[name].exit_code and not self.stop.requested:
                 # It may have been ended from here, for what concerns this server alone.
                 why = stop.reason
             if not self.rehearses:
@@ -228,6 +234,31 @@ class Fleet:
             why = MigrationFailure(f"{type(error).__name__}: {error}")
         finally:
             self._ended.put((name, time.monotonic() - began, why))
+
+    def _seen_to_end(self, name: str, error: SpiritError) -> SpiritError | None:
+        """Wait until nothing works on a server whose process has told no end; read what it did.
+
+        Spark kills what follows it, and it ends by itself. Return what has ended it; None where the
+        server is done all the same.
+        """
+        until = time.monotonic() + _UNSEEN_SECONDS
+        while True:
+            try:
+                report = left_by(self.state[name].plan, error)
+            except SpiritError as failure:
+                _log.debug("%s could not be looked at: %s", name, failure)
+                report = None
+            if report is not None:
+                self._hear(name, report)
+                return error if report.exit_code else None
+            if time.monotonic() >= until:
+                break
+            threading.Event().wait(_LOOK_SECONDS)
+        unseen = copy.copy(error)
+        said = "its process was not seen to end: see spirit-py status of that server"
+        unseen.hint = f"{error.hint}; {said}" if error.hint else said
+        self._say(self.state[name], Warned(said=said))
+        return unseen
 
     def _work_of(self, name: str) -> ServerWork:
         plan = self.state[name].plan

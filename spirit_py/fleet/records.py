@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.batch.changes import schemas_of
+from spirit_py.batch.report import BatchReport
 from spirit_py.batch.store import BatchTable, TableState, find_batch, marked_tables
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.examination import live_of
@@ -68,6 +69,30 @@ def figures_of(plan: ServerPlan) -> BatchStatus:
         tables = () if plan.batch is None else tuple(one.change.name for one in plan.batch.left)
         shown = tuple(one for name in tables if (one := _status_of(session, *name)) is not None)
         return BatchStatus(described="", elapsed=0.0, tables=shown)
+
+
+def left_by(plan: ServerPlan, stopped: SpiritError) -> BatchReport | None:
+    """Return what a server's record says of a process that was ``stopped``; None while one works.
+
+    That it is done counts more than a stop of all, which came too late; not than the loss of the
+    server's own lock.
+    """
+    each = plan.server.batch.each
+    changes = () if plan.batch is None else (one.change for one in plan.batch.tables)
+    locks = [lock_name("migration", *one.name) for one in changes]
+    locks += [] if plan.batch is None else [lock_name("batch", plan.batch.name)]
+    with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
+        if any(_held(session, one) for one in locks):
+            return None
+        store = None if each.dry_run else record_of(session, plan)
+        tables = [] if store is None else [*store.tables(session).values()]
+    report = BatchReport()
+    report.add(tables)
+    late = stopped.error_code is not ErrorCode.RUN_LOCK_LOST
+    done = bool(tables) and all(one.state == TableState.DONE for one in tables)
+    why = None if done and late else stopped
+    report.conclude(why, seconds=0.0, record="" if store is None else str(store))
+    return report
 
 
 def read_again(plan: ServerPlan) -> FleetOrders | None:

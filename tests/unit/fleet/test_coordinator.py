@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import MigrationFailure, Refusal, SparkFailure, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SparkFailure, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.fleet import coordinator, places
 from spirit_py.fleet.coordinator import Fleet
@@ -229,6 +230,45 @@ def test_that_an_order_from_the_future_is_not_obeyed_is_told_once(monkeypatch):
     assert not run._orders.paused
     (warned,) = run.reporter.events  # type: ignore[attr-defined]
     assert "the clock of this machine" in warned.text
+
+
+@pytest.mark.parametrize("end", ["done", "left", "never"])
+def test_a_process_that_no_task_follows_any_more_is_seen_to_its_end(monkeypatch, end):
+    """Spark kills what follows it; what it does after that is in its record."""
+    why = Interrupted(signal.SIGTERM)
+    left = BatchReport()
+    left.add(())
+    left.conclude(None if end == "done" else why, seconds=1.0, record="")
+    seen: list[Any] = [None, MigrationFailure("it is away"), left]
+    looks = iter([None] * 9 if end == "never" else seen)
+
+    def left_by(_plan: ServerPlan, stopped: SpiritError) -> BatchReport | None:
+        assert stopped is why
+        found = next(looks)
+        if isinstance(found, SpiritError):
+            raise found
+        return found
+
+    class Cluster(Place):
+        shows = False
+
+        def run(self, *_: object) -> None:
+            """Raise what ends it from here."""
+            raise why
+
+    now = iter(range(0, 9000, 100))
+    monkeypatch.setattr(coordinator, "left_by", left_by)
+    monkeypatch.setattr(coordinator, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(coordinator, "time", Mock(monotonic=lambda: float(next(now))))
+    run = fleet(place=Cluster())
+    run._begin("s1")
+    run._await_all()
+    ended = run.state["s1"]
+    assert ended.state == ("done" if end == "done" else "failed")
+    assert ended.exit_code == (0 if end == "done" else 143)
+    assert ("not seen to end" in ended.hint) is (end == "never")
+    said = [one.text for one in run.reporter.events]  # type: ignore[attr-defined]
+    assert any("not seen to end" in one for one in said) is (end == "never")
 
 
 def test_an_order_names_no_further_servers(monkeypatch):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.batch.plan import BatchPlan
-from spirit_py.batch.store import BatchTable
+from spirit_py.batch.store import BatchTable, TableRecord
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer, agreed
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault, UsageFault
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, UsageFault
 from spirit_py.fleet import entry, orders, report
 from spirit_py.fleet import records as fleet_records
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
@@ -34,6 +36,8 @@ def order(number, **more):
     return FleetOrders(number=NOW - number, **more)
 
 
+STOPPED = Interrupted(signal.SIGTERM)
+LOST = MigrationFailure("its lock is lost", error_code=ErrorCode.RUN_LOCK_LOST)
 KNOWN = order(1000)
 PAUSE = order(10, paused=True)
 ABORT = order(5, aborted=True)
@@ -350,6 +354,33 @@ def test_an_order_does_not_erase_that_all_servers_are_done(monkeypatch):
     part.records = [replace(record_of(), store=row)]
     part.order(order(100, paused=True), resumes=False)
     assert (part.error, row.row.paused, row.row.finished) == (None, True, ("s1", "s2"))
+
+
+@pytest.mark.parametrize(
+    ("states", "why", "code"),
+    [
+        (["done"], STOPPED, 0),
+        (["done", "running"], STOPPED, 143),
+        ([], STOPPED, 143),
+        (["done"], LOST, 1),
+        (["running"], LOST, 1),
+    ],
+)
+def test_what_a_process_has_done_that_told_no_end_is_in_its_record(monkeypatch, states, why, code):
+    """As long as it works there, or could not be asked, nothing is known of it."""
+    held = [True, False]
+    tables = {
+        number: TableRecord(schema="shop", table=f"t{number}", statement="", state=state)
+        for number, state in enumerate(states)
+    }
+    store = SimpleNamespace(tables=lambda _: tables) if states else None
+    monkeypatch.setattr(fleet_records, "connect", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(fleet_records, "_held", lambda *_: held.pop(0))
+    monkeypatch.setattr(fleet_records, "record_of", lambda *_: store)
+    assert fleet_records.left_by(server_plan("s1"), why) is None
+    found = fleet_records.left_by(server_plan("s1"), why)
+    assert found is not None
+    assert (found.exit_code, len(found.tables)) == (code, len(states))
 
 
 @pytest.mark.parametrize(
