@@ -156,7 +156,7 @@ def _opened(
                     error_code=ErrorCode.BATCH_RECORD,
                 )
             if store is None:
-                store = BatchTable(min(one.change.schema for one in plan.tables), plan.name)
+                store = BatchTable(plan.home, plan.name)
                 begun = BatchRecord(
                     home=store.name[0],
                     server_uuid=plan.server_uuid,

@@ -75,7 +75,8 @@ class PlannedTable:
 class BatchPlan:
     """The plan; ``earlier`` are the tables of an earlier run that began this batch.
 
-    ``mysql`` is the server's version; ``orders``: of the fleet whose part this is.
+    ``mysql`` is the server's version; ``orders``: of the fleet whose part this is; ``home``: the
+    schema in which its record is, or will be.
     """
 
     name: str
@@ -86,6 +87,7 @@ class BatchPlan:
     room: tuple[str, ...] = ()
     mysql: str = ""
     orders: FleetOrders = FleetOrders()
+    home: str = ""
 
     @property
     def left(self) -> tuple[PlannedTable, ...]:
@@ -140,7 +142,14 @@ class BatchPlan:
         for warning, names in self.warnings.items():
             where = names[0] if len(names) == 1 else f"{len(names)} tables, {names[0]} first"
             lines.append(f"  warning ({where}): {warning}")
-        return [*lines, *(f"  {line}" for line in self.room)]
+        return [*lines, *(f"  {line}" for line in (*self.room, *self.kept_in()))]
+
+    def kept_in(self) -> list[str]:
+        """Return where its record is, if dropping that schema would take it from other ones."""
+        if not self.home or {one.change.schema for one in self.tables} <= {self.home}:
+            return []
+        where = f"record: in schema {self.home}; do not drop this schema before all tables are done"
+        return [f"{where}, which the record alone tells"]
 
 
 def tell_plan(plan: BatchPlan, tell: Tell, *, causes: bool = True) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spirit_py.batch.changes import TableChange
-    from spirit_py.batch.store import TableRecord
+    from spirit_py.batch.store import BatchTable, TableRecord
     from spirit_py.command_config import BatchConfig
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
@@ -104,6 +104,7 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             warnings=planner.warnings,
             mysql=facts.version,
             orders=orders,
+            home="" if config.each.dry_run else _home(table, changes),
         )
         sizes = [
             (round(one.data_bytes * one.share), round(one.index_bytes * one.share))
@@ -122,6 +123,10 @@ def _name(config: BatchConfig, changes: list[TableChange], sql_mode: str) -> str
         of = of.removeprefix(f"ALTER TABLE {quote_table('', '')}")
         return batch_name("tables", (config.each.database, of, *config.patterns, *modes))
     return batch_name("statements", (*(change.normalized for change in changes), *modes))
+
+
+def _home(table: BatchTable | None, changes: list[TableChange]) -> str:
+    return min(one.schema for one in changes) if table is None else table.name[0]
 
 
 def _told(error: SpiritError) -> tuple[str, ...]:
@@ -338,3 +343,4 @@ def _lines(batch: BatchPlan) -> Iterator[str]:
         yield f"{counted(len(done), 'table')} done by an earlier run: {', '.join(done)}"
     yield from batch.left_out()
     yield from batch.room
+    yield from batch.kept_in()

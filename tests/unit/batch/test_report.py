@@ -8,10 +8,12 @@ import json
 import pytest
 
 from spirit_py.batch import planning
+from spirit_py.batch.changes import TableChange
 from spirit_py.batch.listing import BatchShown
-from spirit_py.batch.plan import BatchPlan
+from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport, exit_code
 from spirit_py.batch.store import TableRecord
+from spirit_py.classes import replace
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.events.run import Warned
 from spirit_py.status.report import MigrationReport, refused_before
@@ -180,6 +182,20 @@ def test_the_plan_says_of_a_table_that_is_left_out_what_the_batch_says():
     assert begun == "this command goes on with a batch that an earlier run has not finished"
     assert left == line
     assert plan.remarks() == [f"  warning: {line}"]
+
+
+def test_the_plan_names_the_schema_that_must_not_be_dropped():
+    """With it the record of the tables of all other schemas would be gone."""
+    tables = tuple(
+        PlannedTable(change=TableChange(schema=schema, table="t", clauses="", normalized=""))
+        for schema in ("shop_1", "shop_2")
+    )
+    plan = BatchPlan(name="b", server_uuid="u", tables=tables, home="shop_1")
+    (line,) = plan.remarks()
+    assert line.startswith("  record: in schema shop_1; do not drop this schema before")
+    assert list(planning._lines(plan)) == [line.strip()]
+    assert not replace(plan, tables=tables[:1]).remarks()
+    assert not replace(plan, home="").remarks()
 
 
 @pytest.mark.parametrize("behind", [True, False])
