@@ -70,6 +70,8 @@ _SLOW_MEASURE: Final = 10.0
 _SETTLE_SECONDS: Final = 0.6
 #: A chunk may be meant to take a minute; one whose task was lost is not waited for.
 _LONGEST_SETTLE: Final = 90.0
+LONGEST_MEASURED: Final = _LONGEST_SETTLE + _SLOW_MEASURE
+"""No measure takes longer, but one whose probes fail: that ends it only when one is made."""
 _MEASURE_EVERY: Final = 600.0
 _NOT_OURS_SECONDS: Final = 60.0
 
@@ -121,7 +123,8 @@ class Adaptive:
         self.commit_seconds_before: float | None = None
         self._base_running = 0.0
         self._measured_at = 0.0
-        self._measuring: float | None = None
+        #: When a measure began; None while there is none.
+        self.measuring_since: float | None = None
         self._ran_at = 0.0
         self._stepped_at = 0.0
         self._least_since: float | None = None
@@ -171,12 +174,7 @@ class Adaptive:
     @property
     def measuring(self) -> bool:
         """Whether nothing may begin, because commits are measured without work."""
-        return self._measuring is not None
-
-    def measuring_at(self, now: float) -> bool:
-        """Return whether it holds others back: a probe that fails ends no measure, for hours."""
-        began = self._measuring
-        return began is not None and now - began < _LONGEST_SETTLE + _SLOW_MEASURE
+        return self.measuring_since is not None
 
     @property
     def commit_seconds(self) -> float | None:
@@ -217,7 +215,7 @@ class Adaptive:
             self.share, self.part_bytes = 1.0, FIRST_PART
             self._begin_anew(now, 1, sparing=True)
             if self.commit_seconds_before is None:
-                self._measuring = now
+                self.measuring_since = now
         elif not self._busy:
             self._busy = was
             self.spare_no_one(now)
@@ -226,7 +224,7 @@ class Adaptive:
 
     def spare_no_one(self, now: float) -> None:
         """Work as if no one else used the server, until others are seen."""
-        self._measuring, self.slowed_by = None, ""
+        self.measuring_since, self.slowed_by = None, ""
         self._looks.clear()
         if self.spares:
             self._busy = False
@@ -269,7 +267,7 @@ class Adaptive:
             self._least_since = (self._least_since or now) if least else None
             stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
             if not self.idle and (stuck or now - self._measured_at > _MEASURE_EVERY):
-                self._measuring = now
+                self.measuring_since = now
 
     def _move(self, now: float, why: str, urgent: bool) -> None:
         self.slowed_by = why
@@ -341,7 +339,7 @@ class Adaptive:
         return "", False
 
     def _end_measure(self, now: float) -> None:
-        began = self._measuring or now
+        began = self.measuring_since or now
         if self.in_flight and now - began < _LONGEST_SETTLE:
             self._ran_at = now
         settled = (
@@ -353,7 +351,7 @@ class Adaptive:
         longest = _LONGEST_MEASURE if count >= _FEWEST_SAMPLES else _SLOW_MEASURE
         if count < _MEASURE_SAMPLES and took < longest and self._busy:
             return
-        self._measuring, self._measured_at = None, now
+        self.measuring_since, self._measured_at = None, now
         self._least_since = None
         self._lasting.clear()
         found = _p80([seconds for _, seconds in self._samples], _FEWEST_MEASURED)

@@ -17,7 +17,7 @@ from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.session import OWN_QUERIES
 from spirit_py.pace import Work
-from spirit_py.throttle.adaptive import Adaptive, Others
+from spirit_py.throttle.adaptive import LONGEST_MEASURED, Adaptive, Others
 from spirit_py.throttle.throttler import ALL_WORK, Looking, own_session
 
 if TYPE_CHECKING:
@@ -226,5 +226,6 @@ class Measures:
 
     def measuring(self, but: Adaptive) -> bool:
         """Return whether another one than this measures now."""
-        now = self._clock()
-        return any(one.measuring_at(now) for one in self._paces if one is not but)
+        oldest = self._clock() - LONGEST_MEASURED
+        begun = (one.measuring_since for one in self._paces if one is not but)
+        return any(since is not None and since > oldest for since in begun)
