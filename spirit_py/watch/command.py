@@ -314,7 +314,7 @@ def _onward(error: errors.SpiritError, position: str) -> str:
     if (turn := _AGAIN.search(error.hint)) is None:
         return error.hint
     onward = f"go on with --from '{position}'" if position else "run the same command again"
-    if error.error_code in _HIDE_CHANGES:
+    if error.error_code in _HIDE_CHANGES or "start" in turn[0]:
         onward = _LOST
     onward = next((hint for of, hint in _HINTS if isinstance(error, of)), onward)
     remedy = error.hint[: turn.start()]

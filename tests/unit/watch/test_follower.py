@@ -284,6 +284,10 @@ LATER = "follow from a later position, or from now, without --from"
             "wait until this server has executed it, or follow the server that it is of",
         ),
         (BinlogUnreadable("torn", hint="see the error log"), "see the error log"),
+        (
+            BinlogUnreadable("it lost events", hint="see the log; start the migration again"),
+            f"see the log, then {LOST}",
+        ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
