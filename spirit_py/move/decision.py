@@ -193,11 +193,11 @@ def _decide(found: MoveFound, *, statement: str, max_age: float, start_afresh: b
     if record is None:
         return Afresh()
     if found.note is not None and found.note.target != found.target_uuid:
-        return _elsewhere("target", found.note.target, found.target_uuid)
+        return _elsewhere("target", found.note.target, found.target_uuid, found.tables)
     if not isinstance(record, CheckpointRecord) or record.statement != statement:
         return _of_another_command(found, record)
     if record.server_uuid != found.source_uuid:
-        return _elsewhere("source", record.server_uuid, found.source_uuid)
+        return _elsewhere("source", record.server_uuid, found.source_uuid, found.tables)
     by_hand = Refuse(
         reason="the application was sent to the target, and the source's tables have their"
         " names again: the target may have rows that they lack",
@@ -336,11 +336,25 @@ def _of_another_command(found: MoveFound, record: CheckpointRecord | Pointer) ->
     )
 
 
-def _elsewhere(side: str, noted: str, seen: str) -> Refuse:
+def _elsewhere(side: str, noted: str, seen: str, tables: Sequence[TableSeen]) -> Refuse:
+    gone = any(table.has_gone for table in tables)
+    then = "; the source's tables are out of the way already" if gone else ""
     return Refuse(
-        reason=f"the move was begun with another {side} server ({noted}), and {seen} answers now",
-        hint=f"give the address of the {side} with which it was begun; where that is gone for good,"
-        " drop what is left with spirit-py cleanup, on all servers, and start again",
+        reason=f"the move was begun with another {side} server ({noted}), and {seen} answers now"
+        + then,
+        hint=elsewhere(side, switched=gone),
+    )
+
+
+def elsewhere(side: str = "server", *, switched: bool) -> str:
+    """Return what to do where another server answers: no move goes on with it."""
+    first = f"give the address of the {side} with which it was begun; where that is gone for good, "
+    if not switched:
+        return f"{first}drop what is left with spirit-py cleanup, on all servers, and start again"
+    return (
+        f"{first}do by hand what is left: see that the target has its tables with all rows, and"
+        " that the application uses them; then drop what is left on the source with spirit-py"
+        " cleanup --drop-old. Nothing leads back, and no second move is needed"
     )
 
 

@@ -18,7 +18,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.migration.run import Run
 from spirit_py.migration.swap.same_tables import MOVED
 from spirit_py.migration.throttling import search_throttled
-from spirit_py.move.decision import MoveFound
+from spirit_py.move.decision import MoveFound, elsewhere
 from spirit_py.move.shards import owned, require_told_apart, zone_of_row
 from spirit_py.mysql.endpoint import how_to_set, service_of
 from spirit_py.mysql.facts import read_facts
@@ -63,6 +63,13 @@ class MoveRun(Run):
     config: MoveConfig
 
     _done_by_then = "the source's tables are in place again", "the switch to the target is made"
+
+    def cause_of(self, error: BaseException) -> BaseException:
+        """Return what has ended the work; no move goes on with another server."""
+        cause = super().cause_of(error)
+        if isinstance(cause, errors.AnotherServer):
+            cause.hint = elsewhere(switched=cause.says_done or bool(self.done_hint))
+        return cause
 
     def ways(self) -> list[Self]:
         """Return the run as it faces each pair of servers by itself; see :meth:`facing`."""

@@ -20,7 +20,10 @@ from spirit_py.checkpoint.record import (
 )
 from spirit_py.classes import replace
 from spirit_py.config import SessionModes, SwapChoices
+from spirit_py.migration.run import Run
 from spirit_py.move.decision import MoveFound, TableSeen, decide, finished, together
+from spirit_py.move.run import MoveRun
+from spirit_py.mysql.connect import another_server
 
 STATEMENT = "MOVE TO there; ALTER TABLE `s`.`t` FORCE"
 RECORD = CheckpointRecord(
@@ -365,3 +368,31 @@ def test_what_one_source_notes_counts_for_all():
     anew = Afresh(reason="old")
     assert isinstance(together([noted, found(seen)], [decided(found(seen)), anew]), Refuse)
     assert together([found(seen)] * 2, [decided(found(seen)), anew]) == anew
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"record": replace(RECORD, server_uuid="another")}, {"note": MoveNote(target="another")}],
+)
+def test_after_the_switch_another_server_is_no_reason_to_start_again(elsewhere):
+    """What is dropped then, or moved once more, are rows that the application uses elsewhere."""
+    before = decided(found(HERE, **elsewhere))
+    assert "and start again" in before.hint
+    for table in (MOVED, replace(MOVED, arrived=False)):
+        after = decided(found(table, **elsewhere))
+        assert isinstance(after, Refuse), after
+        assert "the source's tables are out of the way already" in after.reason
+        assert "start again" not in after.hint
+        assert "see that the target has its tables with all rows" in after.hint
+
+
+@pytest.mark.parametrize("done", ["", "the switch is made"])
+def test_a_move_does_not_promise_to_go_on_with_another_server(done, monkeypatch):
+    """Its error is that of a migration, which resumes on a promoted replica."""
+    monkeypatch.setattr(MoveRun, "done_hint", done)
+    monkeypatch.setattr(Run, "cause_of", lambda _run, error: error)
+    error = another_server("db1:3306", found="b", wanted="a")
+    cause = MoveRun.cause_of(object.__new__(MoveRun), error)
+    assert cause is error
+    assert "same command" not in error.hint
+    assert ("start again" in error.hint) == (not done)
