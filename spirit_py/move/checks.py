@@ -28,6 +28,7 @@ from spirit_py.preflight.check import Severity, refusal_of, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.options import load_limits
+from spirit_py.preflight.checks.other_writers import other_writers
 from spirit_py.preflight.checks.server_settings import account_limits, server_settings
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.preflight.preflight import check_before_create
@@ -36,7 +37,7 @@ from spirit_py.units import counted, human_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from spirit_py.config import MoveConfig
+    from spirit_py.config import GuardMode, MoveConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.move.run import MoveRun, Opened
     from spirit_py.mysql.facts import ServerFacts
@@ -50,6 +51,9 @@ _ALIKE: Final = ("lower_case_table_names", "innodb_page_size")
 #: Each lets an account write where read_only is ON.
 _WRITES_FENCED: Final = ("CONNECTION_ADMIN", "SUPER")
 _HAS_EXECUTED: Final = "SELECT LOCATE(%s, @@GLOBAL.gtid_executed)"
+MOST_GUARDED: Final = 200
+"""Tables of one switch: about 10 ms each for the guard's two ALTERs, on a fast server."""
+MOST_UNGUARDED: Final = 500
 _MAKES_KEYS: Final = "sql_generate_invisible_primary_key"
 _PACKET: Final = "max_allowed_packet"
 
@@ -153,11 +157,12 @@ def _findings(
         if (clause := made_by_server([context])) is not None:
             yield refuse(
                 f"{clause.text!r} is no change that a copy makes",
-                "make it on the target, after the move",
+                f"make it on the target, after the move{_not_before(context)}",
             )
         if context.found is not None:
             yield from _about_source(context, session)
             drawn |= any(column.auto_increment for column in context.found.columns)
+    yield from many_at_once(len(contexts), config.snapshot_guard)
     yield warn("users, grants, views, events and routines are not moved")
     grants = contexts[0].grants
     if config.keep_old_current and not any(map(grants.has_global, _WRITES_FENCED)):
@@ -175,24 +180,43 @@ def _findings(
         )
 
 
+def many_at_once(tables: int, guard: GuardMode) -> Iterator[Finding]:
+    """Yield that so many tables may not be switched in the time for which the source is locked."""
+    most = MOST_UNGUARDED if guard == "off" else MOST_GUARDED
+    if tables > most:
+        yield warn(
+            f"{tables} tables are switched under one lock of at most 5 s on the source, which"
+            f" suffices for about {most} on a fast server: each is renamed"
+            + (", and altered twice by the snapshot guard" if guard != "off" else ""),
+            "move fewer in one run"
+            + (", or use --snapshot-guard off (docs/operations.md)" if guard != "off" else ""),
+        )
+
+
 def _about_source(context: PreflightContext, session: SqlSession) -> Iterator[Finding]:
     schema, table, names = context.schema, context.table, context.names
     if keys := keys_around(session, schema, table):
         yield refuse(
             f"{context.source.full_name} has {counted(len(keys), 'foreign key')} around it, and"
             " none reaches from one server to another",
-            "drop them for the move, and add them on the target after it",
+            f"drop them for the move, and add them on the target after it{_not_before(context)}",
             [str(key) for key in keys],
             code=ErrorCode.FOREIGN_KEY,
         )
     for trigger in list_triggers(session, schema, table):
         yield refuse(
             f"{trigger.label} is not moved",
-            "drop it for the move, and create it on the target after it",
+            f"drop it for the move, and create it on the target after it{_not_before(context)}",
             code=ErrorCode.TRIGGER_NOT_KEPT,
         )
     source = read_proofs(session, schema, table).source
     yield from _taken(schema, session, (names.moved,), source)
+
+
+def _not_before(context: PreflightContext) -> str:
+    """Return when what is added on the target after the move ends its way back; empty: never."""
+    follows = context.config.keep_old_current
+    return ": once --keep-old-current has ended, before that it ends the way back" * bool(follows)
 
 
 def _between(
@@ -262,6 +286,8 @@ def _about_target(
             "free disk space",
             code=ErrorCode.NO_DISK_SPACE,
         )
+    written = (other_writers(replace(one, session=there, facts=facts)) for one in contexts)
+    yield from _of_the_target(chain.from_iterable(written), code=ErrorCode.OTHER_WRITERS)
     if contexts[0].config.keep_old_current:
         target = replace(contexts[0], session=there, facts=facts, grants=read_grants(there))
         yield from _of_the_target(server_settings(target))
@@ -372,7 +398,7 @@ def _about_table(context: PreflightContext, there: SqlSession) -> Iterator[Findi
         yield refuse(
             f"on the target, {schema}.{table} would be the parent of"
             f" {counted(len(keys), 'foreign key')}, and no RENAME under locks can make it that",
-            "drop them there, and add them after the move",
+            f"drop them there, and add them after the move{_not_before(context)}",
             [str(key) for key in keys],
             code=ErrorCode.FOREIGN_KEY,
         )

@@ -202,7 +202,8 @@ def open_move(
 def _require_still_here(one: Opened, tables: Sequence[Name]) -> None:
     """Refuse a source that became a replica since the move began: nothing is written yet."""
     try:
-        require_still_here(one.session, one.run.config, tables)
+        config = one.run.config
+        require_still_here(one.session, config, tables, config.connection.address)
     except ServerFault:
         raise
     except MigrationFailure as gone:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import errors
 from spirit_py.attached.foreign_keys.catalogue import keys_to
-from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.attached.triggers.catalogue import list_triggers, read_places
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.proofs import noted_proof
 from spirit_py.classes import dataclass
@@ -216,10 +216,10 @@ def require_no_triggers(session: SqlSession, swaps: Iterable[Swap]) -> None:
 
     What it did to the rows that were applied since the last comparison is not known.
     """
-    for swap in swaps:
-        for trigger in list_triggers(session, swap.schema, swap.new):
+    for at in read_places(session, [(swap.schema, swap.new) for swap in swaps]):
+        for trigger in list_triggers(session, at.schema, at.table):
             raise errors.SchemaChanged(
-                f"another session has created {trigger.label} on {swap.schema}.{swap.new}, which"
+                f"another session has created {trigger.label} on {at.schema}.{at.table}, which"
                 " may have changed the rows that were written there",
                 hint="create it on the table after the move; then start the move again: it starts"
                 " from the beginning",

@@ -62,8 +62,8 @@ from spirit_py.move.sides import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.replication import replica_status
-from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
-from spirit_py.preflight.checks.other_writers import require_still_here, require_writable
+from spirit_py.mysql.tables.new_table import align_apart, set_auto_increment
+from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_seconds
 
@@ -269,22 +269,22 @@ class Switch:
     def _prepare(self, watchers: Sequence[Session]) -> None:
         """Look at all servers, and note that a switch is begun; without a lock."""
         for origin, watcher in zip(self._origins, watchers, strict=True):
-            if self._direction is MOVED:
-                require_still_here(watcher, origin.run.config, self.tables)
-            else:
-                require_writable(watcher, origin.run.config.connection.address)
+            config = origin.run.config
+            require_still_here(watcher, config, self.tables, config.connection.address)
         for target in self._targets:
             with target.run.session("cutover", there=True) as there:
                 allowed = "read_only" if self._may_be_fenced(there) else ""
-                require_writable(there, target.run.config.there.address, allowed=allowed)
+                config = target.run.config
+                require_still_here(
+                    there, config, self.tables, config.there.address, allowed=allowed
+                )
                 put_back(there, target.swaps, self._direction)
                 require_no_keys(there, target.swaps)
                 for origin, watcher in zip(self._origins, watchers, strict=True):
                     own = [pair for pair in target.pairs if pair.feed is origin.feed]
                     tables = [pair.tables for pair in own]
                     require_same(watcher, tables, [(there, tables)])
-                    for pair in own:
-                        self._align(pair, watcher, there)
+                    self._align(own, watcher, there)
                 target.guard.prepare(there, target.run.config.there)
                 for name in self.tables if self._direction is MOVED else ():
                     note_proofs(there, *name, swap_begun=True)
@@ -294,11 +294,11 @@ class Switch:
         fences = self._direction is BACK and bool(self._run.config.on_switch)
         return fences and not replica_status(there)
 
-    def _align(self, pair: Pair, here: Session, there: Session) -> None:
-        if given := self._counters.get(pair.source_name):
-            set_auto_increment(there, pair.mapping, given)
-        else:
-            align_auto_increment(here, pair.mapping, there)
+    def _align(self, pairs: Sequence[Pair], here: Session, there: Session) -> None:
+        mappings = {pair.source_name: pair.mapping for pair in pairs}
+        for name in mappings.keys() & self._counters.keys():
+            set_auto_increment(there, mappings.pop(name), self._counters[name])
+        align_apart(here, there, mappings.values())
 
     def _lock(self, sides: Sides) -> None:
         """Lock the sources' tables, all at the same time."""
@@ -343,13 +343,15 @@ class Switch:
             for feed in self._feeds:
                 if not feed.all_changes_flushed():
                     raise TryFailed(f"{feed.pending()} changes were pending under the lock")
-            with timed(self._steps, "checks"):
-                self._check(sides)
-            with timed(self._steps, "guard"):
-                # At the same time: two statements of DDL for each table.
-                at_once([partial(t.guard.apply, own.session) for t, own in sides.theirs])
-            for each in sides.all:
-                each.lock.verify()
+            # With many tables one server may hear nothing for seconds while others work.
+            with sides.kept_alive(_HOLD_SECONDS):
+                with timed(self._steps, "checks"):
+                    self._check(sides)
+                with timed(self._steps, "guard"):
+                    # At the same time: two statements of DDL for each table.
+                    at_once([partial(t.guard.apply, own.session) for t, own in sides.theirs])
+                for each in sides.all:
+                    each.lock.verify()
         except SpiritError as error:
             self._run.stop.check()
             if sides.verdict:
@@ -371,9 +373,8 @@ class Switch:
                 pair.require_proven()
             require_settled((pair.doubts for pair in origin.pairs), here.session)
             for target, side in sides.theirs:
-                for pair in target.pairs:
-                    if pair.feed is origin.feed:
-                        self._align(pair, here.session, side.session)
+                own = [pair for pair in target.pairs if pair.feed is origin.feed]
+                self._align(own, here.session, side.session)
 
     def _result(self) -> CutoverResult:
         result = CutoverResult(

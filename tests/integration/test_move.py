@@ -25,6 +25,7 @@ from tests.fixtures.mysql import PROVIDER, Database
 from tests.golden.normal import Normaliser
 from tests.golden.recordings import as_text, compare
 from tests.integration.test_checksum_types import TYPES
+from tests.integration.test_other_writers import replicating
 from tests.kits import kills
 from tests.kits.chunks import chunk
 from tests.kits.command import MINUTE, run_here, run_words_here
@@ -504,6 +505,43 @@ def test_no_revert_to_or_from_a_server_that_became_a_replica(two, which):
     report, _ = two.end(process)
     assert report["outcome"] == "reverted", report
     assert two.tables(two.here) == ["t"]
+
+
+@pytest.mark.slow
+def test_no_revert_while_another_server_may_write_the_targets_table(two):
+    """The lock of the switch holds on one server: a write through another one would be lost."""
+    process = start_followed(two)
+    with replicating(two.there):
+        done = two.revert()
+        assert "replicates to this server and may write the table" in done.stderr, done.stderr
+        assert two.ways[1] in done.stderr
+    assert "t" in two.tables(two.there)
+    assert two.times_switched() == 1
+    done = two.revert()
+    assert done.returncode == 0, done.stderr
+    report, _ = two.end(process)
+    assert report["outcome"] == "reverted", report
+
+
+def test_a_target_that_another_server_writes_to_is_refused_without_consent(two):
+    """The way back would have to take what comes through the other one."""
+    with replicating(two.there):
+        plan = two.plan(code=2)
+        consented = two.plan("--writes-only-here", code=0)
+    (refused,) = plan["refusals"]
+    assert refused["code"] == "other-writers", refused
+    assert "on the target, " in refused["cause"]
+    assert "--writes-only-here" in refused["remedy"]
+    assert consented["refusals"] == []
+
+
+def test_what_is_to_be_made_after_the_move_is_not_made_while_the_way_back_is_open(two):
+    """DDL on the target's table ends reverse replication for good."""
+    two.here.execute("CREATE TRIGGER later BEFORE INSERT ON t FOR EACH ROW SET NEW.b = 'x'")
+    for more, said in (((), False), (("--keep-old-current", "1h"), True)):
+        found = two.plan(*more, code=2)["refusals"]
+        (remedy,) = [one["remedy"] for one in found if one["code"] == "trigger-not-kept"]
+        assert ("once --keep-old-current has ended" in remedy) == said, remedy
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -38,11 +39,12 @@ from spirit_py.statement import ClauseKind, rewrite
 from spirit_py.table.names import AuxiliaryNames, building_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
 MEMBER_HINT: Final = (
@@ -71,9 +73,9 @@ _REQUIRES_KEY: Final = (
     "sql_require_primary_key",
     "SELECT 0/*!80013 + @@SESSION.sql_require_primary_key */",
 )
-_COUNTER = """
-SELECT AUTO_INCREMENT FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+_COUNTERS_OF = """
+SELECT TABLE_SCHEMA, TABLE_NAME, AUTO_INCREMENT FROM information_schema.TABLES WHERE """
+_OF: Final = "TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,36 +390,54 @@ def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str)
 
 
 def align_auto_increment(
-    session: SqlSession,
-    mapping: TableMapping,
-    there: SqlSession | None = None,
-    *,
-    lowers: bool = False,
+    session: SqlSession, mapping: TableMapping, *, lowers: bool = False
 ) -> int | None:
     """Raise the new table's AUTO_INCREMENT counter to the source's; return it.
 
-    ``there``: a session of the new table's server, if that is another one. ``lowers``: lower it,
-    too, where another session has lowered the source's; the server keeps it above every row.
+    ``lowers``: lower it, too, where another session has lowered the source's; the server keeps it
+    above every row.
 
     Call it before the cutover and again under the table lock. Not where the ALTER gives the
     counter: see :func:`set_auto_increment`. None when the counter's column is not carried over.
     """
-    carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
-    if not carried or not carried[0].old.auto_increment:
+    if not _carries_counter(mapping):
         return None
-    names = [(table.schema, table.name) for table in (mapping.source, mapping.target)]
-    if there is None:
-        found = list(session.query(_COUNTERS, [*names[0], *names[1]])[0])
-    else:
-        asked = zip((session, there), names, strict=True)
-        # A table that is gone is noticed by its numbers.
-        found = [next(iter(one.query(_COUNTER, name)), (1,))[0] for one, name in asked]
+    found = session.query(_COUNTERS, [*_name(mapping.source), *_name(mapping.target)])[0]
     # The catalogue shows NULL until the first number was generated.
     source, target = (int(one or 1) for one in found)
     if target == source or (target > source and not (lowers and found[0])):
         return target
-    set_auto_increment(there or session, mapping, str(source))
+    set_auto_increment(session, mapping, str(source))
     return source
+
+
+def align_apart(session: SqlSession, there: SqlSession, mappings: Iterable[TableMapping]) -> None:
+    """Align the counters of new tables on another server; all are read in one query on each."""
+    carried = [mapping for mapping in mappings if _carries_counter(mapping)]
+    here = _counters(session, [_name(mapping.source) for mapping in carried])
+    theirs = _counters(there, [_name(mapping.target) for mapping in carried])
+    for mapping in carried:
+        # A table that is gone is noticed by its numbers.
+        source = here.get(_name(mapping.source), 1)
+        if source > theirs.get(_name(mapping.target), 1):
+            set_auto_increment(there, mapping, str(source))
+
+
+def _counters(session: SqlSession, names: Sequence[Name]) -> dict[Name, int]:
+    if not names:
+        return {}
+    query = _COUNTERS_OF + " OR ".join([_OF] * len(names))
+    rows = session.query(query, [*chain(*names)])
+    return {(str(schema), str(table)): int(one or 1) for schema, table, one in rows}
+
+
+def _name(table: TableSchema) -> Name:
+    return table.schema, table.name
+
+
+def _carries_counter(mapping: TableMapping) -> bool:
+    drawn = [pair for pair in mapping.pairs if pair.new.auto_increment]
+    return bool(drawn) and drawn[0].old.auto_increment
 
 
 def drop_tables(session: SqlSession, schema: str, names: Sequence[str]) -> None:

@@ -80,21 +80,30 @@ def other_writers(context: PreflightContext) -> Findings:
         yield refuse(f"table {context.schema}.{context.table}: {cause}", _REMEDY)
 
 
-def require_still_here(session: SqlSession, config: RunConfig, tables: Iterable[Name]) -> None:
+def require_still_here(
+    session: SqlSession,
+    config: RunConfig,
+    tables: Iterable[Name],
+    which: str = "the server",
+    *,
+    allowed: str = "",
+) -> None:
     """Require in the middle of a run that writes come in here, and through no other server.
 
     A primary may have become a replica of the new one meanwhile, or its group have several.
+    ``which`` and ``allowed``: see :func:`require_writable`.
     """
     if config.connection.unlogged:
         return
-    facts = require_writable(session)
+    facts = require_writable(session, which, allowed=allowed)
     if config.writes_only_here:
         return
     seen = _look(session, facts)
+    on = f"on {which}, " if config.targets else ""
     for schema, table in tables:
         for cause in causes(seen, schema, table):
             raise MigrationFailure(
-                f"table {schema}.{table}: {cause}, since the run began",
+                f"table {schema}.{table}: {on}{cause}, since the run began",
                 hint=f"{_REMEDY}; then run the same command again",
                 error_code=ErrorCode.OTHER_WRITERS,
             )
