@@ -89,10 +89,14 @@ def _failure(refusal: errors.Refusal, more: str = "") -> errors.MigrationFailure
     return failure
 
 
-def await_definitions(run: Run, session: Session) -> None:
-    """Wait while a backup or a global lock of another session keeps tables from being made."""
+def await_definitions(run: Run, *sessions: Session) -> None:
+    """Wait while a backup or a global lock of another session keeps tables from being made.
+
+    On each server of the run; ``sessions`` are kept alive.
+    """
+    servers = (run.config.connection, *run.config.others)
     turns = LockTurns(
-        [(run.config.connection, Front(LockRequest(tables=(), defines=True)))],
+        [(one, Front(LockRequest(tables=(), defines=True))) for one in servers],
         # Nothing shorter lets it pass, as a statement would.
         replace(LockPolicy.of(run.config), old=0.0, wait=0.0),
         run.stop,
@@ -101,7 +105,7 @@ def await_definitions(run: Run, session: Session) -> None:
         tell=run.tell,
         held_up=run.held_up,
         # It would be ended for being idle.
-        attend=session.alive,
+        attend=lambda: [session.alive() for session in sessions],
     )
     if not retrying(run.stop)(turns.await_free):
         raise errors.MigrationFailure(

@@ -144,7 +144,8 @@ class Job:
         """Open a session for one step: a copy may take days, and idle sessions are lost.
 
         ``native`` keeps the server's own modes, or those that the operator chose. A metadata lock
-        is waited for half as long as ``read_timeout``. ``there``: on the server of the new tables.
+        is waited for half as long as ``read_timeout``. ``there``: on the server of the new tables,
+        where ``native`` means the source's modes and time zone.
         """
         options = self.config.there if there else self.config.connection
         wait = read_timeout // 2 if read_timeout else 30
@@ -153,7 +154,7 @@ class Job:
         )
         if native and self._facts is not None:
             try:
-                choose_modes(session, self._facts)
+                choose_modes(session, self._facts, apart=there)
             except BaseException:
                 session.close()
                 raise

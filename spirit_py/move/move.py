@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.examination import members
 from spirit_py.checkpoint.proofs import shape_digest
-from spirit_py.checkpoint.record import MoveNote, ReverseRecord
+from spirit_py.checkpoint.record import CheckpointRecord, MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import (
     create_checkpoint_tables,
@@ -28,6 +29,7 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
+from spirit_py.events.swap import AuxiliaryDropped
 from spirit_py.migration import auxiliary
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.facts import Concluded, PlainFact
@@ -38,7 +40,7 @@ from spirit_py.migration.run import run_to_its_end
 from spirit_py.migration.throttling import traffic_now
 from spirit_py.move.across import Across, finish_switch, plan_back
 from spirit_py.move.opening import open_move
-from spirit_py.move.remains import statement_of_move, told_sources, told_targets
+from spirit_py.move.remains import look, statement_of_move, told_sources, told_targets
 from spirit_py.move.renames import note_move
 from spirit_py.move.run import (
     MoveRun,
@@ -61,7 +63,6 @@ from spirit_py.status.reporters import Reporters
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig, MoveConfig
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
@@ -92,13 +93,18 @@ def _run_phases(run: MoveRun) -> None:
             finish_switch(run, decision.record)
             return
         begun = [one.record for one in opened] if isinstance(decision, Resume) else []
+        others = [] if begun else _left_besides(run, opened, theirs)
         if isinstance(decision, Afresh) and decision.throws_away:
             for way, one, there in between(run, opened, theirs):
                 trial = partial(way.session, "trial", native=True, there=True)
                 require_accepted(trial, there, facing(one.contexts, way.config))
             run.stack.push(auxiliary.refuse_no_more)
         if not begun:
-            drop_all(run, _names(opened[0].contexts))
+            auxiliary.await_definitions(run, *sessions, *theirs)
+            drop_all(run, [*_names(opened[0].contexts), *others])
+            for name in others:
+                said = f"dropped what the earlier move of {'.'.join(name)} left"
+                run.tell(AuxiliaryDropped(said=f"{said}, which was to move in the same run"))
         new = _new_tables(run, opened, theirs, begun)
         tables = _names(opened[0].contexts)
     try:
@@ -112,6 +118,32 @@ def _run_phases(run: MoveRun) -> None:
 
 def _names(contexts: Contexts) -> list[Name]:
     return [(context.schema, context.table) for context in contexts]
+
+
+def _left_besides(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Session]) -> list[Name]:
+    """Return the other tables of the records that are replaced, locked: their copies go, too.
+
+    Not where a table may be in use on a target: that one is warned of.
+    """
+    records = [(one.session, one.found.record) for one in opened]
+    found = {
+        name
+        for session, record in records
+        if isinstance(record, CheckpointRecord)
+        for name in members(session, record)
+    }
+    others = sorted(found.difference(_names(opened[0].contexts)))
+    if not others:
+        return []
+    run.lock_tables_from_other_runs(others)
+    seen = [table for one in opened for table in look(one.session, theirs, one.run, others).tables]
+    kept = {one.name for one in seen if one.arrived or one.has_gone or one.brought_from}
+    for name in sorted(kept):
+        run.warn(
+            f"what the earlier move of {'.'.join(name)} left is kept: see which server the"
+            " application uses for it, then spirit-py cleanup drops it, on all servers"
+        )
+    return [name for name in others if name not in kept]
 
 
 def _first_there(run: MoveRun) -> Session:
@@ -137,6 +169,9 @@ def _new_tables(
     run.stack.push(_leaving(run, tables, taken_over=bool(begun)))
     if begun:
         _resumed(run, opened, theirs)
+    else:
+        # Its first tables are made on all servers: none may wait for a backup then.
+        auxiliary.await_definitions(run, *(one.session for one in opened), *theirs)
     records = list(begun) or _first_records(run, opened, theirs)
     ways = [
         (way, replace(one, contexts=_at(one, records[0], way)), there)

@@ -200,7 +200,7 @@ class _MovePlanner(PlanMaker):
         """Refuse a target whose server does not take the new definition, such as an older one."""
         options, source = way.config.there, context.source
         with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
-            choose_modes(native, context.facts)
+            choose_modes(native, context.facts, apart=True)
             with tried_definition(there, native, source, context.statement) as tried:
                 made = tried
         if (refusal := made.refusal) is not None:

@@ -53,6 +53,8 @@ _NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
 _NOONS: Final = [
     f"{year}-{month:02d}-15 12:00:00" for year in range(1971, 2038) for month in range(1, 13)
 ]
+#: A TIMESTAMP column with a literal default, in SHOW CREATE TABLE.
+_INSTANTS: Final = re.compile(r"(?mi)^  (`(?:[^`]|``)+`) timestamp\b.*? DEFAULT ('[^']+')")
 #: A text of an expression as the server writes it; no name of a zone has a quote in it.
 _TEXT: Final = re.compile(r"'([^'\\]+)\\?'")
 
@@ -136,7 +138,7 @@ def set_apart(
     run: MoveRun, there: Session, context: PreflightContext, mapping: TableMapping
 ) -> TableMapping:
     """Return a mapping between two servers; Refusal where they or several sources forbid it."""
-    require_same_zone(context.session, there, mapping)
+    require_same_zone(context.session, there, mapping, context.facts.time_zone)
     facts = read_facts(there)
     for pair in mapping.pairs if facts.null_is_now else ():
         if null_becomes_now(pair.old, pair.new):
@@ -235,8 +237,12 @@ def take_over(run: MoveRun, there: Session, context: PreflightContext) -> TableM
     return set_apart(run, there, context, mapping_of(context, target))
 
 
-def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapping) -> None:
+def require_same_zone(
+    session: SqlSession, there: SqlSession, mapping: TableMapping, zone_of_alter: str
+) -> None:
     """Refuse a target on which another local time is computed, where rows depend on it.
+
+    So do defaults of TIMESTAMP columns: what the ALTER says is read in the source's own zone.
 
     A zone is a name (``SYSTEM`` above all) that each server reads in its own tables: both are asked
     for the time at noon in the middle of each month. So it is with each text in an expression that
@@ -244,7 +250,10 @@ def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapp
     """
     keep = mapping.keep
     judged = keep.time_zone if keep and any(map(is_timestamp, keep.columns)) else ""
-    of_session = set(filter(None, (mapping.time_zone, judged)))
+    # Both texts are in UTC.
+    was, now = (_INSTANTS.findall(one.create_sql) for one in (mapping.source, mapping.target))
+    given = zone_of_alter if {*now} - {*was} else ""
+    of_session = set(filter(None, (mapping.time_zone, judged, given)))
     written = keep.expression if keep and "convert_tz" in keep.expression.lower() else ""
     if zone_of_row(written):
         raise errors.Refusal(
@@ -262,6 +271,8 @@ def require_same_zone(session: SqlSession, there: SqlSession, mapping: TableMapp
         unknown = None in here and zone in of_session
         if unknown or here != there.query(query)[0]:
             what = "from TIMESTAMP values of" if zone in of_session else "for the rows of"
+            if zone == given:
+                what = "for TIMESTAMP defaults, or values, of"
             raise errors.Refusal(
                 f"the time zone {zone!r} is another one on the target, and local times are computed"
                 f" {what} {mapping.source.full_name}",

@@ -24,6 +24,7 @@ from spirit_py.mysql.faults import (
     Disposition,
     access_denied,
     disposition,
+    excused,
 )
 from spirit_py.sql import quote_identifier, string_literal
 
@@ -202,8 +203,16 @@ def without_modes(sql_mode: str, taken: tuple[str, ...]) -> str:
     return ",".join(mode for mode in sql_mode.split(",") if mode.strip().upper() not in taken)
 
 
-def choose_modes(session: SqlSession, facts: ServerFacts) -> None:
-    """Set the chosen modes in a session that has the server's own."""
+def choose_modes(session: SqlSession, facts: ServerFacts, *, apart: bool = False) -> None:
+    """Set the chosen modes in a session that has the server's own.
+
+    ``apart``: the facts are another server's, whose own modes and time zone it gets before. A zone
+    that this server does not know is left: who depends on it looks.
+    """
+    if apart:
+        session.execute(f"SET SESSION sql_mode = {string_literal(facts.text('sql_mode'))}")
+        zone = f"SET SESSION time_zone = {string_literal(facts.time_zone)}"
+        excused(lambda: session.execute(zone), 0, {_UNKNOWN_ZONE})
     for name, value in facts.chosen:
         session.execute(f"SET SESSION {quote_identifier(name)} = {_literal(value)}")
 
@@ -230,6 +239,7 @@ def _literal(value: str) -> str:
     return value if value.isdigit() else string_literal(value)
 
 
+_UNKNOWN_ZONE: Final = 1298
 ROW_TOO_LONG: Final = 1118
 _ANY_ROW: Final = "--innodb-strict-mode off"
 DEPENDING_ON_MODES: Final = frozenset({

@@ -449,6 +449,43 @@ def test_what_was_compared_under_other_settings_is_compared_again(two, listener)
     assert_moved(two)
 
 
+@pytest.mark.slow
+def test_a_move_that_is_started_during_a_backup_of_the_target_waits(two):
+    """Its first tables could not be made there; nor could those on the source be dropped again."""
+    with contextlib.closing(two.there.connect()) as backup:
+        backup.cursor().execute("LOCK INSTANCE FOR BACKUP")
+        process = two.start("--on-switch", two.switch)
+        waits = "the first table of the migration"
+        said = ""
+        assert process.stderr is not None
+        while waits not in said:
+            said = process.stderr.readline()
+            assert said, "it ended"
+        assert two.tables(two.here) == ["t"]
+        assert two.tables(two.there) == []
+    report, _ = two.end(process)
+    assert report["outcome"] == "done", report
+    assert_moved(two)
+
+
+@pytest.mark.slow
+def test_begun_afresh_with_fewer_tables_it_leaves_no_copy_of_the_others(two, listener):
+    """Nothing leads to them any more: their copies would stay on the target for good."""
+    fill(two.here, "u")
+    both = ("--tables", f"{two.here.name}.u", "--tables", f"{two.here.name}.t")
+    two.kill_at(listener, "drain.begun", *both)
+    assert "_u_new" in two.tables(two.there)
+    report, events = two.move("--start-afresh")
+    assert report["outcome"] == "done", report
+    assert "u" in two.tables(two.here)
+    assert not [one for one in two.tables(two.here) if one.startswith("_u")]
+    assert not [one for one in two.tables(two.there) if one.startswith("_u")]
+    said = " ".join(one["text"] for one in events if one["event"] == "auxiliary.dropped")
+    assert f"the earlier move of {two.here.name}.u" in said, events
+    two.here.execute("DROP TABLE u")
+    assert_moved(two)
+
+
 # -- the way back
 
 
@@ -1044,6 +1081,22 @@ def test_every_value_arrives_byte_for_byte(two):
     assert made == 2
 
 
+def test_the_alter_is_read_as_on_the_source_whatever_the_targets_settings_are(two):
+    """Another zone makes other instants of a default, and each of several targets its own."""
+    two.there.set_global("time_zone", "+05:00")
+    two.there.set_global("sql_mode", "ANSI_QUOTES")
+    alter = (
+        """ADD made TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00', ADD w CHAR(1) DEFAULT "w\""""
+    )
+    assert two.plan("--alter", alter)["refusals"] == []
+    done = two.move_here("--alter", alter, "--on-switch", two.switch)
+    assert done.returncode == 0, done.stderr
+    (here,) = two.here.query("SELECT UNIX_TIMESTAMP('2020-01-01 00:00:00')")
+    two.there.execute("INSERT INTO t (id) VALUES (100000)")
+    (there,) = two.there.query("SELECT UNIX_TIMESTAMP(made) FROM t WHERE id = 100000")
+    assert here == there
+
+
 @pytest.mark.slow
 def test_instants_arrive_where_a_check_is_judged_in_the_servers_zone(two):
     """The writing session has the zone of the source, and what it writes is in none (R22)."""
@@ -1620,16 +1673,17 @@ def test_a_plan_is_as_recorded(two):
 
 
 def test_a_plan_tries_the_change_on_the_target_too(two):
-    """Another version of the server, or other modes there, may refuse what the source takes."""
-    two.here.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
+    """Another version of the server, or another setting there, may refuse what the source takes."""
+    two.here.set_global("innodb_strict_mode", "OFF")
     before = state(two)
-    zero = ("--alter", "ADD COLUMN d DATE NOT NULL DEFAULT '0000-00-00'")
-    plan = two.plan(*zero, code=2)
+    wide = (f"ADD COLUMN c{n} CHAR(40) CHARACTER SET latin1 NOT NULL" for n in range(250))
+    long = ("--alter", ", ".join(wide))
+    plan = two.plan(*long, code=2)
     assert state(two) == before
     (refusal,) = plan["refusals"]
     assert refusal["cause"].startswith(f"on the target {two.ways[1]}: the server refuses the ALTER")
-    assert "Invalid default value for 'd'" in refusal["cause"]
-    assert two.move_here(*zero).returncode == 2
+    assert "Row size too large" in refusal["cause"]
+    assert two.move_here(*long).returncode == 2
     assert two.tables(two.there) == []
 
 

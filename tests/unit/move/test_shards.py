@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from spirit_py.errors import Refusal
+from spirit_py.move.run import require_same_zone
 from spirit_py.move.shards import zone_of_row
 
 INNER = "(case when `a` then 0 else 1 end)"
@@ -39,3 +45,31 @@ BERLIN, NEW_YORK = "_utf8mb4'Europe/Berlin'", "_utf8mb4'America/New_York'"
 def test_a_zone_whose_name_comes_from_the_row_is_known(expression, of_row):
     """A text, or a choice among texts, can be asked for on both servers; nothing else can."""
     assert zone_of_row(expression) is of_row
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "refused"),
+    [
+        ("", "'2020-01-01 00:00:00'", True),
+        ("'2019-01-01 00:00:00'", "'2020-01-01 00:00:00'", True),
+        ("'2020-01-01 00:00:00'", "'2020-01-01 00:00:00'", False),
+        ("", "CURRENT_TIMESTAMP", False),
+    ],
+)
+def test_a_default_that_another_zone_makes_another_instant_is_refused(
+    was: str, now: str, refused: bool
+) -> None:
+    """SYSTEM is a name that each server reads by itself, also in the session of the ALTER."""
+
+    def table(default: str) -> Any:
+        text = f" DEFAULT {default}" if default else ""
+        return SimpleNamespace(
+            create_sql=f"CREATE TABLE `t` (\n  `id` int,\n  `at` timestamp NULL{text}\n)",
+            full_name="s.t",
+        )
+
+    mapping: Any = SimpleNamespace(keep=None, time_zone="", source=table(was), target=table(now))
+    here: Any = SimpleNamespace(query=lambda _sql: [("2020-01-01 13:00:00",)])
+    there: Any = SimpleNamespace(query=lambda _sql: [("2020-01-01 12:00:00",)])
+    with pytest.raises(Refusal, match="TIMESTAMP defaults") if refused else nullcontext():
+        require_same_zone(here, there, mapping, "SYSTEM")
