@@ -20,9 +20,10 @@ from spirit_py.throttle.throttler import ALL_WORK, WRITES, backlog_throttler, wi
 from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from spirit_py.checkpoint.table import CheckpointTable
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.throttle.latency import Traffic
@@ -93,9 +94,9 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     """Let the run ask the throttlers before each piece of work; call it before the feed starts."""
     connection = run.config.connection
     around = tuple(surroundings(run, checkpoint))
-    others = tuple(_of_others(run))
+    others = tuple(_of_others(run, run.config.others))
     # Of a move the target's as well: it is what the copy writes to.
-    lags = [one for one in (*(one for one, _ in around), *others) if isinstance(one, LagThrottler)]
+    lags = [one for one in (one for one, _ in (*around, *others)) if isinstance(one, LagThrottler)]
     adaptive = Adaptive()
 
     def slow_part() -> float | None:
@@ -105,11 +106,10 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     throttles = Throttles(run.settings, adaptive=adaptive, slow_part=slow_part, tell=run.tell)
     # First, because the application's changes go before everything of ours.
     throttles.add(backlog_throttler(lambda: run.figures.received() or FeedStatistics()))
-    limited = _limits_load(run)
-    throttles.add(server.load_throttler(connection, run.settings, run.stop), first=limited)
-    for throttler in others:
-        load = not isinstance(throttler, LagThrottler)
-        throttles.add(throttler, first=limited if load else is_strict(run.config))
+    load = server.load_throttler(connection, run.settings, run.stop)
+    throttles.add(load, first=_limits_load(run))
+    for throttler, first in others:
+        throttles.add(throttler, first=first)
     throttles.add(
         CommitLatency(
             connection,
@@ -130,7 +130,8 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
         ),
         first=not run.config.aggressive,
     )
-    throttles.add(server.global_lock_throttler(connection, run.tell))
+    for one in (connection, *run.config.others):
+        throttles.add(server.global_lock_throttler(one, run.tell))
     if run.measures is not None:
         throttles.add(run.measures.join(adaptive, run.figures.in_flight))
     for throttler, first in around:
@@ -146,17 +147,17 @@ def _limits_load(run: Run) -> bool:
     return bool(limits.max_load or limits.critical_load)
 
 
-def _of_others(run: Run) -> Iterator[Throttler]:
-    """Return what spares the servers beside the first: those of new tables, other sources."""
-    config = run.config
-    for other in config.others:
-        yield server.load_throttler(other, run.settings, run.stop)
-        if watches_replicas(config):
+def _of_others(run: Run, others: Iterable[ConnectionOptions]) -> Iterator[tuple[Throttler, bool]]:
+    """Return what spares servers beside the first, as :func:`surroundings`."""
+    for other in others:
+        yield server.load_throttler(other, run.settings, run.stop), _limits_load(run)
+        if watches_replicas(run.config):
             replicas = Replicas(other)
-            strict = is_strict(config)
-            yield LagThrottler(
+            strict = is_strict(run.config)
+            lag = LagThrottler(
                 replicas, run.settings, strict=strict, warn=run.warn, told=run.lag_warnings
             )
+            yield lag, strict
 
 
 def end_throttling(run: Run) -> None:
@@ -176,7 +177,11 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
     throttles = Throttles(run.settings, tell=run.tell)
     load = server.load_throttler(run.config.connection, run.settings, run.stop)
     throttles.add(load, first=_limits_load(run))
-    for throttler, relied_on in surroundings(run, None, {work}):
+    # Old tables are dropped on each source of a move.
+    config = run.config
+    sources = config.others[: -len(config.targets)] if work is Work.DROP and config.targets else ()
+    others = _of_others(run, sources)
+    for throttler, relied_on in (*surroundings(run, None, {work}), *others):
         if relied_on or throttler.name == server.FREE_DISK:
             throttles.add(throttler, first=True)
         else:
