@@ -277,7 +277,9 @@ def _refuse_move(found: Found, *, same: bool) -> Refuse | None:
     """Refuse to drop what a move has noted: it alone leads to what is on the other servers."""
     for table in found.tables:
         if table.brought_from:
-            reason, hint = earlier_run.is_being_brought(*table.name, table.brought_from)
+            reason, hint = earlier_run.is_being_brought(
+                *table.name, table.brought_from, reverted=table.undone_is_ours
+            )
             return Refuse(reason=reason, hint=hint)
     own = found.elsewhere if isinstance(found.record, Pointer) else found.record
     records = found.others if same or own is None else (own, *found.others)

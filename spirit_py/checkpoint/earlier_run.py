@@ -156,8 +156,22 @@ def see_what_it_holds(schema: str, table: str) -> str:
     return f"see what {schema}.{new} holds that {schema}.{table} does not; then drop or rename it"
 
 
-def is_being_brought(schema: str, table: str, sources: Iterable[str]) -> tuple[str, str]:
-    """Return the message and the hint where a move that brings a table here has not ended."""
+def is_being_brought(
+    schema: str, table: str, sources: Iterable[str], *, reverted: bool
+) -> tuple[str, str]:
+    """Return the message and the hint where a move that brings a table here has not ended.
+
+    ``reverted``: it was taken back, and its table is kept.
+    """
+    if reverted:
+        kept = f"{schema}.{AuxiliaryNames.of(table).undone}"
+        return (
+            f"a move brought {schema}.{table} here from {', '.join(sources)}, and was taken back:"
+            f" {kept} is kept"
+        ), (
+            f"see what {kept} holds; spirit-py cleanup --database {quote(schema)} --table"
+            f" {quote(table)} --drop-old drops it, on this server"
+        )
     return f"a move brings {schema}.{table} here from {', '.join(sources)}, and has not ended", (
         "run the spirit-py move command that it was begun with, which ends it; or give it up:"
         f" spirit-py cleanup --database {quote(schema)} --table {quote(table)}, on all its"

@@ -35,7 +35,7 @@ from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.own_sessions import of_run
 from spirit_py.mysql.tables.definition import read_table, table_names
-from spirit_py.mysql.tables.identity import emptied_partitions
+from spirit_py.mysql.tables.identity import emptied_partitions, is_one_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
 
@@ -171,6 +171,12 @@ def brought_from(session: SqlSession, name: Name) -> tuple[str, ...]:
         note = checkpoint.read(session, MoveNote)
         return () if note is None or note.switched else note.sources
     return ()
+
+
+def was_taken_back(session: SqlSession, name: Name) -> bool:
+    """Return whether a revert took a table back that was moved here, and left what it was."""
+    proof, undone = read_proofs(session, *name).new, AuxiliaryNames.of(name[1]).undone
+    return is_one_of(session, name[0], undone, proof)
 
 
 def asked_at(session: SqlSession, name: Name) -> str:

@@ -13,7 +13,14 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.earlier_run import ReverseState
-from spirit_py.checkpoint.examination import asked_at, examine, find_record, live_of, owner_of
+from spirit_py.checkpoint.examination import (
+    asked_at,
+    examine,
+    find_record,
+    live_of,
+    owner_of,
+    was_taken_back,
+)
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import (
     Where,
@@ -189,6 +196,8 @@ class _Listing:
         new = AuxiliaryNames.of(owner[1]).new
         there = definition.existing_tables(self._session, owner[0], (new, owner[1]))
         phase = "before its switch" if new in there else "switched" if there else "it begins"
+        if not there and was_taken_back(self._session, owner):
+            phase = f"reverted; {AuxiliaryNames.of(owner[1]).undone} is kept"
         told = {"moved_from": note.sources, "asked": note.asked}
         return _of_table(owner, _worker(self._session, [owner]), phase=phase, **told)
 

@@ -26,6 +26,7 @@ a definition that another session changed       refused
 other modes than the record's                   refused
 a wait or a way back that is not said again     refused
 anew, and another source's table is there       refused
+anew, and another source has copied rows        afresh, if the operator agrees
 anything else                                   resume
 ==============================================  ============================================
 
@@ -48,7 +49,7 @@ from spirit_py.checkpoint.decision import (
 )
 from spirit_py.checkpoint.earlier_run import is_being_brought
 from spirit_py.checkpoint.record import REVERTING, CheckpointRecord
-from spirit_py.classes import dataclass
+from spirit_py.classes import dataclass, replace
 from spirit_py.table.names import OfTable
 from spirit_py.units import human_count, human_seconds
 
@@ -80,7 +81,8 @@ class TableSeen(OfTable):
     ``held``: some table has its name there.
     ``changed``: which definition is not the noted one; empty for none. ``brought_from``: from which
     servers another move brings it to the source, which has not ended; ``others``: from which a
-    third one has brought one of the name to the target.
+    third one has brought one of the name to the target; ``reverted``: that was taken back, and what
+    it was is kept.
     """
 
     here: bool = False
@@ -93,6 +95,7 @@ class TableSeen(OfTable):
     changed: str = ""
     brought_from: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    reverted: bool = False
     old_table: OldTableRecord | None = None
 
     @property
@@ -154,12 +157,13 @@ def decide(
     """
     for table in found.tables:
         if table.brought_from:
-            reason, hint = is_being_brought(*table.name, table.brought_from)
+            from_there, back = table.brought_from, table.reverted
+            reason, hint = is_being_brought(*table.name, from_there, reverted=back)
             return Refuse(reason=reason, hint=hint)
     decision = _decide(found, statement=statement, max_age=max_age, start_afresh=start_afresh)
     for table in found.tables if isinstance(decision, Afresh) else ():
         if table.others:
-            reason, hint = is_being_brought(*table.name, table.others)
+            reason, hint = is_being_brought(*table.name, table.others, reverted=table.reverted)
             return Refuse(reason=f"on the target, {reason}", hint=hint)
     if isinstance(decision, Resume) and not decision.cleanup:
         record = decision.record
@@ -301,8 +305,16 @@ def together(found: Sequence[MoveFound], decisions: Sequence[Decision]) -> Decis
             arrived = [table for one in found for table in one.tables if table.arrived]
             if kind is Afresh and arrived and any(map(_sent, found)):
                 return _in_use(arrived[:1])
-            return max(chosen, key=_weight)
+            first = max(chosen, key=_weight)
+            if isinstance(first, Afresh) and any(map(_would_lose, found, decisions)):
+                return replace(first, throws_away=True)
+            return first
     return first
+
+
+def _would_lose(found: MoveFound, decision: Decision) -> bool:
+    """Return whether rows of a source are dropped that could be gone on with by itself."""
+    return isinstance(decision, Resume) and rows_copied(found) > 0
 
 
 def _weight(decision: Decision) -> tuple[bool, bool]:

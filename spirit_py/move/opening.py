@@ -312,7 +312,14 @@ def decided(
             for one, decision in looked
             if one not in half
         )
-    if here and not (made or run.config.dry_run):
+    if here and not made and run.config.dry_run:
+        return [one for one, _ in looked], Refuse(
+            reason="a switch has renamed the tables of some sources, and a rehearsal leaves"
+            " them so",
+            hint="run the same command without --dry-run: it gives them their names back, and goes"
+            " on; no RENAME by hand is needed",
+        )
+    if here and not made:
         opened = [_brought_home(one, tables) if one in half else one for one, _ in looked]
         looked = look_again()
     decisions = [_of_source(one, decision) for one, decision in looked]
@@ -370,9 +377,10 @@ def _tell(run: MoveRun, decision: Decision, rows: int) -> None:
         tell_resumed(run, decision, rows=rows)
     elif isinstance(decision, Afresh) and decision.reason:
         if decision.throws_away and not run.config.start_afresh:
+            resume = f"to resume it: {decision.instead}; " if decision.instead else ""
             raise UnfinishedWork(
                 f"what an unfinished run has copied would be dropped: {decision.reason}",
-                hint=f"to resume it: {decision.instead}; to drop it and begin with this one:"
-                " --start-afresh; to drop it only: spirit-py cleanup, on both servers",
+                hint=f"{resume}to drop it and begin with this one: --start-afresh; to drop it only:"
+                " spirit-py cleanup, on all servers",
             )
         tell_afresh(run, decision)

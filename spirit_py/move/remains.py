@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.examination import brought_from, old_table_of
+from spirit_py.checkpoint.examination import brought_from, old_table_of, was_taken_back
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import MOVE, CheckpointRecord, MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -108,6 +108,9 @@ def _seen(
         return {one for one in theirs if is_one_of(one, schema, there_as, new[one])}
 
     made, arrived = which(names.new), which(table)
+    brought = brought_from(session, name) if CheckpointTable(*name).is_ours(session) else ()
+    strangers = [(one, found) for one in theirs if (found := brought_by_others(config, one, name))]
+    bringing = [session] if brought else [one for one, _ in strangers]
     seen = TableSeen(
         schema=schema,
         table=table,
@@ -119,8 +122,9 @@ def _seen(
         arrived=len(arrived) == len(theirs),
         undone=len(which(names.undone)) == len(theirs),
         held=all(existing_tables(there, schema, (table,)) for there in theirs),
-        brought_from=brought_from(session, name) if CheckpointTable(*name).is_ours(session) else (),
-        others=next(filter(None, (brought_by_others(config, one, name) for one in theirs)), ()),
+        brought_from=brought,
+        others=strangers[0][1] if strangers else (),
+        reverted=any(was_taken_back(one, name) for one in bringing),
         old_table=old_table_of(session, name),
     )
     progress = record.find(name) if record is not None else None

@@ -517,6 +517,26 @@ def test_a_revert_brings_the_table_back(two):
 
 
 @pytest.mark.slow
+def test_the_target_says_that_a_move_was_taken_back(two):
+    """What is kept there is no move that has yet to begin, and no command ends it."""
+    process = start_followed(two)
+    until(lambda: two.follows(process), "the way back")
+    done = run_here(two.here, "revert", "--skip-drop")
+    assert done.returncode == 0, done.stderr
+    report, _ = two.end(process)
+    assert report["outcome"] == "reverted", report
+    assert two.tables(two.there) == ["_t_chkpnt", "_t_undone"]
+    assert status_there(two)["phase"] == "reverted; _t_undone is kept"
+    fill(two.there)
+    refused = run_here(two.there, "migrate", "--alter", "ADD y INT")
+    assert refused.returncode == 2, refused
+    assert "and was taken back: " in refused.stderr
+    two.there.execute("DROP TABLE t")
+    two.cleanup(two.there, "t", "--drop-old")
+    assert two.tables(two.there) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["here", "there"])
 def test_no_revert_to_or_from_a_server_that_became_a_replica(two, which):
     """Its RENAME would be on a replica alone: the application stays where it is, and follows."""

@@ -118,6 +118,18 @@ def test_a_sentinel_that_was_dropped_by_hand_has_let_all_sources_switch(sources)
 
 
 @pytest.mark.slow
+def test_a_rehearsal_between_two_renames_advises_no_rename_by_hand(sources, listener):
+    """The feed cannot pass it, and the copy would be lost: the same command has its own way."""
+    sources.kill_at(listener, "switch.away", nth=1)
+    report, _ = sources.move("--dry-run")
+    assert report["outcome"] == "refused", report
+    assert "run the same command without --dry-run" in report["hint"], report
+    report, _ = sources.move()
+    assert report["outcome"] == "done", report
+    assert_moved(sources)
+
+
+@pytest.mark.slow
 @pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_SOURCES, kills.MORE_OF_SOURCES), ids=str

@@ -69,6 +69,12 @@ def test_a_table_that_another_move_brings_is_kept():
         decision = decided(found(*tables, record=None, unreadable="_t_chkpnt has no row"))
         assert isinstance(decision, Refuse), decision
         assert "a move brings s.t here from db0:3306, and has not ended" in decision.reason
+    kept = replace(brought, reverted=True)
+    for seen in (kept, replace(kept, brought_from=(), others=("db0:3306",))):
+        decision = decided(found(seen, record=None))
+        assert isinstance(decision, Refuse), decision
+        assert "was taken back: s._t_undone is kept" in decision.reason
+        assert "begun with" not in decision.hint
     # Of several sources each has such a note, beside its record.
     own = MoveNote(target="there", sources=("db0:3306",), asked="db0:3306")
     assert isinstance(decided(found(note=own)), Resume)
@@ -367,7 +373,23 @@ def test_what_one_source_notes_counts_for_all():
     noted = found(seen, note=MoveNote(target="there", away=True))
     anew = Afresh(reason="old")
     assert isinstance(together([noted, found(seen)], [decided(found(seen)), anew]), Refuse)
-    assert together([found(seen)] * 2, [decided(found(seen)), anew]) == anew
+    assert together([found(seen, record=None)] * 2, [anew, anew]) == anew
+
+
+def test_rows_that_another_source_has_copied_are_dropped_with_consent_alone():
+    """One that was stopped before its copy began has nothing to lose; the others have."""
+    empty = replace(RECORD, tables=(TableProgress(schema="s", table="t"),))
+    none = found(HERE, record=empty)
+    early = found(HERE, record=replace(empty, position=""))
+    anew = decided(early)
+    assert isinstance(anew, Afresh)
+    assert not anew.throws_away
+    for other, asked in ((found(HERE), True), (none, False)):
+        for seen in ([early, other], [other, early]):
+            decision = together(seen, list(map(decided, seen)))
+            assert isinstance(decision, Afresh)
+            assert decision.throws_away == asked
+            assert decision.reason == anew.reason
 
 
 @pytest.mark.parametrize(
