@@ -103,7 +103,7 @@ def _run_phases(run: MoveRun) -> None:
             auxiliary.await_definitions(run, *sessions, *theirs)
             drop_all(run, [*_names(opened[0].contexts), *others])
             for name in others:
-                said = f"dropped what the earlier move of {'.'.join(name)} left"
+                said = f"dropped what the earlier run of {'.'.join(name)} left"
                 run.tell(AuxiliaryDropped(said=f"{said}, which was to move in the same run"))
         new = _new_tables(run, opened, theirs, begun)
         tables = _names(opened[0].contexts)
@@ -140,7 +140,7 @@ def _left_besides(run: MoveRun, opened: Sequence[Opened], theirs: Sequence[Sessi
     kept = {one.name for one in seen if one.arrived or one.has_gone or one.brought_from}
     for name in sorted(kept):
         run.warn(
-            f"what the earlier move of {'.'.join(name)} left is kept: see which server the"
+            f"what the earlier run of {'.'.join(name)} left is kept: see which server the"
             " application uses for it, then spirit-py cleanup drops it, on all servers"
         )
     return [name for name in others if name not in kept]

@@ -481,7 +481,7 @@ def test_begun_afresh_with_fewer_tables_it_leaves_no_copy_of_the_others(two, lis
     assert not [one for one in two.tables(two.here) if one.startswith("_u")]
     assert not [one for one in two.tables(two.there) if one.startswith("_u")]
     said = " ".join(one["text"] for one in events if one["event"] == "auxiliary.dropped")
-    assert f"the earlier move of {two.here.name}.u" in said, events
+    assert f"the earlier run of {two.here.name}.u" in said, events
     two.here.execute("DROP TABLE u")
     assert_moved(two)
 
