@@ -475,7 +475,7 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
     # It would be true of all rows of every partition: each row would be there several times.
     ({"where": "1)) OR ((1"}, "the parentheses of where are not closed"),
     ({"where": "n IN (1"}, "the parentheses of where are not closed"),
-    ({"where": "1 /*!) OR (1*/)"}, "the parentheses of where are not closed"),
+    ({"where": "1 /*!) OR (1*/)"}, "that some servers execute"),
 )
 
 
