@@ -13,6 +13,7 @@ import pytest
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.config import RevertConfig
 from spirit_py.errors import (
+    Aborted,
     Interrupted,
     LeftAfterChange,
     MigrationFailure,
@@ -21,6 +22,7 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.locks.named import migration_lock
+from spirit_py.migration.control.command import control
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
@@ -324,6 +326,35 @@ def test_as_long_as_the_drop_is_held_back_the_old_table_can_be_swapped_back(kept
     kept.revert()
     assert running.end().outcome == "reverted"
     assert kept.rows() == {**FIRST, 7: (-1, "first7")}
+    assert set(tables(kept.db)) == {"t"}
+
+
+@pytest.mark.slow
+def test_in_a_pause_of_the_drop_the_way_back_is_an_abort_and_the_same_revert(kept):
+    """After a resume the old table would be dropped at once: its time has passed."""
+
+    def ctl(verb: str) -> None:
+        given: Any = {"database": kept.db.name, "table": "t", "arguments": {}}
+        control(connection_options(kept.db), verb=verb, say=lambda _: None, **given)
+
+    running = kept.in_grace()
+    ctl("pause")
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        running.end()
+    running = kept.migrate(drop_old_after=0.001)
+    running.wait_until(
+        lambda: any("drop of _t_old" in one.waiting_for for one in running.told.snapshots[-1:]),
+        "drop that is held back",
+    )
+    with pytest.raises(Refusal, match="swaps nothing back") as refused:
+        kept.revert()
+    assert "spirit-py ctl abort" in refused.value.hint
+    ctl("abort")
+    with pytest.raises(Aborted):
+        running.end()
+    assert kept.revert().said("has its old definition again")
+    assert kept.rows() == FIRST
     assert set(tables(kept.db)) == {"t"}
 
 

@@ -84,10 +84,14 @@ class Verbs(Carrier):
                 hint="spirit-py revert works while it does; see spirit-py status",
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
-        if paused := self._run.settings.current.paused:
+        paused = self._run.settings.current.paused
+        # While the old table is dropped, the way back is over, and the keeper says so.
+        if paused and self._run.state.phase is not Phase.CLEANUP:
             raise refused(
                 f"the process is {paused}, and swaps nothing back",
-                "spirit-py ctl resume; then run the same command again",
+                "spirit-py ctl abort ends it, and the old table stays; then the same spirit-py"
+                " revert swaps back by itself. After spirit-py ctl resume the old table may be"
+                " dropped at once",
             )
         return Effect(by=self._run.keeper.ask(skip_drop=SKIP_DROP in asked.request.arguments))
 
