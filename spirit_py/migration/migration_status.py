@@ -42,7 +42,7 @@ class ReverseShown:
     losses: tuple[str, ...] = ()
 
     def lines(self, *, followed: bool) -> list[str]:
-        """Return the same for people, a line each; ``followed``: a process works on it now."""
+        """Return the same for people, a line each; ``followed``: a process works on it, or may."""
         if self.state == ReverseState.UNREADABLE.value:
             return [f"  reverse    its record cannot be read: {self.reason}"]
         if self.reason and self.left is None:
@@ -140,7 +140,8 @@ class MigrationShown:
         """Return the same for people, a line each."""
         if self.reverse is None:
             return self._lines()
-        return [*self._lines(), *self.reverse.lines(followed=self.worked_on_by is not None)]
+        followed = self.worked_on_by is not None or bool(self.unseen)
+        return [*self._lines(), *self.reverse.lines(followed=followed)]
 
     def _lines(self) -> list[str]:
         if self.unreadable:

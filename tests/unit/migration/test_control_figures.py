@@ -277,3 +277,12 @@ def test_nothing_is_said_to_follow_where_no_process_works_on_it(worker, left, sa
     text = "\n".join(replace(SHOWN, worked_on_by=worker, reverse=reverse).lines())
     assert said in text
     assert "; position written 2" in text
+
+
+def test_a_replica_does_not_say_that_nothing_follows():
+    """The process on the primary may let it follow: its lock is not seen here."""
+    reverse = ReverseShown(state="following", left=60.0, age=2.0)
+    shown = replace(SHOWN, worked_on_by=None, unseen="no process is seen", reverse=reverse)
+    text = "\n".join(shown.lines())
+    assert "following, for 1m00s more; " in text
+    assert "nothing follows" not in text
