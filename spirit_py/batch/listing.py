@@ -17,6 +17,7 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.identity import doubtful, looked_at
+from spirit_py.preflight.checks.other_writers import require_own_server, why_unseen
 from spirit_py.table.names import lock_name
 from spirit_py.units import counted
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchShown:
-    """One batch; ``unreadable`` says why there is no more to show."""
+    """One batch; ``unreadable`` says why there is no more to show.
+
+    ``unseen``: why a process may work that this server does not show.
+    """
 
     batch: str
     unreadable: str = ""
@@ -40,6 +44,7 @@ class BatchShown:
     started_at: str = ""
     runs: int = 0
     worked_on_by: int | None = None
+    unseen: str = ""
     tables: tuple[dict[str, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +57,7 @@ class BatchShown:
             return [f"{self.batch}: {self.unreadable}"]
         states = Counter(one["state"] for one in self.tables)
         told = ", ".join(f"{states[state]} {state}" for state in TableState if states[state])
-        now = "no process works on it now; the same command resumes"
+        now = self.unseen or "no process works on it now; the same command resumes"
         if self.worked_on_by is not None:
             now = f"a process works on it now (server session {self.worked_on_by})"
         runs = counted(self.runs, "run")
@@ -91,12 +96,15 @@ def _look(session: Session, name: Name) -> BatchShown | None:
     tables = tuple(store.tables(session).values())
     if record is None or record.home != name[0]:
         return None
+    worker = named_lock_holder(session, lock_name("batch", name[1]))
+    alone = worker is None
     return BatchShown(
         batch=str(store),
         asked=record.asked,
         started_at=record.started_at,
         runs=record.runs,
-        worked_on_by=named_lock_holder(session, lock_name("batch", name[1])),
+        worked_on_by=worker,
+        unseen=why_unseen(session, name, batch_on=record.server_uuid) if alone else "",
         tables=tuple(
             {"table": str(one), "state": one.state, "outcome": one.outcome, "error": one.error}
             for one in tables
@@ -123,7 +131,8 @@ def give_up_batch(
     """Drop the record of a batch, after asking; what the migrations of its tables left stays.
 
     ``batch`` is schema and name of the record. Raises UsageFault for no such name; Refusal where
-    there is no such record, a process works on it, or the answer was no; ServerFault.
+    there is no such record, a process works on it, this is a replica, or the answer was no;
+    ServerFault.
     """
     schema, dot, table = batch.rpartition(".")
     if not (schema and dot and table):
@@ -134,6 +143,8 @@ def give_up_batch(
     with connect_first(options, role="cleanup", read_timeout=600) as session:
         require_one_server(session, options)
         store = BatchTable(schema, table)
+        # It comes by replication, also to a server that has begun it and is a replica by now.
+        require_own_server(session, [store.name], noted=False)
         lock = lock_name("batch", table)
         if not take_named_lock(session, lock):
             holder = named_lock_holder(session, lock)

@@ -23,7 +23,7 @@ _ADDED: Final = frozenset({
     "allow", "answers", "apply_sessions", "archive_by", "archive_to", "asked", "away", "beside",
     "choices", "evaluated", "files", "fleet", "guarded_shape", "judged", "keep", "kept",
     "looked_at", "lost", "making", "origins", "places", "shard", "shards", "sources",
-    "unseen", "written",
+    "unlogged", "unseen", "written",
 })  # fmt: skip
 """Fields that rows of this format may lack: they were added to it, and have defaults."""
 

@@ -266,12 +266,15 @@ def find_record(session: SqlSession, table: Name) -> RecordFound:
 
 def begun_on(session: SqlSession, table: Name) -> str:
     """Return on which server what is noted of a table's migration was; empty where nothing is."""
-    try:
-        if (record := find_record(session, table).record) is not None:
-            return record.server_uuid
-    except UnreadableCheckpoint:
-        pass
-    return read_proofs(session, *table).source.server
+    record = record_of(session, table)
+    return record.server_uuid if record else read_proofs(session, *table).source.server
+
+
+def record_of(session: SqlSession, table: Name) -> CheckpointRecord | None:
+    """Return the record of a table's migration; None where none can be read."""
+    with contextlib.suppress(UnreadableCheckpoint):
+        return find_record(session, table).record
+    return None
 
 
 def members(session: SqlSession, record: CheckpointRecord) -> tuple[Name, ...]:

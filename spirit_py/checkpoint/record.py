@@ -107,7 +107,8 @@ class CheckpointRecord:
     ``evaluated``: one of the settings under which conversions were made and compared.
     ``shards``: how far the same tables are on the targets of a move after the first.
     ``written``: the statements as they were given, to be shown; see :func:`shown_statement`.
-    ``mysql`` is the version of the server in the last run.
+    ``mysql`` is the version of the server in the last run. ``unlogged``: its tables were made past
+    the binary log, by a rehearsal on a replica.
     """
 
     statement: str
@@ -130,6 +131,7 @@ class CheckpointRecord:
     evaluated: str = ""
     program: str = ""
     mysql: str = ""
+    unlogged: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < len(self.tables) <= MOST_TABLES:

@@ -246,6 +246,7 @@ def first_record(
         choices=config.swap_choices,
         program=__version__,
         mysql=facts.version,
+        unlogged=config.connection.unlogged,
     )
 
 

@@ -49,7 +49,7 @@ from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
-from spirit_py.preflight.checks.other_writers import why_unseen
+from spirit_py.preflight.checks.other_writers import REHEARSED, why_unseen
 from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames
 
@@ -292,6 +292,8 @@ class _Listing:
         )
 
     def _decided(self, found: Found, record: CheckpointRecord | None) -> Decision:
+        if record is not None and record.unlogged:
+            return Afresh(reason=REHEARSED)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         followed = not found.unreachable and found.age <= self._max_age
         moves = record is not None and record.moves and bool(record.position)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from spirit_py.batch.listing import batches, give_up_batch
+from spirit_py.batch.store import BatchRecord, BatchTable, TableRecord
 from spirit_py.config import DEFAULT_MAX_LAG, MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.migration_status import MigrationShown
+from spirit_py.mysql.connect import connect as connected
 from spirit_py.throttle.lag import LagThrottler
 from tests.fixtures.mysql import connect
 from tests.kits.connection import options_of
@@ -217,6 +221,38 @@ def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, engine)
 def phase(migrating):
     """Return the phase of the last snapshot."""
     return migrating.told.snapshots[-1].phase if migrating.told.snapshots else ""
+
+
+@pytest.mark.slow
+def test_a_batch_is_given_up_on_no_replica(table):
+    """Its record came by replication: dropped there, the next row of it would stop the applier."""
+    store = BatchTable("r", "_spirit_py_batch_0123456789ab")
+    said: list[str] = []
+    given: Any = {"batch": str(store), "ask": lambda _: True, "say": said.append}
+    there = replace(options_of(table.replica), user=ACCOUNT, password=table.source.password)
+    with connected(table.options, role="test") as session:
+        record = BatchRecord(
+            home="r",
+            server_uuid=session.value("SELECT @@GLOBAL.server_uuid"),
+            asked="FORCE",
+            started_at="1970-01-01T00:00:00+00:00",
+            runs=1,
+            parallel=1,
+            on_failure="stop",
+            program="",
+        )
+        store.create(session, record)
+        store.note(session, TableRecord(schema="r", table="t", statement="ALTER TABLE t FORCE"))
+    asked = {"database": "r", "table": "t"}
+    (shown,) = until(lambda: batches(there, **asked), "the record on the replica")
+    assert "no process is seen from this server" in "\n".join(shown.lines())
+    with pytest.raises(Refusal, match="this is a replica"):
+        give_up_batch(there, **given)
+    assert said == []
+    (shown,) = batches(table.options, **asked)
+    assert "the same command resumes" in "\n".join(shown.lines())
+    give_up_batch(table.options, **given)
+    until(lambda: not batches(there, **asked), "the drop on the replica")
 
 
 def test_a_replica_does_not_call_a_running_migration_stopped(table, engine, monkeypatch):

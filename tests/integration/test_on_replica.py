@@ -10,6 +10,8 @@ import pytest
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.control.command import control
+from spirit_py.migration.listing import migrations
 from spirit_py.plan import make_plan
 from tests.kits.connection import options_of
 from tests.kits.migrate import Migrating
@@ -118,6 +120,21 @@ def test_what_a_killed_rehearsal_leaves_is_dropped_by_the_next(pair, engine, mon
         with pytest.raises(Killed):
             Migrating(engine, config(pair)).end()
     assert "_t_new" in values(pair, "SHOW TABLES IN r")
+    # Cleanup would drop them with the binary log on, also where others may write to the replica.
+    pair.of.execute("SET GLOBAL read_only = OFF")
+    try:
+        agreed: dict[str, Any] = dict.fromkeys(("ask", "ask_old", "say"), lambda *_: True)
+        there = replace(config(pair).connection, unlogged=False)
+        with pytest.raises(Refusal, match="of a rehearsal on a replica, past the binary log"):
+            clean_up(there, database="r", table="t", **agreed)
+        (shown,) = migrations(there, database="r", table="t", max_age=86400.0)
+        assert (shown.again, shown.command) == ("start afresh", "")
+        with pytest.raises(Refusal, match="was stopped") as refused:
+            control(there, database="r", table="t", verb="pause", arguments={}, say=lambda _: None)
+        assert "cleanup" not in refused.value.hint
+    finally:
+        pair.of.execute("SET GLOBAL read_only = ON")
+    assert own_writes(pair) == []
     assert Migrating(engine, config(pair)).end().outcome == "rehearsed"
     assert_as_it_was(pair)
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.examination import RecordFound, asked_at, find_record, live_of
+from spirit_py.checkpoint.examination import (
+    RecordFound,
+    asked_at,
+    find_record,
+    live_of,
+    record_of,
+)
 from spirit_py.checkpoint.live import DONE, FAILED, STALE_SECONDS, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
@@ -27,7 +34,7 @@ from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import require_name, stored_name
-from spirit_py.preflight.checks.other_writers import why_unseen
+from spirit_py.preflight.checks.other_writers import REHEARSED, why_unseen
 from spirit_py.signals import stop_on_signals
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
@@ -36,6 +43,7 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
@@ -125,6 +133,11 @@ def control(
         Asking(session, database, table, stop, say).ask(verb, arguments)
 
 
+def _what_drops(record: CheckpointRecord | None) -> str:
+    rehearsed = record is not None and record.unlogged
+    return REHEARSED if rehearsed else "spirit-py cleanup drops what is left"
+
+
 @dataclass
 class Asking:
     """One command's side of the conversation."""
@@ -170,7 +183,7 @@ class Asking:
         if verb == Verb.ABORT:
             together = found.record.tables if found.record is not None else ()
             names = {(self.database, self.table), home, *(one.name for one in together)}
-            self._await_end(names, cleanup=CLEANUP in arguments)
+            self._await_end(names, _what_drops(found.record), cleanup=CLEANUP in arguments)
 
     @property
     def _name(self) -> str:
@@ -203,10 +216,12 @@ class Asking:
                     " connected to",
                     error_code=ErrorCode.NOTHING_TO_CONTROL,
                 )
+            look = partial(record_of, self.session, (self.database, self.table))
+            left = _what_drops(excused(look, None, access_denied))
+            resumes = "" if left == REHEARSED else "the command that it was begun with resumes; "
             raise Refusal(
                 f"no process works on {self._name} now: its migration was stopped",
-                hint="the command that it was begun with resumes; spirit-py cleanup drops what"
-                " is left; spirit-py status shows it",
+                hint=f"{resumes}{left}; spirit-py status shows it",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         require_name(self.session, self.database, self.table)
@@ -298,7 +313,7 @@ class Asking:
         holder = named_lock_holder(self.session, self._process_lock)
         return "" if holder is None else f" ({whose(self.session, holder)})"
 
-    def _await_end(self, tables: Collection[Name], *, cleanup: bool) -> None:
+    def _await_end(self, tables: Collection[Name], drops: str, *, cleanup: bool) -> None:
         left = _END_SECONDS
         while named_lock_holder(self.session, self._process_lock) is not None:
             if left <= 0:
@@ -315,7 +330,7 @@ class Asking:
             raise MigrationFailure(
                 f"the process that worked on {self._name} has ended, and not all of its tables are"
                 f" dropped: {', '.join(kept)} is there",
-                hint="spirit-py cleanup drops what is left, and spirit-py status shows it",
+                hint=f"{drops}; spirit-py status shows it",
             )
         if kept:
             self.say("it has ended; its tables and its checkpoint are kept")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checkpoint.examination import begun_on
+from spirit_py.checkpoint.examination import begun_on, record_of
 from spirit_py.checkpoint.live import STALE_SECONDS
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.table import CheckpointTable
@@ -59,6 +59,14 @@ FROM performance_schema.replication_applier_filters"""
 _REMEDY: Final = (
     "make sure that no session writes the table through another server until the swap has reached"
     " all of them, then add --writes-only-here; or stop what is named here"
+)
+
+
+REHEARSED: Final = "the same rehearsal drops what is left of it, and begins anew"
+"""What becomes of what a rehearsal on a replica leaves behind, past the binary log."""
+_BY_HAND: Final = (
+    "by hand: SET SESSION sql_log_bin = 0, then drop the new table, that of requests and, last, the"
+    " checkpoint"
 )
 
 
@@ -128,6 +136,8 @@ def require_own_server(
     found = [name for name in tables if not noted or CheckpointTable(*name).is_ours(session)]
     if not found:
         return
+    if noted:
+        _require_logged(session, found)
     facts = read_facts(session)
     name = read_only_by(facts)
     # No account writes under another one.
@@ -143,22 +153,39 @@ def require_own_server(
         return
     here = server_uuid(session)
     moved = [name for name in found if not noted or begun_on(session, name) not in {"", here}]
-    begun = "was begun on another server" if noted else "may have been begun on another server"
+    what, begun = "the migration of", "was begun on another server"
+    if not noted:
+        what, begun = "what is left of", "may be of another server"
     channels = excused(lambda: _channels(session), None, access_denied) if moved else ()
     if channels is None:
         raise Refusal(
-            f"the migration {begun}, and the account may not see whether this one is its replica",
+            f"{what} {'.'.join(moved[0])} {begun}, and the account may not see whether this one is"
+            " its replica",
             hint="grant the account REPLICATION CLIENT",
             error_code=ErrorCode.MISSING_PRIVILEGES,
         )
-    seen = Surroundings(variables={}, channels=channels)
+    role = role_in_group(session) if moved else ""
+    seen = Surroundings(variables={}, role=role, channels=channels)
     for schema, table in moved:
         for cause in causes(seen, schema, table):
             raise Refusal(
-                f"the migration of {schema}.{table} {begun}, and {cause}: this is a replica",
+                f"{what} {schema}.{table} {begun}, and {cause}: this is a replica",
                 hint="give the address of the primary; where this is to take its place, stop the"
                 " replication to here first",
                 error_code=ErrorCode.OTHER_WRITERS,
+            )
+
+
+def _require_logged(session: SqlSession, tables: Iterable[Name]) -> None:
+    """Refuse to write or drop with the binary log on what a rehearsal has made past it."""
+    for schema, table in tables:
+        record = record_of(session, (schema, table))
+        if record is not None and record.unlogged and record.server_uuid == server_uuid(session):
+            raise Refusal(
+                f"what is beside {schema}.{table} is of a rehearsal on a replica, past the binary"
+                " log: with that on, its drop would stop other servers' replication",
+                hint=f"{REHEARSED} (migrate --dry-run --on-replica); {_BY_HAND}",
+                error_code=ErrorCode.UNFINISHED_WORK,
             )
 
 
@@ -179,20 +206,27 @@ def require_own_rehearsal(session: SqlSession, tables: Iterable[Name]) -> None:
 
 
 def why_unseen(
-    session: SqlSession, table: Name, live: LiveFigures | None, age: float | None
+    session: SqlSession,
+    table: Name,
+    live: LiveFigures | None = None,
+    age: float | None = None,
+    *,
+    batch_on: str = "",
 ) -> str:
     """Return why a process may work on a table though no lock here shows it; else an empty text.
 
-    Named locks stay on their server; the checkpoint, with its figures, comes by replication.
+    Named locks stay on their server; the checkpoint, with its figures, comes by replication, and so
+    does the record of a batch: the table is that then, and ``batch_on`` the server that it names.
     """
-    elsewhere = begun_on(session, table) not in {"", server_uuid(session)}
+    begun = batch_on or begun_on(session, table)
+    elsewhere = begun not in {"", server_uuid(session)}
     # A reader that shares the writer's storage may have its number, too, and runs nothing.
     if not elsewhere and not read_facts(session, _READER).is_on(*_READER):
         return ""
     fresh = live is not None and age is not None and age <= STALE_SECONDS
     why = "it was begun on another server" if fresh else ""
     try:
-        require_own_server(session, [table])
+        require_own_server(session, [table], noted=not batch_on)
     except Refusal as refused:
         why = refused.message
     figures = ""

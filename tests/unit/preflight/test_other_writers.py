@@ -85,6 +85,30 @@ def test_a_group_s_own_channels_are_no_writers_without_performance_schema(channe
     assert len(module._status_channels(session)) == counts
 
 
+@pytest.mark.parametrize("role", ["PRIMARY", "SECONDARY"])
+@pytest.mark.parametrize("begun", ["here", "elsewhere"])
+def test_a_secondary_that_takes_writes_drops_nothing_of_its_group(role, begun, monkeypatch):
+    """Its channels are the group's, and bring what the primary writes."""
+    patched: dict[str, Any] = {
+        "read_facts": lambda *_: ServerFacts(version="8.0", variables={}),
+        "server_uuid": lambda _: "here",
+        "begun_on": lambda *_: begun,
+        "record_of": lambda *_: None,
+        "_channels": lambda _: (),
+        "role_in_group": lambda _: role,
+        "CheckpointTable": lambda *_: SimpleNamespace(is_ours=lambda _: True),
+    }
+    for name, value in patched.items():
+        monkeypatch.setattr(module, name, value)
+    session: Any = None
+    asked = partial(module.require_own_server, session, [("s", "t")])
+    if (role, begun) == ("SECONDARY", "elsewhere"):
+        with pytest.raises(Refusal, match="a secondary of its replication group"):
+            asked()
+    else:
+        asked()
+
+
 @pytest.mark.parametrize("more", ["", "innodb_read_only"])
 def test_a_fence_excuses_no_other_setting(more, monkeypatch):
     """The source of a move may be read_only for its clients; innodb_read_only lets nobody write."""
