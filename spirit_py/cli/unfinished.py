@@ -144,8 +144,8 @@ which drops its records; other verbs and settings reach each migration that is a
 \b
 Exit codes:
   0    done
-  1    the process, or the server, does not answer; status: there is no migration
-  2    refused: no process runs, it refused, the account has no rights, or the command line is wrong
+  1    the process, or a server that was reached, does not answer; status: there is no migration
+  2    refused: no connection, no process runs, it refused, no rights, or a wrong command line
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 _VERBS: Final = (
