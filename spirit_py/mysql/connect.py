@@ -207,7 +207,7 @@ def _prepare(
     if options.server_uuid not in {"", server}:
         raise another_server(options.address, found=str(server), wanted=options.server_uuid)
     if options.unlogged:
-        _write_no_log(session)
+        write_no_log(session)
     claim(session.query, session.id, origin=options.origin, label=options.label)
     if native:
         return
@@ -229,7 +229,8 @@ def _settings(
     return "SET " + ", ".join((*settings, *evaluated, *timeouts, *said))
 
 
-def _write_no_log(session: Session) -> None:
+def write_no_log(session: SqlSession) -> None:
+    """Let nothing that a session writes reach the binlog; Refusal where the account may not."""
     try:
         session.execute("SET SESSION sql_log_bin=0")
     except ServerFault as fault:

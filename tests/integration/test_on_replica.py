@@ -108,6 +108,22 @@ def test_the_writes_of_the_source_are_followed(pair, engine, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_request_to_a_rehearsal_is_not_logged(pair, engine, monkeypatch):
+    """The replica's own replicas have no table for it, and its GTIDs are those of its source."""
+    said: list[str] = []
+
+    def ask() -> None:
+        there = replace(config(pair).connection, unlogged=False)
+        given = {"nice": "0.5"}
+        control(there, database="r", table="t", verb="set", arguments=given, say=said.append)
+
+    once_at(monkeypatch, "chunk.committed", ask)
+    assert Migrating(engine, config(pair)).end().outcome == "rehearsed"
+    assert said
+    assert_as_it_was(pair)
+
+
+@pytest.mark.slow
 def test_what_a_killed_rehearsal_leaves_is_dropped_by_the_next(pair, engine, monkeypatch):
     """Past the binary log, too."""
 

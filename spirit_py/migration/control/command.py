@@ -29,7 +29,7 @@ from spirit_py.locks.named import (
     working_session,
 )
 from spirit_py.migration.control.subject import CLEANUP, Verb
-from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.connect import connect_first, write_no_log
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
@@ -157,6 +157,9 @@ class Asking:
         found = self._found()
         home = found.home
         self._tell_silence(home)
+        if found.record is not None and found.record.unlogged:
+            # Neither the server's own replicas nor its GTIDs may get the request's rows.
+            write_no_log(self.session)
         queue = RequestQueue(*home)
         request = Request.of(verb, arguments)
         take_named_lock(self.session, request.lock)
