@@ -145,4 +145,10 @@ def _found(path: Path) -> tuple[bool, bool]:
         return False, False
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         return False, False
-    return bool(found.st_mode & stat.S_IWOTH), found.st_uid not in {os.geteuid(), 0}
+    writable = bool(found.st_mode & stat.S_IWOTH)
+    return writable and not _is_mounted_read_only(path), found.st_uid not in {os.geteuid(), 0}
+
+
+def _is_mounted_read_only(path: Path) -> bool:
+    """Whether nobody can write there, whatever the modes: as in the volumes of Kubernetes."""
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)

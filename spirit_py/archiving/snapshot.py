@@ -49,6 +49,8 @@ _LOCK_SECONDS: Final = 600.0
 _HOLD_SECONDS: Final = 20.0
 #: Writers wait meanwhile: a task whose host is gone keeps its locks until the server notices.
 _UNDER_LOCK_SECONDS: Final = 1.0
+#: Where the first one's own snapshot takes longer, as far away: twice as long, and no more than so.
+_FAR_SECONDS: Final = 3.0
 #: A task is ended by Spark.
 _NOT_STOPPED: Final = StopSwitch()
 
@@ -139,10 +141,12 @@ class Meeting:
 
         def under_lock() -> LockedMoment:
             self._take(session, 0, "go")
+            began = time.monotonic()
             moment = self._open(session, 0)
+            within = min(_FAR_SECONDS, 2 * (time.monotonic() - began))
             opened = [self._lock(rank, "open") for rank in range(self.tasks)]
             # Writers wait: whoever was here a moment ago opens at once, or is gone.
-            self._await(session, opened, of=here)
+            self._await(session, opened, of=here, within=max(_UNDER_LOCK_SECONDS, within))
             self._take(session, 0, "seen")
             return moment
 
@@ -172,12 +176,14 @@ class Meeting:
         *,
         while_held: str = "",
         of: Sequence[str] = (),
+        within: float = math.inf,
     ) -> list[int]:
         """Wait until each of these locks has a holder, and return them; longer while another has.
 
-        ``of``: a lock of each one that is waited for, who is gone without it: under a table lock.
+        ``of``: a lock of each one that is waited for, who is gone without it: under a table lock,
+        for ``within`` seconds.
         """
-        patience = min(self.patience, _UNDER_LOCK_SECONDS) if of else self.patience
+        patience = min(self.patience, within)
         since = time.monotonic()
         while True:
             found = named_lock_holders(session, [*names, *of, while_held or names[0]])

@@ -313,10 +313,10 @@ def _ddl_names(tokens: list[Token]) -> tuple[str, list[Name], list[Name]]:
     """Return what kind of thing DDL is about, its names, and those that its keys refer to."""
     words = [token.upper for token in tokens[:_HEAD]]
     verb = words[0]
-    if words[1:2] and words[1] in ACCOUNTS:
-        return words[1], [], []
     if verb == "TRUNCATE":
         return "TABLE", _names_from(tokens, _skip(tokens, 1, "TABLE")), []
+    if words[1:2] and words[1] in ACCOUNTS:
+        return words[1], [], []
     if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):
         if words[1:2] == ["TEMPORARY"] or (verb == "ALTER" and _only_looks(tokens)):
             return "TABLE", [], []

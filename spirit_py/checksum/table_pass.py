@@ -30,7 +30,7 @@ from spirit_py.errors import ServerFault, WorkersLost
 from spirit_py.locks.look import LockedBy, find_locked_out, waits_for_all
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, excused
-from spirit_py.mysql.retry import RenewedSession, await_server
+from spirit_py.mysql.retry import Patience, RenewedSession, await_server
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient, lacked_sessions
 from spirit_py.spark.server_mailbox import open_mailbox
@@ -56,6 +56,8 @@ _log = logging.getLogger(__name__)
 _GANG_ATTEMPTS: Final = 3
 #: The pause before a segment that a table lock of others has ended begins again.
 _LOCKED_SECONDS: Final = 5.0
+#: Between two tries on a server that had no room for a session.
+_FULL_SECONDS: Final = 1.0
 #: The pause between two looks for a global lock that waits, before a segment.
 _LOCK_PAUSE: Final = 1.0
 _ASSEMBLE_SECONDS: Final = 120.0
@@ -189,7 +191,7 @@ class TablePass:
     def _run(self) -> tuple[PassCoverage, list[RowDifference]]:
         coverage, what = self._coverage, self.what
         found: list[RowDifference] = []
-        lost = 0
+        lost, patience = 0, Patience()
         locked = LockedBy.of(what.source, what.mapping, what.target)
         while not coverage.complete or self._suspects.rows:
             try:
@@ -197,6 +199,8 @@ class TablePass:
                     room = max(0, self._options.max_repairs - len(found))
                     found += part[:room] if self._options.rolling else part
                     lost = self._given_up = 0
+                    self._refused = max(0, self._refused - 1)
+                    patience.answered()
             except _OneSnapshot:
                 self._give_up()
             except (WorkersLost, ServerFault) as error:
@@ -205,8 +209,9 @@ class TablePass:
                     self._wait_for(who)
                     what.stop.pause(_LOCKED_SECONDS)
                     continue
-                if lacked_sessions(error) and self._size > 1:
-                    self._refused += 1
+                if lacked_sessions(error) and (self._size > 1 or not patience.over()):
+                    self._refused += self._size > 1
+                    what.stop.pause(_FULL_SECONDS)
                 else:
                     lost += 1
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):

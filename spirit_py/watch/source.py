@@ -13,8 +13,8 @@ from spirit_py.binlog.resumption import log_now, require_log
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.xa import recoverable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import FeedFailure, FeedSilent, Refusal, ServerFault
-from spirit_py.mysql.facts import ServerLife, read_facts
+from spirit_py.errors import FeedFailure, FeedSilent, HistoryLost, Refusal, ServerFault
+from spirit_py.mysql.facts import ServerLife, named, read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.replication import LOGGING, NO_REPLICA_NOW, unlogged_replica
 from spirit_py.mysql.tables.definition import read_table
@@ -87,7 +87,17 @@ class ScopeSource(BinlogSource):
         """Raise HistoryLost if the server may have lost commits since a position, or its log."""
         if log.started is not None:
             life = ServerLife(log.started, dict(log.relaxed))
-            life.go_on(self._life)
+            try:
+                life.go_on(self._life)
+            except HistoryLost as lost:
+                settings = named({**life.relaxed, **self._life.relaxed})
+                raise HistoryLost(
+                    "the server was restarted since the position, and may have lost commits, or had"
+                    f" its log off ({settings})",
+                    hint="take a new snapshot, and follow from it; if the server was shut down"
+                    " cleanly and its log was never off, --from the position up to ;start=",
+                    error_code=lost.error_code,
+                ) from lost
             self._life = life
 
     @property

@@ -974,6 +974,24 @@ def test_a_comparison_goes_on_with_the_sessions_that_the_server_has_room_for(db,
     assert (engine.runs, result.rows, result.differences) == (4, 100, 0)
 
 
+def test_a_comparison_outlasts_a_server_without_room(db, monkeypatch):
+    """One task that is refused a session is tried again, more often than one that is lost."""
+    monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 2)
+    monkeypatch.setattr(table_pass, "_FULL_SECONDS", 0.0)
+    fill(db, 100)
+    engine, joining, refused = ThreadEngine(), worker.JoinChecksum.__call__, [0, 0, 0]
+
+    def join(self, rank: int) -> SnapshotReader:
+        if refused:
+            refused.pop()
+            raise ServerFault(1040, "Too many connections", where="test")
+        return joining(self, rank)
+
+    monkeypatch.setattr(worker.JoinChecksum, "__call__", join)
+    result = Pair(db).copy().check(engine=engine, tasks=1)
+    assert (engine.runs, result.rows, result.differences) == (4, 100, 0)
+
+
 def test_tasks_that_are_lost_again_and_again_end_the_checksum(db):
     """After some attempts the checksum fails with the loss."""
     fill(db, 20_000)

@@ -594,6 +594,14 @@ def test_a_configuration_that_everybody_may_write_is_refused(places, tmp_path, n
     assert f"chmod o-w {file}" in result.output
 
 
+def test_what_is_mounted_to_be_read_is_written_by_nobody(configured, places, monkeypatch):
+    """As in the volumes of Kubernetes, whose modes let everybody write."""
+    places[1].write_text("[all]\nnice = 1\n")
+    places[1].chmod(0o666)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert configured("migrate").nice == 1
+
+
 @pytest.mark.parametrize("folder", ["usual", "of everybody", "a checkout"])
 def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatch, folder):
     """R26: root would run what they write. One that is named is, where not everybody may put it."""

@@ -250,6 +250,14 @@ def test_names_are_compared_as_the_server_does() -> None:
     assert finder.find(seen("TRUNCATE Shop.ORDERS", "")) is not None
 
 
+@pytest.mark.parametrize("table", ["user", "role", "server"])
+def test_a_table_is_no_account(table: str) -> None:
+    """TRUNCATE may leave out the word TABLE, and these words need no quotes."""
+    finder = TableFinder([("shop", table)], ignore_case=False)
+    assert finder.find(seen(f"TRUNCATE {table}", "shop")) is not None
+    assert finder.find(seen(f"DROP {table} a", "shop")) is None
+
+
 def test_a_backslash_may_be_plain() -> None:
     """With NO_BACKSLASH_ESCAPES a string ends at the quote behind a backslash."""
     sql = (
