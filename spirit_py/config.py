@@ -164,7 +164,7 @@ class FeedOptions:
 
 SECRETS_OF_SPARK = (
     r"(?i)secret|password|token|access[.]?key|account[.]?key|private[.]?key|[.]sas[.]"
-    r"|encryption[.](.*[.-])?key$"
+    r"|encryption[.-](.*[.-])?key($|[.])"
 )
 """Spark's own ``spark.redaction.regex``, with the keys of file systems that it does not name."""
 

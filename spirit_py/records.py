@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _TAKES_NO_OTHER: Final = (errno.EACCES, errno.EBUSY, errno.EROFS)
 _TAKEN_WITHIN: Final = 60.0
+#: As many as the kernel follows.
+_MOST_LINKS: Final = 40
 LogFormat = Literal["text", "json"]
 
 
@@ -60,29 +63,31 @@ def write_whole(path: Path, text: str) -> None:
         return
     target = path.resolve()
     known = target.stat() if target.exists() else None
-    # What another user has allowed on a file of theirs is not allowed on one of ours.
     own = known is not None and known.st_uid == os.geteuid()
+    # What another user has allowed on a file of theirs is not allowed on one of ours.
+    mode = known.st_mode & (0o777 if own else 0o666) if known is not None else 0o666
     try:
-        _replace(target, content, known.st_mode & 0o777 if known is not None and own else None)
+        _replace(target, content, mode, exactly=own)
     except OSError as error:
         if known is None or error.errno not in _TAKES_NO_OTHER:
             raise
-        # The folder's owner may have put a link there by now.
-        handle = os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        # The folder's owner may have put a link or a pipe there by now.
+        handle = os.open(target, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "wb") as file:
+            os.ftruncate(handle, 0)
             file.write(content)
 
 
-def _replace(target: Path, content: bytes, mode: int | None) -> None:
+def _replace(target: Path, content: bytes, mode: int, *, exactly: bool) -> None:
     temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
-    # A new file gets what the umask leaves; a replacement is private until it has the old mode.
+    # A new file gets what the umask leaves; a replacement of ours is private until it has its mode.
     created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    handle = os.open(temporary, created, 0o666 if mode is None else 0o600)
+    handle = os.open(temporary, created, 0o600 if exactly else mode)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
-            if mode is not None:
+            if exactly:
                 os.fchmod(handle, mode)
         temporary.replace(target)
     except BaseException:
@@ -96,7 +101,8 @@ def _write_through(path: Path, content: bytes) -> None:
     try:
         found = os.fstat(handle)
         # That of a shell's ``|`` has no name, and may be of whoever called sudo.
-        if stat.S_ISFIFO(found.st_mode) and path.resolve().exists():
+        real = path.resolve()
+        if stat.S_ISFIFO(found.st_mode) and real.exists() and _is_open(real.parent.stat()):
             _require_own(found.st_uid, "pipe")
         ready, until = select.poll(), time.monotonic() + _TAKEN_WITHIN
         ready.register(handle, select.POLLOUT)
@@ -114,11 +120,27 @@ def _require_own_link(path: Path) -> None:
     The kernel does so at an open (``fs.protected_symlinks``), but in folders like ``/tmp`` only,
     and a file is replaced here.
     """
-    if not path.is_symlink():
-        return
-    folder = path.parent.stat()
-    if folder.st_mode & 0o022 or folder.st_uid not in {os.geteuid(), 0}:
-        _require_own(path.lstat().st_uid, "link")
+    for link in _links(path):
+        folder = link.parent.stat()
+        # Those further up and further on are a deployment's own, but where everybody may write.
+        if _is_open(folder) if link == path else folder.st_mode & stat.S_IWOTH:
+            _require_own(link.lstat().st_uid, "link")
+
+
+def _links(path: Path, met: int = 0) -> Iterator[Path]:
+    """Yield each link that leads to a file, in the order in which the kernel follows them."""
+    at = type(path)(path.anchor)
+    for part in path.relative_to(path.anchor).parts:
+        at /= part
+        if at.is_symlink():
+            yield at
+            if met < _MOST_LINKS:
+                yield from _links(at.parent / at.readlink(), met + 1)
+
+
+def _is_open(folder: os.stat_result) -> bool:
+    """Whether others than we and root may put a file into a folder."""
+    return bool(folder.st_mode & 0o022) or folder.st_uid not in {os.geteuid(), 0}
 
 
 def _require_own(owner: int, what: str) -> None:

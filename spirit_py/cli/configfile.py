@@ -124,7 +124,8 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
     if of_another_user(file) and (file in usual_files() or everybody_may_write(file.parent)):
         raise UsageFault(
             f"the configuration {file} belongs to another user, and it decides what is run",
-            hint="give it to root, or to the user who runs spirit-py (chown)",
+            hint="give it to root, or to the user who runs spirit-py (chown), or run it with a HOME"
+            " of its own",
         )
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))

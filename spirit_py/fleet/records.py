@@ -79,8 +79,9 @@ def left_by(plan: ServerPlan, stopped: SpiritError) -> BatchReport | None:
     """
     each = plan.server.batch.each
     changes = () if plan.batch is None else (one.change for one in plan.batch.tables)
-    locks = [lock_name("migration", *one.name) for one in changes]
-    locks += [] if plan.batch is None else [lock_name("batch", plan.batch.name)]
+    # That of the whole first: one query is enough while the process works.
+    locks = [] if plan.batch is None else [lock_name("batch", plan.batch.name)]
+    locks += [lock_name("migration", *one.name) for one in changes]
     with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
         if any(_held(session, one) for one in locks):
             return None

@@ -44,7 +44,7 @@ _DROPPING: Final = (
 )
 _RENAMED: Final = re.compile(r"([^\s,]+)\s+TO\s+([^\s,]+)", re.IGNORECASE)
 _TAKES_AWAY: Final = re.compile(
-    r"\s*(?:DROP\s+TABLE\s|RENAME\s+TABLE\s|ALTER\s+TABLE\s+\S+\s+RENAME\s+(?:TO|AS)\s)",
+    r"\s*(?:DROP\s+TABLE\s|RENAME\s+TABLE\s|ALTER\s+TABLE\s+(?:`[^`]*`|\S)+\s+RENAME\s+(?:TO|AS)\s)",
     re.IGNORECASE,
 )
 _MAKES: Final = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)

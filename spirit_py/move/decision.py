@@ -307,7 +307,8 @@ def together(found: Sequence[MoveFound], decisions: Sequence[Decision]) -> Decis
                 return _in_use(arrived[:1])
             first = max(chosen, key=_weight)
             if isinstance(first, Afresh) and any(map(_would_lose, found, decisions)):
-                return replace(first, throws_away=True)
+                why = first.reason or "one of the sources has no record of it"
+                return replace(first, throws_away=True, reason=why)
             return first
     return first
 

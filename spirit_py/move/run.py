@@ -30,7 +30,7 @@ from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import OWN_CHECKS, NewTable
 from spirit_py.preflight.checks.kept_rows import read_kept
 from spirit_py.preflight.preflight import check_after_create, mapping_of
-from spirit_py.sql import quote_table, string_literal
+from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.table.conversions import is_timestamp, null_becomes_now
 from spirit_py.table.names import AuxiliaryNames, moving
 
@@ -53,8 +53,8 @@ _NOON: Final = "CONVERT_TZ('{}', '+00:00', {})"
 _NOONS: Final = [
     f"{year}-{month:02d}-15 12:00:00" for year in range(1971, 2038) for month in range(1, 13)
 ]
-#: A TIMESTAMP column with a literal default, in SHOW CREATE TABLE.
-_INSTANTS: Final = re.compile(r"(?mi)^  (`(?:[^`]|``)+`) timestamp\b.*? DEFAULT ('[^']+')")
+#: A TIMESTAMP column with a literal default, in SHOW CREATE TABLE; zero is in no zone.
+_INSTANTS: Final = re.compile(r"(?mi)^  (`(?:[^`]|``)+`) timestamp\b.*? DEFAULT ('(?!0000)[^']+')")
 #: A text of an expression as the server writes it; no name of a zone has a quote in it.
 _TEXT: Final = re.compile(r"'([^'\\]+)\\?'")
 
@@ -252,7 +252,11 @@ def require_same_zone(
     judged = keep.time_zone if keep and any(map(is_timestamp, keep.columns)) else ""
     # Both texts are in UTC.
     was, now = (_INSTANTS.findall(one.create_sql) for one in (mapping.source, mapping.target))
-    given = zone_of_alter if {*now} - {*was} else ""
+    names = {
+        quote_identifier(one.old.name): quote_identifier(one.new.name) for one in mapping.pairs
+    }
+    kept = {(names.get(name, name), default) for name, default in was}
+    given = zone_of_alter if {*now} - kept else ""
     of_session = set(filter(None, (mapping.time_zone, judged, given)))
     written = keep.expression if keep and "convert_tz" in keep.expression.lower() else ""
     if zone_of_row(written):

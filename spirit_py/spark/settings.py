@@ -185,7 +185,7 @@ def open_verbose_log() -> int:
     opened = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     handle = os.open(VERBOSE_LOG, opened, 0o600)
     found = os.fstat(handle)
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1:
         return handle
     os.close(handle)
     raise PermissionError(errno.EACCES, "it is no file of the user who runs spirit-py")

@@ -390,6 +390,12 @@ def test_rows_that_another_source_has_copied_are_dropped_with_consent_alone():
             assert isinstance(decision, Afresh)
             assert decision.throws_away == asked
             assert decision.reason == anew.reason
+    plain = TableSeen(schema="s", table="t", exists=True)
+    gone = [found(plain, record=None, note=None), found(HERE)]
+    lost = together(gone, list(map(decided, gone)))
+    assert isinstance(lost, Afresh)
+    # What has a reason is asked for.
+    assert (lost.throws_away, bool(lost.reason)) == (True, True)
 
 
 @pytest.mark.parametrize(

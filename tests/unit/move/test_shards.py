@@ -54,21 +54,25 @@ def test_a_zone_whose_name_comes_from_the_row_is_known(expression, of_row):
         ("'2019-01-01 00:00:00'", "'2020-01-01 00:00:00'", True),
         ("'2020-01-01 00:00:00'", "'2020-01-01 00:00:00'", False),
         ("", "CURRENT_TIMESTAMP", False),
+        ("", "'0000-00-00 00:00:00'", False),
     ],
 )
+@pytest.mark.parametrize("old", ["at", "was_at"])
 def test_a_default_that_another_zone_makes_another_instant_is_refused(
-    was: str, now: str, refused: bool
+    old: str, was: str, now: str, refused: bool
 ) -> None:
     """SYSTEM is a name that each server reads by itself, also in the session of the ALTER."""
 
-    def table(default: str) -> Any:
+    def table(default: str, name: str = "at") -> Any:
         text = f" DEFAULT {default}" if default else ""
         return SimpleNamespace(
-            create_sql=f"CREATE TABLE `t` (\n  `id` int,\n  `at` timestamp NULL{text}\n)",
+            create_sql=f"CREATE TABLE `t` (\n  `id` int,\n  `{name}` timestamp NULL{text}\n)",
             full_name="s.t",
         )
 
-    mapping: Any = SimpleNamespace(keep=None, time_zone="", source=table(was), target=table(now))
+    pairs = [SimpleNamespace(old=SimpleNamespace(name=old), new=SimpleNamespace(name="at"))]
+    tables = {"source": table(was, old), "target": table(now)}
+    mapping: Any = SimpleNamespace(keep=None, time_zone="", pairs=pairs, **tables)
     here: Any = SimpleNamespace(query=lambda _sql: [("2020-01-01 13:00:00",)])
     there: Any = SimpleNamespace(query=lambda _sql: [("2020-01-01 12:00:00",)])
     with pytest.raises(Refusal, match="TIMESTAMP defaults") if refused else nullcontext():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
-import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -282,24 +282,63 @@ def test_no_file_is_replaced_through_the_link_of_another_user(tmp_path, monkeypa
         assert real.read_text() == "mine"
 
 
+@pytest.mark.parametrize("where", ["above", "behind"])
+@pytest.mark.parametrize(("mode", "kept"), [(0o1777, False), (0o755, True)])
+def test_no_link_of_another_user_leads_to_a_file(tmp_path, monkeypatch, where, mode, kept):
+    """Each one counts where everybody may write: a folder further up, and what a link leads to."""
+    shared, victim = tmp_path / "shared", tmp_path / "victim"
+    shared.mkdir()
+    victim.mkdir()
+    shared.chmod(mode)
+    (victim / "report.json").write_text("mine")
+    theirs = shared / "theirs"
+    theirs.symlink_to(victim if where == "above" else victim / "report.json")
+    given = theirs / "report.json"
+    if where == "behind":
+        given = tmp_path / "ours.json"
+        given.symlink_to(theirs)
+    seen = Path.lstat
+
+    def of_another(path: Path) -> Any:
+        found = seen(path)
+        return SimpleNamespace(st_mode=found.st_mode, st_uid=found.st_uid + (path == theirs))
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    with contextlib.nullcontext() if kept else pytest.raises(PermissionError, match="user's link"):
+        write_whole(given, "text")
+    assert (victim / "report.json").read_text() == ("text" if kept else "mine")
+
+
 def test_no_link_is_followed_in_a_folder_of_another_user(tmp_path, monkeypatch):
     """They may put any link there."""
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("mine")
     link.symlink_to(real)
-    of_another = SimpleNamespace(st_mode=stat.S_IFLNK | 0o755, st_uid=os.geteuid() + 1)
+    tmp_path.chmod(0o755)
     for name in ("stat", "lstat"):
-        monkeypatch.setattr(Path, name, lambda *_, **__: of_another)
+        seen = getattr(Path, name)
+
+        def of_another(path: Path, *, seen: Any = seen, **more: Any) -> Any:
+            found = seen(path, **more)
+            return SimpleNamespace(st_mode=found.st_mode, st_uid=found.st_uid + 1)
+
+        monkeypatch.setattr(Path, name, of_another)
     with pytest.raises(PermissionError, match="another user's link"):
         write_whole(link, "text")
 
 
-@pytest.mark.parametrize(("of_another", "kept"), [(False, 0o646), (True, 0o640)])
-def test_only_our_own_file_hands_its_mode_down(tmp_path, monkeypatch, of_another, kept):
-    """Another user's could give a file of ours to everybody, and the right to run as us."""
+@pytest.mark.parametrize(
+    ("mode", "of_another", "kept"),
+    [(0o6646, False, 0o646), (0o6646, True, 0o640), (0o600, True, 0o600)],
+)
+def test_only_our_own_file_hands_its_mode_down(tmp_path, monkeypatch, mode, of_another, kept):
+    """Another user's could give a file of ours to everybody, and the right to run as us.
+
+    One that others may not read is read by no others as ours, either.
+    """
     known = tmp_path / "known.json"
     known.write_text("text")
-    known.chmod(0o6646)
+    known.chmod(mode)
     if of_another:
         owner = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -347,6 +386,7 @@ def test_a_pipe_of_another_user_is_not_written(tmp_path, monkeypatch):
     """They would read the report, or keep the command waiting."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    tmp_path.chmod(0o1777)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     seen = os.fstat
 
