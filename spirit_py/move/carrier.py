@@ -21,6 +21,7 @@ from spirit_py.applier import stage, state
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, replace_rows
 from spirit_py.applier.workers import Workers, judge_warnings
+from spirit_py.checksum.render import is_lob
 from spirit_py.checksum.staging_sql import lossless_text
 from spirit_py.chunk.chunker import index_hint
 from spirit_py.classes import dataclass, replace
@@ -41,6 +42,7 @@ from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.sql import node_types, quote_identifier
+from spirit_py.table.schema import SPATIAL
 from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressions, row_key_sql
 from spirit_py.threads import StopSwitch
 
@@ -60,6 +62,9 @@ _SESSION_SECONDS: Final = 86_400
 #: The name of the server that a task reads, among those of its sessions.
 _READS: Final = "reads"
 _STATEMENT_ROWS: Final = 10_000
+#: So many rows are fetched at a time where none is longer than the 64 KiB of a row without BLOBs.
+_FETCHED: Final = 100
+_LONG_TYPES: Final = SPATIAL | {"json", "vector"}
 #: Characters of the literals that a task gathers before it writes them: rows may be long.
 _GATHERED: Final = 16 << 20
 _ROW: Final = re.compile(r"\bat row \d+")
@@ -116,14 +121,15 @@ def rows_in(
     texts = row_texts(columns)
     sql = f"SELECT {hint}{', '.join([*texts, needs_stage(columns)])} FROM {what}"
     documents = {place for place, text in enumerate(texts) if text.startswith("HEX(")}
+    long = any(is_lob(one) or one.data_type in _LONG_TYPES for one in columns)
     whole = True
 
     def rendered() -> Iterator[RenderedRow]:
         nonlocal whole
-        for *parts, staged in _streamed(session, sql):
+        for *parts, staged in _streamed(session, sql, 1 if long else _FETCHED):
             # Of one row a text is too long, or a document has no SQL: the others are passed over.
             if whole and (literals := _literals(parts, documents)) is not None:
-                yield RenderedRow(sql=f"({', '.join(literals)})", staged=bool(staged))
+                yield RenderedRow(f"({', '.join(literals)})", bool(staged))
             else:
                 whole = False
 
@@ -136,9 +142,9 @@ def rows_in(
         yield from _sized((row for _, row in every), lambda row: len(row.sql))
 
 
-def _streamed(session: Session, sql: str) -> Iterator[tuple[Any, ...]]:
-    # One at a time: each may be long.
-    return chain.from_iterable(session.stream(sql, 1))
+def _streamed(session: Session, sql: str, rows: int = 1) -> Iterator[tuple[Any, ...]]:
+    """Read row by row, fetched so many at a time: each may be long."""
+    return chain.from_iterable(session.stream(sql, rows))
 
 
 def _sized(rows: Iterable[_T], length: Callable[[_T], int]) -> Iterator[tuple[int, list[_T]]]:
@@ -165,6 +171,8 @@ def _left(batches: Iterable[tuple[int, Sized]]) -> int:
 
 def _literals(parts: Sequence[Any], documents: Collection[int]) -> list[str] | None:
     """Return the literals of :func:`row_texts`; None where these do not give the row exactly."""
+    if not documents:
+        return None if None in parts else [*map(str, parts)]
     literals = []
     places = iter(range(len(parts)))
     for place in places:

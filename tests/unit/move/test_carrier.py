@@ -35,10 +35,11 @@ class Reader:
     """A session that counts the rows that were fetched."""
 
     def __init__(self, *answers: list[Any]) -> None:
-        self.fetched, self._answers = 0, iter(answers)
+        self.fetched, self.at_a_time, self._answers = 0, 0, iter(answers)
 
-    def stream(self, _sql: str, _rows: int):
+    def stream(self, _sql: str, rows: int):
         """Yield the rows of the next answer one by one."""
+        self.at_a_time = rows
         for row in next(self._answers):
             self.fetched += 1
             yield [row]
@@ -58,6 +59,18 @@ def test_no_more_rows_are_in_memory_than_are_written_at_a_time(monkeypatch):
         read += len(rows)
         assert reader.fetched == read
     assert read == 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "at_a_time"),
+    [("varchar", 100), ("mediumblob", 1), ("json", 1), ("geometry", 1), ("vector", 1)],
+)
+def test_rows_that_may_be_long_are_fetched_one_by_one(kind, at_a_time):
+    """Hundred rows of a document each may take more memory than the process has."""
+    reader: Any = Reader([])
+    table = mapping(primary("id"), column("id", "int"), column("b", kind))
+    assert list(rows_in(reader, table, chunk(0, None, None))) == []
+    assert reader.at_a_time == at_a_time
 
 
 def test_where_the_text_of_one_row_is_too_long_all_are_read_anew(monkeypatch):
