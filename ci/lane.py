@@ -38,6 +38,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NEWER = ("vector", "logged_cascades")
 #: The oldest server that is not refused.
 OLDEST = "8.0.19"
+#: Folders of tests of which a usual run draws some.
+DRAWN_FROM = ("tests/golden", "tests/integration", "tests/unit")
 #: Has Spark run the tasks that are threads of the tests' process in the usual run.
 ON_SPARK = {"SPIRIT_PY_TEST_ENGINE": "spark"}
 
@@ -122,7 +124,7 @@ class Lane:
     def gentle(self) -> int:
         """Run all tests of which the usual run draws some, on Spark."""
         drawn = ("-m", "draws or slow")
-        return self.tests("tests/integration", *drawn, SPIRIT_PY_GENTLE="all", **ON_SPARK)
+        return self.tests(*DRAWN_FROM, *drawn, SPIRIT_PY_GENTLE="all", **ON_SPARK)
 
     def rules(self) -> int:
         """Break each rule of docs/rules.md once, in a copy: its tests must fail."""

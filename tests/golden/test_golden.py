@@ -62,6 +62,7 @@ def runs(db, tmp_path, monkeypatch):
     return Runs(db, tmp_path, monkeypatch)
 
 
+@pytest.mark.draws(18)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_a_run_leaves_what_is_recorded(runs, scenario, db):
     """Report, log lines, metrics, plans, status and answers of ctl, but for what varies.

@@ -20,7 +20,7 @@ from zlib import crc32
 import pytest
 import yaml
 
-from lane import COMPOSE_FILE, INIT_FILE, LANES, Lane, LaneLacks, main
+from lane import COMPOSE_FILE, DRAWN_FROM, INIT_FILE, LANES, Lane, LaneLacks, main
 from mysql_base import wait_until
 from tests.fixtures.cases import SLOW_DAYS, is_its_day
 from tests.fixtures.lane import LANE_VARIABLE, check_series
@@ -194,7 +194,10 @@ def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
     assert lane(outside, engine=False).gentle() == 0
     assert outside.environments[0]["SPIRIT_PY_GENTLE"] == "all"
     assert outside.environments[0][ENGINE_VARIABLE] == "spark"
-    assert "tests/integration -m draws or slow" in outside.commands[0]
+    assert f"{' '.join(DRAWN_FROM)} -m draws or slow" in outside.commands[0]
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if re.search(r"mark\.draws\(\d", path.read_text()):
+            assert str(path.relative_to(ROOT)).startswith(DRAWN_FROM), path
 
 
 @pytest.mark.smoke

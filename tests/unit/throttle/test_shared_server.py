@@ -147,6 +147,7 @@ def at(commits: list[float], part_of_all: float) -> float:
     return commits[int(part_of_all * len(commits))]
 
 
+@pytest.mark.draws(10)
 @pytest.mark.parametrize("world", WORLDS, ids=[one.server.name for one in WORLDS])
 def test_after_two_minutes_others_keep_their_latency_and_the_copy_is_near_its_best(world):
     """The p80, which the pace measures, is within the factor; the p99 within 2.5 times that.
