@@ -260,9 +260,9 @@ class ServerRecords:
                 if there.number > orders.number and not there.ahead_of(now):
                     # It came meanwhile, from a command that has other servers in its list.
                     continue
-                places = one.orders.places | orders.places
-                kept = replace(orders, finished=there.finished, places=places)
-                one.store.order(session, kept)
+                # What commands have noted there stays, and no other row's is copied (R26).
+                noted = {name: getattr(there, name) for name in ("members", "places", "finished")}
+                one.store.order(session, replace(orders, **noted))
                 for name in one.left if resumes else ():
                     if name not in one.at_work:
                         _end_pause(session, name)

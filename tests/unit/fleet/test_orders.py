@@ -343,17 +343,23 @@ def test_an_order_that_is_given_while_a_command_begins_stays(monkeypatch):
     assert rows["s1"].row == replace(meanwhile, finished=("s1",))
 
 
-def test_an_order_does_not_erase_that_all_servers_are_done(monkeypatch):
-    """The coordinator has just written it, since the command has read the record."""
+def test_an_order_erases_nothing_that_commands_have_noted(monkeypatch):
+    """The coordinator has just written that all are done, since the command has read the record.
+
+    Without the members all records are dropped while servers of another list are left.
+    """
     monkeypatch.setattr(
         fleet_records, "connect_first", lambda *_, **__: contextlib.nullcontext(None)
     )
     monkeypatch.setattr(fleet_records, "server_now", lambda _: NOW / 1000)
-    row = Row(replace(KNOWN, finished=("s1", "s2")))
+    noted = replace(KNOWN, finished=("s1",), members=("s1", "s2"), places={"a": "s1"})
+    row = Row(noted)
     part = part_of("s1")
     part.records = [replace(record_of(), store=row)]
-    part.order(order(100, paused=True), resumes=False)
-    assert (part.error, row.row.paused, row.row.finished) == (None, True, ("s1", "s2"))
+    ordered = order(100, paused=True, members=("x",), places={"b": "x"})
+    part.order(ordered, resumes=False)
+    assert part.error is None
+    assert row.row == replace(noted, number=ordered.number, paused=True)
 
 
 @pytest.mark.parametrize(
