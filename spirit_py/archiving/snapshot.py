@@ -20,7 +20,12 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.named import named_lock_holders, release_named_lock, take_named_lock
+from spirit_py.locks.named import (
+    named_lock_holder,
+    named_lock_holders,
+    release_named_lock,
+    take_named_lock,
+)
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.mysql.connect import connect
@@ -132,6 +137,9 @@ class Meeting:
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
         session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         moment = LockedMoment(position_of(session) if self.placed else "", born)
+        # Taken before the lock is given back: what is opened after that is another moment.
+        if named_lock_holder(session, self._lock(0, "seen")) is not None:
+            raise self._too_late(under_lock=False, lost=True)
         self._take(session, rank, "open")
         return moment
 

@@ -322,6 +322,17 @@ def test_a_snapshot_is_of_one_lock_however_often_its_first_task_is_tried(db):
             task.result()
 
 
+def test_a_task_that_is_tried_again_while_the_first_one_waits_opens_no_later_moment(db):
+    """The first one keeps its locks for a third task, which has not seen them yet."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    meeting = Meeting(name="test", tasks=3, table=(db.name, "t"), patience=60, again=True)
+    with connect(server_of(db), role="test") as first:
+        for what in ("here", "go", "seen"):
+            meeting._take(first, 0, what)
+        with pytest.raises(MigrationFailure, match="no task can open it again"):
+            meeting.session(server_of(db), 1).__enter__()
+
+
 def test_an_earlier_try_that_is_still_there_is_named(db):
     """As where its executor was lost: no speculation is to blame."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
