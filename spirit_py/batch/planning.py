@@ -28,7 +28,7 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts, require_mysql
-from spirit_py.mysql.faults import INTERRUPTED, refuses_sessions, server_away
+from spirit_py.mysql.faults import INTERRUPTED, server_away
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan import Plan, make_plan
@@ -160,9 +160,7 @@ class _Planner:
             return PlannedTable(change=change, refusals=_told(refusal), code=refusal.error_code)
         except (ServerFault, FeedFailure) as fault:
             # These are about no table; a lock that is waited for in vain is.
-            if isinstance(fault, ServerFault) and (
-                server_away(fault) or refuses_sessions(fault) or fault.code == INTERRUPTED
-            ):
+            if server_away(fault) or getattr(fault, "code", 0) == INTERRUPTED:
                 raise
             return PlannedTable(change=change, refusals=_told(fault))
 

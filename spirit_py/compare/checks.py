@@ -16,8 +16,8 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, read_only_by, require_mysql
 from spirit_py.mysql.faults import (
     ACCESS_NEEDS_PRIVILEGE,
-    TOO_MANY_CONNECTIONS,
     access_denied,
+    refuses_sessions,
     server_away,
 )
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
@@ -302,8 +302,6 @@ def _grant(side: Side, privilege: str, schema: str = "", note: str = "") -> Find
 _LOOK_SECONDS: Final = 1.0
 #: Each look is a login: while the servers answer, the next ones come later, until this.
 _LONGEST_LOOK_SECONDS: Final = 8.0
-#: The server answers that it takes no more sessions, at all or of this account.
-_FULL: Final = frozenset({TOO_MANY_CONNECTIONS, 1203})
 
 
 class Sight:
@@ -337,7 +335,9 @@ def _trouble(options: ConnectionOptions, asked: RenewedSession) -> str:
     try:
         asked.ask(lambda session: session.query("SELECT 1"))
     except SpiritError as fault:
-        if server_away(fault) and getattr(fault, "code", 0) not in _FULL:
+        # One that takes no more sessions answers.
+        full = isinstance(fault, ServerFault) and refuses_sessions(fault)
+        if server_away(fault) and not full:
             return waiting_for(options, fault)
     finally:
         asked.close()

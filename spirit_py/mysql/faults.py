@@ -86,15 +86,12 @@ LOST: Final = frozenset({
 _TAKEN_BACK: Final = 3101
 _OFFLINE: Final = 3032  # offline_mode=ON, which has ended the sessions that there were
 _CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005, _OFFLINE})
-_AWAY: Final = LOST | _CANNOT_CONNECT | _NO_RESOURCES | {TOO_MANY_CONNECTIONS, 1203}
+_AWAY: Final = LOST | _CANNOT_CONNECT | _TOO_MANY
 _TRANSIENT: Final = frozenset({
-    TOO_MANY_CONNECTIONS,
+    *_TOO_MANY,
     LOCK_WAIT_TIMEOUT,
     DEADLOCK,
     INTERRUPTED,
-    1203,  # max_user_connections
-    *_NO_RESOURCES,
-    _ACCOUNT_LIMIT,
     1412,  # table definition has changed, retry the transaction
     1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
     *(1613, 1614),  # XA branch rolled back: took too long, deadlock

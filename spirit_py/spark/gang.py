@@ -400,10 +400,6 @@ def is_transient(error: SpiritError) -> bool:
 
 
 def lacked_sessions(error: SpiritError) -> bool:
-    """Return whether a gang was lost as a server had no room for all of its sessions."""
-    cause = error.__cause__
-    return (
-        isinstance(error, WorkersLost)
-        and isinstance(cause, ServerFault)
-        and refuses_sessions(cause)
-    )
+    """Return whether a server had no room for all sessions of a gang, or of who directs it."""
+    cause = error.__cause__ if isinstance(error, WorkersLost) else error
+    return isinstance(cause, ServerFault) and refuses_sessions(cause)

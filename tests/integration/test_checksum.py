@@ -974,20 +974,23 @@ def test_a_comparison_goes_on_with_the_sessions_that_the_server_has_room_for(db,
     assert (engine.runs, result.rows, result.differences) == (4, 100, 0)
 
 
-def test_a_comparison_outlasts_a_server_without_room(db, monkeypatch):
-    """One task that is refused a session is tried again, more often than one that is lost."""
+@pytest.mark.parametrize(("code", "where"), [(1040, "task"), (1226, "task"), (1040, "driver")])
+def test_a_comparison_outlasts_a_server_without_room(db, monkeypatch, code, where):
+    """A session that is refused is tried again, more often than a task that is lost."""
     monkeypatch.setattr(table_pass, "_GANG_ATTEMPTS", 2)
     monkeypatch.setattr(table_pass, "_FULL_SECONDS", 0.0)
     fill(db, 100)
-    engine, joining, refused = ThreadEngine(), worker.JoinChecksum.__call__, [0, 0, 0]
+    engine, refused = ThreadEngine(), [0, 0, 0]
+    of, name = (worker.JoinChecksum, "__call__") if where == "task" else (table_pass, "connect")
+    opening = getattr(of, name)
 
-    def join(self, rank: int) -> SnapshotReader:
-        if refused:
+    def open_session(*given: Any, **named: Any) -> Any:
+        if refused and named.get("role", "checksum-cut") == "checksum-cut":
             refused.pop()
-            raise ServerFault(1040, "Too many connections", where="test")
-        return joining(self, rank)
+            raise ServerFault(code, "Too many connections", where="test")
+        return opening(*given, **named)
 
-    monkeypatch.setattr(worker.JoinChecksum, "__call__", join)
+    monkeypatch.setattr(of, name, open_session)
     result = Pair(db).copy().check(engine=engine, tasks=1)
     assert (engine.runs, result.rows, result.differences) == (4, 100, 0)
 

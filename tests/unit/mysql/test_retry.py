@@ -133,7 +133,7 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("code", [2003, 2013, 1053, 1040])
+@pytest.mark.parametrize("code", [2003, 2013, 1053, 1040, 1226])
 def test_a_server_that_is_away_is_waited_for_however_often_it_is_tried(code):
     """One patience for refused, lost, shutting down and full: not tries count, but time does."""
     work = Flaky(*[code] * 30)
