@@ -173,7 +173,7 @@ def _opened(
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)
-                report.carry_on(store.begin_again(session, config.fleet))
+                report.carry_on(store.begin_again(session, plan.server_uuid, config.fleet))
             records = _records(plan, earlier)
             store.forget(session, earlier.keys() - records.keys())
             for name, record in records.items():

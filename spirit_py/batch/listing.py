@@ -104,7 +104,7 @@ def _look(session: Session, name: Name) -> BatchShown | None:
         started_at=record.started_at,
         runs=record.runs,
         worked_on_by=worker,
-        unseen=why_unseen(session, name, batch_on=record.server_uuid) if alone else "",
+        unseen=why_unseen(session, name, noted=False) if alone else "",
         tables=tuple(
             {"table": str(one), "state": one.state, "outcome": one.outcome, "error": one.error}
             for one in tables

@@ -259,14 +259,14 @@ class BatchTable(RecordTable):
         self.replace(session, _RECORD_ID, record)
         points.reach("batch.created")
 
-    def begin_again(self, session: SqlSession, fleet: str = "") -> int:
-        """Note that another run begins, perhaps of a fleet; return which one it is."""
+    def begin_again(self, session: SqlSession, uuid: str, fleet: str = "") -> int:
+        """Note that another run begins on a server, perhaps of a fleet; return which one it is."""
         record = self.read(session)
         if record is None:
             return 1
-        known = fleet or record.fleet
-        self.replace(session, _RECORD_ID, replace(record, runs=record.runs + 1, fleet=known))
-        return record.runs + 1
+        fleet, runs = fleet or record.fleet, record.runs + 1
+        self.replace(session, _RECORD_ID, replace(record, server_uuid=uuid, runs=runs, fleet=fleet))
+        return runs
 
     def join(self, session: SqlSession, fleet: str) -> None:
         """Note of which fleet the batch is a part, where it is noted otherwise."""

@@ -16,6 +16,7 @@ from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.migration_status import MigrationShown
 from spirit_py.mysql.connect import connect as connected
+from spirit_py.mysql.facts import server_uuid
 from spirit_py.throttle.lag import LagThrottler
 from tests.fixtures.mysql import connect
 from tests.kits.connection import options_of
@@ -224,16 +225,24 @@ def phase(migrating):
 
 
 @pytest.mark.slow
-def test_a_batch_is_given_up_on_no_replica(table):
-    """Its record came by replication: dropped there, the next row of it would stop the applier."""
+@pytest.mark.parametrize("former", [False, True])
+def test_a_batch_is_given_up_on_no_replica(table, former):
+    """Its record came by replication: dropped there, the next row of it would stop the applier.
+
+    Also on the server that has begun it, which was the primary.
+    """
     store = BatchTable("r", "_spirit_py_batch_0123456789ab")
     said: list[str] = []
     given: Any = {"batch": str(store), "ask": lambda _: True, "say": said.append}
     there = replace(options_of(table.replica), user=ACCOUNT, password=table.source.password)
-    with connected(table.options, role="test") as session:
+    with (
+        connected(table.options, role="test") as session,
+        connected(there, role="test") as behind,
+    ):
+        here, first = server_uuid(session), server_uuid(behind if former else session)
         record = BatchRecord(
             home="r",
-            server_uuid=session.value("SELECT @@GLOBAL.server_uuid"),
+            server_uuid=first,
             asked="FORCE",
             started_at="1970-01-01T00:00:00+00:00",
             runs=1,
@@ -249,6 +258,11 @@ def test_a_batch_is_given_up_on_no_replica(table):
     with pytest.raises(Refusal, match="this is a replica"):
         give_up_batch(there, **given)
     assert said == []
+    with connected(table.options, role="test") as session:
+        assert store.begin_again(session, here) == 2
+        again = store.read(session)
+    assert again is not None
+    assert again.server_uuid == here
     (shown,) = batches(table.options, **asked)
     assert "the same command resumes" in "\n".join(shown.lines())
     give_up_batch(table.options, **given)

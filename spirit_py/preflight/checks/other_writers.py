@@ -211,22 +211,22 @@ def why_unseen(
     live: LiveFigures | None = None,
     age: float | None = None,
     *,
-    batch_on: str = "",
+    noted: bool = True,
 ) -> str:
     """Return why a process may work on a table though no lock here shows it; else an empty text.
 
     Named locks stay on their server; the checkpoint, with its figures, comes by replication, and so
-    does the record of a batch: the table is that then, and ``batch_on`` the server that it names.
+    does the record of a batch: the table is that then, and not ``noted``, as the command may have
+    been given on another server since.
     """
-    begun = batch_on or begun_on(session, table)
-    elsewhere = begun not in {"", server_uuid(session)}
+    elsewhere = not noted or begun_on(session, table) not in {"", server_uuid(session)}
     # A reader that shares the writer's storage may have its number, too, and runs nothing.
     if not elsewhere and not read_facts(session, _READER).is_on(*_READER):
         return ""
     fresh = live is not None and age is not None and age <= STALE_SECONDS
     why = "it was begun on another server" if fresh else ""
     try:
-        require_own_server(session, [table], noted=not batch_on)
+        require_own_server(session, [table], noted=noted)
     except Refusal as refused:
         why = refused.message
     figures = ""
