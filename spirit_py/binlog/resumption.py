@@ -146,7 +146,10 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
     moved = found.server_uuid != server
     has_gtids = isinstance(found, GtidFrontier)
     if moved and not has_gtids:
-        raise _NotHere(f"it was taken on server {found.server_uuid}, without GTIDs")
+        # No server will ever have it but that one.
+        raise _Unreachable(
+            f"it was taken on server {found.server_uuid}, without GTIDs, and counts there alone"
+        )
     if has_gtids != (row[1] == "ON"):
         raise _Unreachable("gtid_mode was switched since")
     if isinstance(found, FileFrontier):

@@ -132,7 +132,7 @@ _LOST: Final = f"{_ANEW}: changes may be missing"
 _HINTS: Final[tuple[tuple[type[errors.SpiritError], str], ...]] = (
     (
         errors.NeverExecuted,
-        "wait until this server has executed it, or follow the server that it is of",
+        f"wait until this server has executed it, or follow its own; if that is lost, {_ANEW}",
     ),
     (errors.PositionNotFound, f"the changes since then are not available: {_ANEW}"),
     (errors.HistoryLost, _LOST),

@@ -154,6 +154,14 @@ def test_another_server_without_proof_is_refused(executed: str, purged: str, why
     assert isinstance(caught.value, NeverExecuted) == ("no longer" not in why)
 
 
+def test_a_place_in_the_log_of_another_server_never_comes_here() -> None:
+    """Whoever follows it is not told to wait."""
+    session: Any = Server(f"{FIRST}:1-90", "")
+    with pytest.raises(PositionNotFound, match="counts there alone") as caught:
+        frontier_of(session, f"file;{FIRST};b.000001;4", address="db1", whole=False)
+    assert not isinstance(caught.value, NeverExecuted)
+
+
 GROUP = "aaaaaaaa-e4d3-11f1-b00c-02fc00000003"
 
 

@@ -281,7 +281,7 @@ LATER = "follow from a later position, or from now, without --from"
         ),
         (
             NeverExecuted("behind", hint="start the migration afresh"),
-            "wait until this server has executed it, or follow the server that it is of",
+            f"wait until this server has executed it, or follow its own; if that is lost, {ANEW}",
         ),
         (BinlogUnreadable("torn", hint="see the error log"), "see the error log"),
         (
