@@ -90,11 +90,13 @@ class Defaults:
     settings: dict[tuple[str, str], FileSetting] = field(default_factory=dict)
 
 
-def read_config(files: Iterable[Path], commands: Mapping[str, click.Command]) -> Defaults:
+def read_config(
+    files: Iterable[Path], commands: Mapping[str, click.Command], named: Path | None = None
+) -> Defaults:
     """Return the defaults that files set, by command and parameter; raises UsageFault."""
     found = Defaults({name: {} for name in commands})
     for file in files:
-        tables = _tables(file)
+        tables = _tables(file, named=file == named)
         for section in tables:
             if section != _ALL and section not in commands:
                 raise _unknown(file, f"[{section}] is not a command", (_ALL, *commands))
@@ -112,7 +114,7 @@ def usual_files() -> list[Path]:
     return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
 
 
-def _tables(file: Path) -> dict[str, dict[str, Any]]:
+def _tables(file: Path, *, named: bool) -> dict[str, dict[str, Any]]:
     import tomllib
 
     if everybody_may_write(file):
@@ -121,11 +123,11 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
             hint=f"chmod o-w {file}",
         )
     # A checkout that root reads in a container is another user's, too: whoever names it has chosen.
-    if of_another_user(file) and (file in usual_files() or everybody_may_write(file.parent)):
+    if of_another_user(file) and (not named or everybody_may_write(file.parent)):
         raise UsageFault(
             f"the configuration {file} belongs to another user, and it decides what is run",
-            hint="give it to root, or to the user who runs spirit-py (chown), or run it with a HOME"
-            " of its own",
+            hint="give it to root, or to the user who runs spirit-py (chown), or name it: spirit-py"
+            " --config FILE, in a folder where not everybody may write",
         )
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -221,9 +223,10 @@ def config_option(context: click.Context, _parameter: click.Parameter, value: Pa
         return
     group = context.command
     if isinstance(group, click.Group):
-        files = [*usual_files(), *([value] if value is not None else [])]
+        files = [one for one in usual_files() if one != value]
+        files += [value] if value is not None else []
         try:
-            defaults = read_config(files, group.commands)
+            defaults = read_config(files, group.commands, named=value)
         except UsageFault as fault:
             raise WrongFile(fault.message, fault.hint) from None
         context.default_map = defaults.values

@@ -602,11 +602,11 @@ def test_what_is_mounted_to_be_read_is_written_by_nobody(configured, places, mon
     assert configured("migrate").nice == 1
 
 
-@pytest.mark.parametrize("folder", ["usual", "of everybody", "a checkout"])
+@pytest.mark.parametrize("folder", ["usual", "of everybody", "a checkout", "usual, named"])
 def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatch, folder):
     """R26: root would run what they write. One that is named is, where not everybody may put it."""
     named = folder != "usual"
-    file = tmp_path / "own.toml" if named else places[1]
+    file = places[1] if folder.startswith("usual") else tmp_path / "own.toml"
     file.write_text("[all]\nnice = 1\n")
     tmp_path.chmod(0o1777 if folder == "of everybody" else 0o755)
     found = Path.stat
@@ -620,7 +620,8 @@ def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatc
     result = CliRunner().invoke(main, [*words, "migrate"])
     assert result.exit_code == 2
     refused = f"the configuration {file} belongs to another user" in result.output
-    assert refused == (folder != "a checkout")
+    assert refused == (folder in {"usual", "of everybody"})
+    assert ("--config FILE" in result.output) == refused
 
 
 def test_a_configuration_that_may_not_be_read_is_not_said_to_be_no_toml(places, monkeypatch):
