@@ -7,7 +7,6 @@ import functools
 import os
 import select
 import stat
-import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.classes import dataclass
@@ -104,10 +103,10 @@ def _write_through(path: Path, content: bytes) -> None:
         real = path.resolve()
         if stat.S_ISFIFO(found.st_mode) and real.exists() and _is_open(real.parent.stat()):
             _require_own(found.st_uid, "pipe")
-        ready, until = select.poll(), time.monotonic() + _TAKEN_WITHIN
+        ready = select.poll()
         ready.register(handle, select.POLLOUT)
         while content:
-            if not ready.poll(1000 * max(until - time.monotonic(), 0)):
+            if not ready.poll(1000 * _TAKEN_WITHIN):
                 raise TimeoutError(errno.ETIMEDOUT, f"nobody read it within {_TAKEN_WITHIN:g} s")
             content = content[os.write(handle, content) :]
     finally:

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import select
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -380,6 +381,32 @@ def test_a_pipe_that_nobody_reads_is_a_failed_write(tmp_path, monkeypatch):
             write_whole(pipe, "x" * 1_000_000)
     finally:
         os.close(reader)
+
+
+def test_a_pipe_that_is_read_slowly_is_written_to_its_end(tmp_path, monkeypatch):
+    """Each part has its time."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read, waits = bytearray(), set()
+
+    class Slowly:
+        register = staticmethod(lambda *_: None)
+
+        def poll(self, within: float) -> bool:
+            """Read what is there."""
+            waits.add(within)
+            with contextlib.suppress(BlockingIOError):
+                read.extend(os.read(reader, 1 << 20))
+            return True
+
+    monkeypatch.setattr(select, "poll", Slowly)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "x" * 1_000_000)
+        read += os.read(reader, 1 << 20)
+    finally:
+        os.close(reader)
+    assert (len(read), waits) == (1_000_000, {1000 * records._TAKEN_WITHIN})
 
 
 def test_a_pipe_of_another_user_is_not_written(tmp_path, monkeypatch):
