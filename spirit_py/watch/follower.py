@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog import events
-from spirit_py.binlog.statements import readings
+from spirit_py.binlog.statements import ACCOUNTS, readings
 from spirit_py.binlog.xa import XaTransactions
 from spirit_py.classes import dataclass
 from spirit_py.errors import SchemaChanged, UnreadableChange
@@ -155,7 +155,7 @@ class Follower:
     def _statement(self, event: StatementSeen) -> None:
         self.writes.take(event)
         found = [one for one in readings(event) if one.ddl]
-        uncertain = not all(one.exact for one in found)
+        uncertain = not all(one.exact or one.kind in ACCOUNTS for one in found)
         if uncertain and self.scope.may_be_touched(event.sql, event.schema):
             raise SchemaChanged(
                 "a session may have changed the definition of what is followed, in a statement"
