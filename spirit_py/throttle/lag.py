@@ -159,6 +159,12 @@ class LagThrottler:
                 self._tell(
                     where, f"the lag of replica {where} is not watched: {UNPROVED}: {NAME_OR_PROVE}"
                 )
+        for where in sorted(replicas.forgotten):
+            self._tell(
+                where,
+                f"replica {where} is watched no more: the server does not list it now, and its lag"
+                f" was never known: {NAME}",
+            )
         for watch in replicas.watched():
             if watch.was:
                 self._tell(
@@ -243,6 +249,8 @@ class Replicas:
         self.silent: tuple[KnownReplica, ...] = ()
         #: Replicas that no verified TLS proves.
         self.unproved: tuple[KnownReplica, ...] = ()
+        #: Addresses that went before they were well.
+        self.forgotten: set[str] = set()
         #: Why the server's list cannot be read; empty when it can.
         self.unlisted = ""
         for text in named:
@@ -292,6 +300,7 @@ class Replicas:
             # Anyone with REPLICATION SLAVE may have named it: a replica that was well is relied on.
             if not (watch.named or watch.well or watch.address in listed):
                 self._forget(watch)
+                self.forgotten.add(watch.address)
         for one in found:
             address = address_of(one.host, one.port)
             if not one.host or address in self._watches:
@@ -300,7 +309,7 @@ class Replicas:
             if options is None:
                 unproved.append(one)
             elif self._has_room(listed):
-                self._add(address, options, named=False)
+                self._watch(address, options)
             else:
                 self.beyond = address
         self.unproved = tuple(unproved[:_MOST_FOUND])
@@ -316,6 +325,16 @@ class Replicas:
             return False
         self._forget(gone)
         return True
+
+    def _watch(self, address: str, options: ConnectionOptions) -> None:
+        """Watch one that was found; one that has refused the login before gets no other."""
+        self.forgotten.discard(address)
+        gone = (one for one in self._gone if one.address == address and one.refused)
+        if (refused := next(gone, None)) is None:
+            self._add(address, options, named=False)
+        else:
+            self._gone.remove(refused)
+            self._watches[address] = refused
 
     def _forget(self, watch: replica.ReplicaWatch) -> None:
         watch.stop()

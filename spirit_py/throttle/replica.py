@@ -204,6 +204,11 @@ class ReplicaWatch:
         with self._lock:
             return self._state
 
+    @property
+    def refused(self) -> bool:
+        """Whether it has refused the login, and gets no other one, as nobody has named it."""
+        return self._over
+
     def stop(self) -> None:
         """Ask the thread to end; return at once."""
         self._thread.stop()

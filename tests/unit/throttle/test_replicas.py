@@ -15,7 +15,7 @@ from spirit_py.throttle import lag, replica
 from spirit_py.throttle.lag import LagThrottler, Replicas, address_of, unnamed
 from spirit_py.throttle.replica import ReplicaState, ReplicaWatch, pause_after
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
-from spirit_py.throttle.unapplied import Behind
+from spirit_py.throttle.unapplied import Behind, Mark
 
 
 def test_replicas_may_be_found_while_others_are_listed() -> None:
@@ -118,7 +118,37 @@ def test_an_address_that_was_never_well_is_forgotten_with_its_replica(monkeypatc
         watched["real:3306"].well = True
         assert ("false:3306" in watched) is bool(found)
     assert list(watched) == ["named:3306", "real:3306"]
+    said: list[str] = []
+    monkeypatch.setattr(replicas, "look", lambda: None)
+    settings = LiveSettings(PaceSettings(threads=2, max_lag=10.0))
+    throttler = LagThrottler(replicas, settings, strict=False, warn=said.append)
+    for _ in range(2):
+        throttler.look()
+    assert [line.partition(" is watched no more")[0] for line in said] == ["replica false:3306"]
     replicas.close()
+
+
+def test_an_address_that_has_refused_the_login_gets_no_other_when_it_is_back(monkeypatch) -> None:
+    """The account may be locked after a few."""
+    logins: list[str] = []
+
+    def refuses(options: ConnectionOptions, **_: Any) -> None:
+        logins.append(options.host)
+        raise ServerFault(1045, "Access denied", where="test")
+
+    monkeypatch.setattr(replica, "connect", refuses)
+    replicas = Replicas(given("VERIFY_IDENTITY", b"ca"), clock=lambda: 0.0)
+    monkeypatch.setattr(replicas._source, "mark", lambda: Mark(at=0.0))
+    monkeypatch.setattr(replicas._source, "session", lambda: None)
+    one = KnownReplica(host="false", port=3306, uuid="u", server_id=1)
+    for found in ([one], [], [one]):
+        monkeypatch.setattr(lag, "known_replicas", lambda _, found=found: found)
+        replicas._found_at = float("-inf")
+        replicas.look()
+        replicas.settle(60.0)
+    assert [watch.refused for watch in replicas.watched()] == [True]
+    replicas.close()
+    assert logins == ["false"]
 
 
 def given(mode: str, authorities: bytes = b"") -> ConnectionOptions:
@@ -179,7 +209,7 @@ def with_one(watch: Any) -> Any:
         look=lambda: None,
         watched=lambda: [watch],
         **dict.fromkeys(("unlisted", "beyond"), ""),
-        **dict.fromkeys(("silent", "unproved"), ()),
+        **dict.fromkeys(("silent", "unproved", "forgotten"), ()),
     )
 
 
