@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ class Normaliser:
         if isinstance(value, list):
             return [self.value(one, name) for one in value if not _is_about_durability(one)]
         if isinstance(value, str):
-            return self.text(value)
+            # As a whole: a machine may have the name of a phase, say.
+            return "{host}" if (name, value) == ("host", socket.gethostname()) else self.text(value)
         if isinstance(value, bool) or value is None:
             return value
         exact = name in _EXACT and isinstance(value, int)

@@ -77,12 +77,10 @@ class Runs:
 
     def _surroundings(self) -> dict[str, str]:
         import platform
-        import socket
 
         version = str(self._db.query("SELECT VERSION()")[0][0])
         return {
             version: "{mysql}",
-            socket.gethostname(): "{host}",
             spirit_py.__version__: "{program}",
             platform.python_version(): "{python}",
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import uuid
 import warnings
 from typing import Any
@@ -49,8 +50,12 @@ def write_as_others_did(db):
 
 @pytest.fixture
 def runs(db, tmp_path, monkeypatch):
-    """The runner of one scenario; Spark is not started, however slow the machine is."""
+    """The runner of one scenario; Spark is not started, however slow the machine is.
+
+    The machine's name is a word of the outputs, as anybody's may be.
+    """
     write_as_others_did(db)
+    monkeypatch.setattr(socket, "gethostname", lambda: "copy")
     monkeypatch.setattr(choice, "_START_ANYWAY_SECONDS", 3600.0)
     monkeypatch.setattr(adaptive, "_LONGEST_MEASURE", 0.1)
     for module in (deferral, keeper, listener):
