@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import shlex
 import socket
@@ -20,6 +21,8 @@ POLL = 0.02
 START_TIMEOUT = 120.0
 # Below the kernel's range for outgoing connections, so that a restart finds its port free.
 PORTS = range(20000, 32000)
+#: Tests may seed `random`, in all their processes alike: each would draw the same.
+_DICE = random.SystemRandom()
 
 
 class ServerError(RuntimeError):
@@ -44,7 +47,7 @@ class ServerOptions:
     extra: tuple[str, ...] = ()
     survive_parent: bool = False
 
-    def arguments(self) -> list[str]:
+    def arguments(self, server_id: int) -> list[str]:
         """Return these options as mysqld arguments."""
         mode = "ON" if self.gtid else "OFF"
         return [
@@ -53,7 +56,7 @@ class ServerOptions:
             "--local-infile=ON",
             "--max-connections=500",
             "--log-bin=binlog",
-            f"--server-id={random.randint(2, 1000)}",
+            f"--server-id={server_id}",
             f"--gtid-mode={mode}",
             f"--enforce-gtid-consistency={mode}",
             f"--sync-binlog={1 if self.keeps_all else 0}",
@@ -78,7 +81,7 @@ def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
 
 def free_port() -> int:
     """Return a local port that is free at the moment."""
-    for port in random.sample(PORTS, 200):
+    for port in _DICE.sample(PORTS, 200):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -113,6 +116,11 @@ class MySQLServer(ABC):
     datadir: Path | None = None
     log: Path | None = None
     client: tuple[str, ...] = ("mysql",)
+
+    @functools.cached_property
+    def server_id(self) -> int:
+        """Return what tells it from others where it replicates, the same after a restart."""
+        return _DICE.randrange(1001, 2**31)
 
     @abstractmethod
     def start(self, options: ServerOptions | None = None) -> None:

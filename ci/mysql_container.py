@@ -140,7 +140,7 @@ class ContainerServer(MySQLServer):
             library.DockerContainer(self.image)
             .with_env("MYSQL_ROOT_PASSWORD", self.password)
             .with_env("MYSQL_ROOT_HOST", "%")
-            .with_command(self._options.arguments())
+            .with_command(self._options.arguments(self.server_id))
         )
         self._container = container
         # `with_bind_ports` knows no address.

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from mysql_debian import Installation
 
 STOP_TIMEOUT = 60.0
+#: What mysqld logs where another process has taken its port since it was found to be free.
+PORT_TAKEN = "Bind on TCP/IP port: Address already in use"
+PORTS_TRIED = 3
+#: After a restart the port is to be the same: mysqld waits so many seconds until it is free.
+WAITS_FOR_PORT = "--port-open-timeout=60"
 #: Profiles of programs, by their paths.
 APPARMOR = Path("/etc/apparmor.d")
 
@@ -85,7 +90,6 @@ class LocalServer(MySQLServer):
         home = self._home = Path(tempfile.mkdtemp(prefix="spirit-py-mysql-"))
         self.datadir, self.socket, self.log = home / "data", home / "s", home / "mysqld.log"
         self.password = secrets.token_hex(12)
-        self.port = free_port()
         try:
             if not self._options.survive_parent:
                 self._watchdog = subprocess.Popen(
@@ -104,7 +108,7 @@ class LocalServer(MySQLServer):
                 f"CREATE USER 'root'@'%' IDENTIFIED BY '{self.password}';\n"
                 "GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n"
             )
-            self._launch(f"--init-file={first}")
+            self._launch_anywhere(f"--init-file={first}")
             first.unlink()
         except BaseException:
             self.stop()
@@ -129,7 +133,7 @@ class LocalServer(MySQLServer):
         """Stop cleanly and start again; `extra` options stay for later restarts too."""
         self._end(signal.SIGTERM)
         self._options = dataclasses.replace(self._options, extra=(*self._options.extra, *extra))
-        self._launch()
+        self._launch(WAITS_FOR_PORT)
 
     def kill(self) -> None:
         """Kill mysqld; the data folder stays as a crash leaves it."""
@@ -137,7 +141,7 @@ class LocalServer(MySQLServer):
 
     def resume(self) -> None:
         """Start mysqld again on the data folder; it recovers as after a crash."""
-        self._launch()
+        self._launch(WAITS_FOR_PORT)
 
     def log_tail(self, lines: int = 20) -> str:
         """Return the last lines of the error log."""
@@ -155,9 +159,21 @@ class LocalServer(MySQLServer):
             f"--log-error={self.log}",
             "--bind-address=127.0.0.1",
             f"--port={self.port}",
-            *self._options.arguments(),
+            *self._options.arguments(self.server_id),
             *more,
         ]
+
+    def _launch_anywhere(self, *more: str) -> None:
+        """Launch on a port that is free, another one where it is taken meanwhile."""
+        for left in reversed(range(PORTS_TRIED)):
+            self.port = free_port()
+            try:
+                self._launch(*more)
+            except ServerError:
+                if not left or PORT_TAKEN not in self.log_tail(200):
+                    raise
+            else:
+                return
 
     def _launch(self, *more: str) -> None:
         # Another server may have taken the port since it was free, and greet there.

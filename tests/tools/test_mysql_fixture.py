@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import MySQLdb
 import pytest
 
-from mysql_base import NamedServer, wait_until
+from mysql_base import NamedServer, free_port, wait_until
 from mysql_local import LocalServer
 from mysql_server import MySQLServer, ServerError, ServerOptions, choose, running
 from tests.fixtures.mysql import Database, connect
@@ -195,6 +198,41 @@ def test_a_bad_option_is_reported_in_the_servers_own_words(own: MySQLServer) -> 
     """When mysqld refuses an option the error quotes its log."""
     with pytest.raises(ServerError, match="no-such-option"):
         own.start(ServerOptions(extra=("--no-such-option=1",)))
+
+
+@pytest.mark.local_server
+def test_a_port_that_was_taken_meanwhile_ends_no_start(
+    own: MySQLServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fresh server takes another one; one that was there before waits for its own."""
+    if not isinstance(own, LocalServer):
+        pytest.skip("the ports of containers are the engine's")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ports = iter((other.getsockname()[1], free_port()))
+        monkeypatch.setattr("mysql_local.free_port", lambda: next(ports))
+        own.start(ServerOptions(buffer_pool="32M", extra=("--log-error-verbosity=3",)))
+    try:
+        own.kill()
+        with ThreadPoolExecutor(1) as pool:
+            with socket.create_server(("127.0.0.1", own.port)):
+                resumed = pool.submit(own.resume)
+                until(lambda: "Retrying bind" in own.log_tail(), "mysqld's second try")
+            resumed.result()
+    finally:
+        own.stop()
+
+
+def test_two_servers_of_tests_with_one_seed_have_ports_and_numbers_of_their_own(
+    own: MySQLServer,
+) -> None:
+    """Each test, and each process of a run, has the same numbers of `random`."""
+    numbers, ports = {own.server_id}, set()
+    for _ in range(4):
+        random.seed(7)
+        numbers |= {own.server_id, choose().make().server_id}
+        ports.add(free_port())
+    assert len(numbers) == 1 + 4
+    assert len(ports) > 1
 
 
 @pytest.mark.local_server

@@ -345,7 +345,7 @@ def test_an_image_that_is_not_there_is_fetched_before_the_tests(
 @pytest.mark.parametrize("gtid", [True, False])
 def test_server_options_set_gtids_and_put_extra_options_last(*, gtid: bool) -> None:
     """GTID mode is as asked, and an extra option stands after the default it overrides."""
-    arguments = ServerOptions(gtid=gtid, extra=("--sync-binlog=1",)).arguments()
+    arguments = ServerOptions(gtid=gtid, extra=("--sync-binlog=1",)).arguments(7)
     assert f"--gtid-mode={'ON' if gtid else 'OFF'}" in arguments
     assert arguments.index("--sync-binlog=0") < arguments.index("--sync-binlog=1")
 
@@ -353,8 +353,8 @@ def test_server_options_set_gtids_and_put_extra_options_last(*, gtid: bool) -> N
 def test_a_server_waits_for_the_disk_unless_told_otherwise() -> None:
     """Benchmarks measure a server that is durable; the tests' servers need not be."""
     option = "--innodb-flush-method=nosync"
-    assert option not in ServerOptions().arguments()
-    assert option in ServerOptions(durable=False).arguments()
+    assert option not in ServerOptions().arguments(7)
+    assert option in ServerOptions(durable=False).arguments(7)
 
 
 def test_a_closed_port_has_no_server_greeting() -> None:
