@@ -326,15 +326,39 @@ def test_no_setting_of_a_shell_has_a_script_pass_without_its_tests(tmp_path: Pat
     running = {name for name, text in texts.items() if re.search(r"pytest -|ci/lane\.py", text)}
     assert {"test", "kills", "fuzz", "lane-rules"} <= running
     assert not {name for name in running if "\n. ci/prepare-tests\n" not in texts[name]}
-    (tmp_path / "bootstrap").write_text("#!/bin/sh\n")
-    (tmp_path / "bootstrap").chmod(0o755)
-    read = texts["prepare-tests"].replace("ci/bootstrap", str(tmp_path / "bootstrap"))
     settings = ("PYTEST_ADDOPTS", "SPIRIT_PY_GOLDEN_UPDATE", "SPIRIT_PY_RENEW_SCREENS")
-    environ = {**os.environ, **dict.fromkeys(settings, "--co")}
+    prepared = prepared_in(tmp_path, **dict.fromkeys(settings, "--co"))
+    assert not prepared.keys() & set(settings)
+    assert prepared.get("TMPDIR") == os.environ.get("TMPDIR")
+
+
+@pytest.mark.smoke
+def test_tests_can_call_what_they_write_where_a_machine_executes_nothing_in_tmp(
+    tmp_path: Path,
+) -> None:
+    """As with a /tmp that is mounted noexec: they failed in a dozen places, and none said why."""
+    (tmp_path / "mktemp").write_text('#!/bin/sh\necho exit 126 >"$0.made"; echo "$0.made"\n')
+    (tmp_path / "mktemp").chmod(0o755)
+    prepared = prepared_in(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert prepared["TMPDIR"] == f"{tmp_path}/.cache/t"
+    assert Path(prepared["TMPDIR"]).is_dir()
+    assert not (tmp_path / "mktemp.made").exists()
+
+
+def prepared_in(folder: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a script there that has read ci/prepare-tests."""
+    (folder / "bootstrap").write_text("#!/bin/sh\n")
+    (folder / "bootstrap").chmod(0o755)
+    read = (ROOT / "ci/prepare-tests").read_text().replace("ci/bootstrap", "./bootstrap")
     done = subprocess.run(
-        ["bash", "-euc", f"{read}\nenv"], env=environ, capture_output=True, text=True, check=True
+        ["bash", "-euc", f"{read}\nenv -0"],
+        env={**os.environ, **more},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert not [line for line in done.stdout.splitlines() if line.startswith(settings)]
+    return dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
 
 
 @pytest.mark.smoke

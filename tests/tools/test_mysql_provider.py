@@ -239,7 +239,7 @@ class _Engine(StreamRequestHandler):
 
 def test_a_docker_engine_that_answers_is_found(tmp_path: Path) -> None:
     """An engine on the socket that DOCKER_HOST names is pinged for real."""
-    socket = tmp_path / "engine.sock"
+    socket = tmp_path / "s"
     with ThreadingUnixStreamServer(str(socket), _Engine) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
