@@ -16,6 +16,7 @@ import pytest
 
 from tests.attacks.victim import SECRET
 from tests.kits.held_command import assert_migrated
+from tests.kits.spark_stranger import listening
 
 pytestmark = pytest.mark.timeout(400)
 PATIENCE = 3.0
@@ -39,28 +40,6 @@ def words_of(number):
     with contextlib.suppress(OSError):
         return (Path("/proc") / str(number) / "cmdline").read_bytes()
     return b""
-
-
-def ports_of(numbers):
-    """Return address and port of each TCP socket that the processes listen on."""
-    sockets = set()
-    for number in numbers:
-        for entry in Path(f"/proc/{number}/fd").glob("*"):
-            with contextlib.suppress(OSError):
-                sockets.add(str(entry.readlink()))
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                address, port = fields[1].split(":")
-                found.add((address, int(port, 16)))
-    return found
-
-
-def is_loopback(address):
-    """Whether an address of /proc/net/tcp, or of tcp6 in its mapped form, is of this machine."""
-    return address.endswith("0100007F") or address == "0" * 24 + "01000000"
 
 
 def answers(port):
@@ -107,11 +86,11 @@ def test_who_has_a_shell_finds_no_password(victim, tmp_path, monkeypatch):
         assert any(b"java" in words_of(number) for number in numbers), "Spark runs"
         for number in numbers:
             assert SECRET.encode() not in words_of(number)
-        ports = ports_of(numbers)
+        ports = listening(numbers)
         assert ports
-        assert [place for place in ports if not is_loopback(place[0])] == []
-        for _, port in ports:
-            assert SECRET.encode() not in answers(port)
+        assert [port for port in ports if not port.of_this_machine] == []
+        for port in ports:
+            assert SECRET.encode() not in answers(port.number)
         for path, text in readable_by_others(own).items():
             assert SECRET.encode() not in text, path
         hold.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -26,7 +27,8 @@ from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
-REAL = shutil.which("java")
+HOME = os.environ.get("JAVA_HOME")
+REAL = f"{HOME}/bin/java" if HOME else shutil.which("java")
 
 
 class Java:

@@ -259,7 +259,8 @@ def test_a_beat_is_one_row_with_the_servers_time(db):
     table.beat(Session())  # type: ignore[arg-type]
     second = db.query(f"SELECT id, written_at FROM {table.quoted}")
     assert len(first) == len(second) == 1
-    assert first < second
+    # The clock may have been set back meanwhile.
+    assert first != second
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import pyspark
 import pytest
 
 from spirit_py.errors import CopyFailure, MigrationFailure
+from spirit_py.spark.java import require_java
 from spirit_py.spark.launch import LAUNCHER_OPTIONS
 from tests.fixtures.spark import SLOTS
 from tests.kits.background import BackgroundCall
@@ -554,7 +555,7 @@ def test_java_is_started_with_the_options_of_sparks_own_launcher():
     home = Path(pyspark.__file__).parent
     launcher = ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
     built = subprocess.run(
-        ["java", "-cp", f"{home}/jars/*", *launcher, "pyspark-shell"],
+        [require_java().program, "-cp", f"{home}/jars/*", *launcher, "pyspark-shell"],
         capture_output=True,
         check=True,
         text=True,

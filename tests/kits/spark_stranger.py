@@ -42,8 +42,9 @@ def listening(pids: Iterable[int]) -> list[Port]:
                 with contextlib.suppress(OSError):
                     sockets.add(str(link.readlink()))
     found = []
-    for family in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{family}").read_text().splitlines()[1:]:
+    # Without IPv6 there is one table alone.
+    for family in Path("/proc/net").glob("tcp*"):
+        for line in family.read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == _LISTENS and f"socket:[{words[9]}]" in sockets:
                 host, number = words[1].split(":")
