@@ -20,11 +20,13 @@ def until(
     what: str = "the condition",
     seconds: float = DEADLINE,
     pause: float = 0.01,
+    longest: float = LONGEST_PAUSE,
 ) -> Any:
     """Wait until a condition returns something true, and return that.
 
     Args:
         pause: between the first two looks, in seconds; later ones are longer, a quarter each.
+        longest: of those, unless the first one is longer; 0 where all are to be alike.
 
     Raises:
         AssertionError: naming ``what``, when it does not come in time.
@@ -33,7 +35,7 @@ def until(
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
         time.sleep(pause)
-        pause = max(pause, min(1.25 * pause, LONGEST_PAUSE))
+        pause = max(pause, min(1.25 * pause, longest))
     return found
 
 
