@@ -9,12 +9,13 @@ import traceback
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 from pyarrow.parquet import ParquetFile
 
 from mysql_words import version_number
+from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from tests.fixtures.mysql import Database
 from tests.fuzz.model import Scenario, as_files
@@ -43,6 +44,13 @@ _NOT_KEPT = ("may become equal in the new table", "would be judged in two zones"
 _CASCADES_SEEN = (9, 6)
 #: Warnings of a native ALTER that changed a value; the program refuses what would (R10).
 LOSSY = frozenset({1048, 1261, 1262, 1263, 1264, 1265, 1292, 1365, 1366, 1406, 1411, 1441, 3637})
+#: Codes of a run that has failed for what the new definition cannot hold; others are no refusal.
+OF_THE_CHANGE = frozenset(
+    {
+        *(ErrorCode.DUPLICATES_FOR_UNIQUE_KEY, ErrorCode.VALUE_LOST, ErrorCode.NULL_IN_KEY),
+        *(ErrorCode.FOREIGN_KEY, ErrorCode.GENERATED_STORED_OTHERWISE),
+    }
+)
 _FAILED, _REFUSED = 1, 2
 #: Plays of a scenario whose binlog may be untrue; the last one's verdict counts.
 _PLAYS = 4
@@ -62,7 +70,8 @@ class Verdict:
             itself does it), ``account`` (effects of triggers and keys are not what the writers
             did), ``snapshot`` (nor were they for a transaction that read through the swap),
             ``held up`` (a writer did not get on, or missed the table), ``source`` (a failed run
-            changed it), ``left`` (tables, sessions), ``crash``.
+            changed it), ``left`` (tables, sessions), ``crash`` (or another error than of the
+            change).
         untrue: a difference may be the binlog's (:mod:`tests.oracle.untrue`).
     """
 
@@ -134,12 +143,23 @@ def _judge(scenario: Scenario, db: Database, migrate: Migrate) -> Verdict:
             return says("unsound", f"the table cannot be made: {error}")
         oracle.begin(case.setup)
         feed = FeedOptions(flush_interval=scenario.flush_interval, batch_rows=scenario.batch_rows)
+        ended: list[Outcome] = []
+
+        def migrating(*given: Any) -> Outcome:
+            ended.append(migrate(*given, feed))
+            return ended[0]
+
         try:
             with _reading(scenario, db) as reader:
-                outcome = _under_load(scenario, case, db, lambda *given: migrate(*given, feed))
+                outcome = _under_load(scenario, case, db, migrating)
         except HeldUp as error:
             return says("held up", error)
         except LoadError as error:
+            # Where ours is as the server's is, it fails there, too.
+            if ended and ended[0].exit_code == 0:
+                kind, text = _changed(case, oracle, ended[0])
+                if kind != "right":
+                    return says(kind, text)
             return says("unsound", f"a writer: {error}")
         if broken := _broken(case, db):
             return says("account", f"{broken}; exit code {outcome.exit_code}: {outcome.text}")
@@ -221,6 +241,9 @@ def _unchanged(
     tables = {str(row[0]) for row in db.query("SHOW TABLES")} - {name for _, name in oracle.places}
     if tables and not resumable:
         return "left", f"{tables} after: {outcome.text}"
+    code = outcome.report.get("error_code")
+    if code == ErrorCode.DEFECT or (outcome.exit_code == _FAILED and code not in OF_THE_CHANGE):
+        return "crash", f"{code}: {outcome.text}"
     refusal = _refusal(case, db)
     if refusal:
         return "both refuse", f"{refusal}; ours: {outcome.text}"

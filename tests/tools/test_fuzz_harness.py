@@ -13,6 +13,7 @@ from tests.fuzz.judge import Verdict, too_few_right
 from tests.fuzz.model import as_files
 from tests.fuzz.shrink import alike
 from tests.oracle.load import HeldUp, LoadError
+from tests.oracle.scene import Outcome
 
 
 @pytest.mark.smoke
@@ -58,6 +59,55 @@ def test_a_writer_that_is_held_up_is_a_finding(error, kind):
     ):
         verdict = judge._judge(replace(draw(1), invariants=()), mock.MagicMock(), mock.Mock())
     assert (verdict.kind, verdict.finding) == (kind, kind == "held up")
+
+
+def judged_after(exit_code: int, changed: str = "right", **report: object) -> Verdict:
+    """Return the verdict on a run whose writer then fails; the server refuses the change, too."""
+    outcome = Outcome(exit_code=exit_code, text="said", report={"resumable": True, **report})
+
+    def under_load(_scenario, case, db, migrate):
+        migrate(case, db, mock.Mock())
+        if not exit_code:
+            raise LoadError("writer 0: 1054")
+        return outcome
+
+    with mock.patch.multiple(
+        judge,
+        Oracle=mock.MagicMock(),
+        global_variables=mock.MagicMock(),
+        run_in_own_session=mock.Mock(),
+        _under_load=under_load,
+        _changed=mock.Mock(return_value=(changed, "")),
+        _refusal=mock.Mock(return_value="1062"),
+    ):
+        db, migrate = mock.MagicMock(), mock.Mock(return_value=outcome)
+        return judge._judge(replace(draw(1), invariants=()), db, migrate)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("exit_code", "code", "kind"),
+    [
+        (1, "duplicates-for-unique-key", "both refuse"),
+        (1, "value-lost", "both refuse"),
+        (2, "definition-refused", "both refuse"),
+        (1, "defect", "crash"),
+        (2, "defect", "crash"),
+        (1, "feed-failed", "crash"),
+    ],
+)
+def test_only_an_error_of_the_change_is_a_refusal(exit_code: int, code: str, kind: str) -> None:
+    """A bug of the program ends it with the same exit code, and the server refuses for its own."""
+    assert judged_after(exit_code, error_code=code).kind == kind
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("changed", "kind"), [("right", "unsound"), ("wrong", "wrong")])
+def test_a_writer_that_fails_on_the_changed_table_is_unsound_where_that_is_right(
+    changed: str, kind: str
+) -> None:
+    """A column that the program has lost fails it, too."""
+    assert judged_after(0, changed).kind == kind
 
 
 def test_many_runs_of_which_few_are_right_prove_little():
