@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -146,6 +147,39 @@ def test_a_demo_that_could_prove_nothing_is_refused(words: tuple[str, ...]) -> N
     with pytest.raises(SystemExit) as refused:
         demo.arguments(words)
     assert refused.value.code == 2
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("writes", "altered", "said"),
+    [
+        (9, True, "demo: nothing lost, nothing changed"),
+        (0, True, "demo FAILED: no write fell into the migration"),
+        (9, False, "demo FAILED: the table is as before"),
+    ],
+)
+def test_a_demo_that_has_proved_nothing_fails(
+    writes: int,
+    altered: bool,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A table that nobody has written and nothing has changed agrees with the journals, too."""
+    asked = demo.arguments(("--seconds", "0"))
+    application = mock.MagicMock(**{"acknowledged.return_value": writes})
+    application.failures.return_value = []
+    replaced = {
+        "workload": mock.MagicMock(**{"Application.return_value": application}),
+        "migrate": lambda *_: (0, {"chunks_repaired": 0}),
+        "compare": lambda *_: demo.Proof(rows=100, lost=0, extra=0, changed=0),
+        "altered": lambda _: altered,
+        "show": lambda *_: None,
+    }
+    for name, new in replaced.items():
+        monkeypatch.setattr(demo, name, new)
+    assert demo.demonstrate(mock.MagicMock(), Path(), asked) == (0 if altered and writes else 1)
+    assert capsys.readouterr().out.splitlines()[-1] == said
 
 
 @pytest.mark.smoke
