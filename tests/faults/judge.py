@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
+from spirit_py.codes import ErrorCode
 from tests.faults.journal import mismatches, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.faults.scene import Attempt, Scene
 
 GONE_SECONDS = 90.0
 #: Where a run that leaves at once cannot know what came of its RENAME.
 RENAMING = frozenset({"cutover.rename"})
+#: What is said of an error that nobody has provided for.
+_OF_A_BUG = re.compile(r"^Traceback \(most recent|this is a (?:bug|defect)", re.MULTILINE)
 
 
 class Violation(AssertionError):
     """Something is not as the rules say."""
+
+
+def bug_seen(report: Mapping[str, Any], said: str) -> str:
+    """Return what shows a bug of the program in a run; its exit code may be one of trouble."""
+    if report.get("error_code") == ErrorCode.DEFECT:
+        return str(report.get("error"))
+    found = _OF_A_BUG.search(said)
+    return said[found.start() :] if found else ""
 
 
 def after_attempt(scene: Scene, attempt: Attempt, before: list[str]) -> None:
@@ -63,6 +77,8 @@ def _code_is_possible(scene: Scene, attempt: Attempt) -> None:
         codes -= {3}
     if attempt.code not in codes:
         raise Violation(f"run {attempt.number} ended with {attempt.code}:\n{attempt.tail}")
+    if bug := bug_seen(attempt.report, attempt.log.read_text(errors="replace")):
+        raise Violation(f"run {attempt.number} has met a bug: {bug}")
 
 
 def _table_is_free(scene: Scene) -> None:

@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Final
 
 from mysql_server import ServerOptions, running
 from spirit_py.codes import ErrorCode
+from spirit_py.errors import OutcomeUnknown
+from tests.faults.fault import TROUBLE
+from tests.faults.judge import bug_seen
 from tests.fixtures.mysql import Database
 from tests.kits import kills
 from tests.kits.moving import (
@@ -61,6 +64,14 @@ _POINTS_OF_SOURCES: Final = (*kills.FEW_OF_SOURCES, *kills.MORE_OF_SOURCES)
 _SIDES: Final = ("source", "target", "other target")
 _SIDES_OF_SOURCES: Final = ("source", "other source", "target")
 _SHARDS: Final = ("eu", "us")
+_LOST_RENAME: Final = "lost RENAME of the SIDE"
+#: Where a server may have renamed its table, and renames it no more.
+_BEHIND_A_RENAME: Final = frozenset(
+    {
+        *("switch.arrived", "switch.away", "switch.renamed", "switch.commanded"),
+        *("switch.unlocked", "cleanup.checkpoint"),
+    }
+)
 
 
 @dataclass
@@ -127,10 +138,12 @@ def draw(seed: int) -> Draw:
     points = list(_POINTS_BACK if strikes_back else _POINTS_OF_SHARDS if sharded else _POINTS)
     if merging:
         points = list(_POINTS_OF_SOURCES)
+    fault = list(FAULTS)[seed // 2 % len(FAULTS)]
+    if fault == _LOST_RENAME:
+        points = [one for one in points if one[0] not in _BEHIND_A_RENAME]
     point, nth = dice.choice(points)
     if point.startswith("chunk."):
         nth = dice.randint(1, 6)
-    fault = list(FAULTS)[seed // 2 % len(FAULTS)]
     return Draw(
         seed=seed,
         fault=fault,
@@ -226,15 +239,18 @@ class Scene:
         assert self.process is not None
         _, said = self.process.communicate(timeout=self.seconds)
         (self.folder / f"attempt-{len(self.outcomes)}.log").write_text(said)
-        if self.process.returncode < 0:
+        code = self.process.returncode
+        if code < 0:
             self.outcomes.append("killed")
             return False
-        assert self.two.report.exists(), f"exit {self.process.returncode} without a report"
+        assert self.two.report.exists(), f"exit {code} without a report"
         report = json.loads(self.two.report.read_text())
+        assert code in TROUBLE | {OutcomeUnknown.exit_code}, f"exit {code}: {said}"
+        assert not (bug := bug_seen(report, said)), bug
         self.outcomes.append(str(report["error_code"] or report["outcome"]))
         self.placeless |= "without --keep-old-current" in str(report["hint"])
         self.differences += int(report["differences_found"] or 0)
-        return bool(self.process.returncode == 0)
+        return bool(code == 0)
 
     def again(self) -> None:
         """Start the same command once more."""
@@ -264,6 +280,8 @@ class Scene:
             self.process.kill()
             _, said = self.process.communicate()
             (self.folder / "unended.log").write_text(said)
+        if self.drawn.fault == _LOST_RENAME:
+            self.struck = self.side.proxy.lost.is_set()
         for side, database in zip(self.sides, self.databases, strict=True):
             side.recover()
             database.reconnect()
@@ -326,7 +344,7 @@ FAULTS: Final[dict[str, Callable[[Scene, Hold, subprocess.Popen[str]], None]]] =
     "freeze": _freeze,
     "refusal before the SIDE": _refuse,
     "black hole before the SIDE": _black_hole,
-    "lost RENAME of the SIDE": _lose_rename,
+    _LOST_RENAME: _lose_rename,
 }
 
 
@@ -409,6 +427,7 @@ def _until_reverted(scene: Scene, listener: PointListener | None, clients: Appli
             said = asked.communicate(timeout=scene.seconds)
             scene.outcomes.append(f"revert {asked.returncode}")
             (scene.folder / f"revert-{len(scene.outcomes)}.log").write_text("".join(said))
+            assert not (bug := bug_seen({}, "".join(said))), bug
             if asked.returncode != 0 and process.poll() is None:
                 # It may be about to end, or goes on and can be asked again.
                 continue

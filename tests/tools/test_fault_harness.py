@@ -12,6 +12,7 @@ import faults
 from tests.faults.draw import FAULTS, draw
 from tests.faults.hooks import HOOKS
 from tests.faults.journal import Journal, mismatches
+from tests.faults.judge import bug_seen
 from tests.faults.moves import Verdict as MoveVerdict
 from tests.faults.moves import draw as draw_move
 from tests.faults.run import Verdict
@@ -110,6 +111,33 @@ def test_moves_of_which_too_few_were_struck_fail_the_whole():
 
     assert [result(0, of) for of in (0, 1, 4, 5)] == [1, 0, 0, 1]
     assert [result(struck, 20) for struck in (9, 10)] == [1, 0]
+
+
+def test_a_rename_is_lost_only_where_one_is_still_to_come():
+    """Armed behind it, nothing was lost, and the run counted as one that was struck."""
+    drawn = [draw_move(seed) for seed in range(400)]
+    lost = [one for one in drawn if one.fault == "lost RENAME of the SIDE"]
+    behind = {"switch.renamed", "switch.commanded", "switch.unlocked", "cleanup.checkpoint"}
+    assert {"switch.locked"} < {one.point for one in lost} < {one.point for one in drawn} - behind
+    assert behind < {one.point for one in drawn}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("report", "said", "seen"),
+    [
+        ({"error_code": "defect", "error": "KeyError: 'a'"}, "error: KeyError: 'a'", "KeyError"),
+        ({}, "copying\nTraceback (most recent call last):\n  File", "Traceback"),
+        ({"error_code": "feed-failed"}, "error: it broke\nhint: this is a bug: report it", "this"),
+        ({"error_code": "cannot-connect", "error": "gone"}, "error: gone\nhint: look", ""),
+        ({}, "", ""),
+    ],
+)
+def test_a_bug_of_the_program_is_no_trouble_with_its_exit_code(report, said, seen):
+    """It ends with 1, as a run does whose connection was lost."""
+    found = bug_seen(report, said)
+    assert found.startswith(seen)
+    assert bool(found) == bool(seen)
 
 
 def test_without_a_small_disk_the_next_seed_is_drawn_and_no_lane_passes(monkeypatch):
