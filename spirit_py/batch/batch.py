@@ -95,7 +95,9 @@ class Batch:
         self._measures = Measures()
         self._said = set(plan.warnings)
         self._slots = Slots(self.config.each.threads, self.config.parallel)
-        self._waiting = {one.change.name: one.change for one in plan.left}
+        # Those that are begun come first: the swap of a relative would end them (R14).
+        left = sorted(plan.left, key=lambda one: not one.begun)
+        self._waiting = {one.change.name: one.change for one in left}
         self._workers: dict[Name, _Worker] = {}
         self._related: dict[Name, frozenset[Name]] = {}
         self._ended: queue.SimpleQueue[Name] = queue.SimpleQueue()

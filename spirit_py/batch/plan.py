@@ -31,7 +31,7 @@ ACTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTable:
-    """One table of the plan; an earlier run has changed it if ``done``.
+    """One table of the plan; an earlier run has changed it if ``done``, or left it if ``begun``.
 
     Not ``copied``: the server is expected to change it in place. A copy writes a ``share`` of it,
     at most. ``shape`` is its definition, ``code`` that of its refusal.
@@ -41,6 +41,7 @@ class PlannedTable:
     action: str = ""
     copied: bool = True
     done: bool = False
+    begun: bool = False
     rows: int = 0
     data_bytes: int = 0
     index_bytes: int = 0

@@ -37,6 +37,7 @@ from spirit_py.plan.definition import tried_definition
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.plan.text import how_changed
+from spirit_py.preflight.checks.attached import relatives
 from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes, free_for_binlog
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.preflight import check_before_create, prepare
@@ -184,7 +185,7 @@ class _Planner:
         source = contexts[0].source
         action, copied, shape = "", True, shape_of(source)
         # Its checks were made when it began, and do not expect tables that are half copied.
-        if CheckpointTable(*change.name).is_ours(self.session):
+        if left := CheckpointTable(*change.name).is_ours(self.session):
             action = what_becomes_of_it(self.session, config, contexts)
         else:
             for finding in check_before_create(contexts):
@@ -204,6 +205,7 @@ class _Planner:
             change=change,
             action=action,
             copied=copied,
+            begun=left,
             rows=source.estimated_rows,
             data_bytes=data,
             index_bytes=index,
@@ -293,6 +295,9 @@ def plan_of_batch(
         for planned in batch.tables
         if not (planned.done or planned.passed)
     ]
+    if any(planned.begun for planned, _ in made):
+        # What is begun comes first, and is finished when the relatives' turn comes.
+        made = [(planned, _without(relatives.__name__, plan)) for planned, plan in made]
     plans = [plan for _, plan in made]
     causes = Counter((note.cause, note.remedy) for plan in plans for note in plan.refusals)
     refusals = (
@@ -321,6 +326,10 @@ def plan_of_batch(
         refusals=(*dict.fromkeys(refusals), *_of_batch(batch, known)),
         batch=tuple(_lines(batch)),
     )
+
+
+def _without(check: str, plan: Plan) -> Plan:
+    return replace(plan, refusals=tuple(one for one in plan.refusals if one.check != check))
 
 
 def _of_batch(batch: BatchPlan, known: set[str]) -> Iterator[Note]:

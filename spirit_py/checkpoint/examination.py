@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.record import AttachmentsNote
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import Found, TableFound
@@ -30,11 +32,12 @@ from spirit_py.checkpoint.record import (
 )
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.facts import server_uuid
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.own_sessions import of_run
-from spirit_py.mysql.tables.definition import read_table, table_names
+from spirit_py.mysql.tables.definition import existing_tables, read_table, table_names
 from spirit_py.mysql.tables.identity import emptied_partitions, is_one_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
@@ -262,6 +265,20 @@ def find_record(session: SqlSession, table: Name) -> RecordFound:
     if there.find(table) is None:
         return orphaned("whose migration is another one by now")
     return RecordFound(home=home, record=there)
+
+
+def require_finished(session: SqlSession, table: Name, why: str) -> None:
+    """Refuse what ends an unfinished migration of another table (R14): its copied rows would go."""
+    beside, new = CheckpointTable(*table), AuxiliaryNames.of(table[1]).new
+    if beside.is_ours(session) and (
+        existing_tables(session, table[0], [new]) or beside.has(session, AttachmentsNote)
+    ):
+        raise Refusal(
+            f"there is an unfinished migration of {'.'.join(table)}, which this would end: {why}",
+            hint="finish that first, with its own command; or give it up: spirit-py cleanup"
+            f" --database {quote(table[0])} --table {quote(table[1])}",
+            error_code=ErrorCode.UNFINISHED_WORK,
+        )
 
 
 def begun_on(session: SqlSession, table: Name) -> str:

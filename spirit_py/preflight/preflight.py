@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around, require_free_around
 from spirit_py.attached.foreign_keys.model import carried
+from spirit_py.checkpoint.examination import require_finished
 from spirit_py.checkpoint.record import MOST_TABLES
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
@@ -229,15 +230,14 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
 def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightContext]) -> None:
     """Require that no other run works on a child or a parent, or a table that a statement names.
 
-    The swap of one alters the other.
+    The swap of one alters the other. Of those that are named nothing is left unfinished, either.
     """
     tables = [(one.schema, one.table) for one in contexts]
     for other in [clause.other for one in contexts for clause in one.statement.parsed]:
-        if (
-            other[1]
-            and other not in tables
-            and (holder := named_lock_holder(session, lock_name("migration", *other)))
-        ):
+        if not other[1] or other in tables:
+            continue
+        require_finished(session, other, "the statement names that table")
+        if holder := named_lock_holder(session, lock_name("migration", *other)):
             raise Refusal(
                 f"another run works on {'.'.join(other)} ({whose(session, holder)}), which the"
                 " statement names",

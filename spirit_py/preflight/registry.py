@@ -112,6 +112,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (partitions.partitions, _SOURCE, ErrorCode.CLAUSE_NOT_SUPPORTED),
         (binary_log.prepared_xa, _SERVER, ErrorCode.XA_UNDECIDED),
         (privileges.privileges, _SERVER, ErrorCode.MISSING_PRIVILEGES),
+        (attached.relatives, _NEW, ErrorCode.UNFINISHED_WORK),
         (binary_log.replica, _SERVER, ErrorCode.REPLICA),
         (source_table.secondary_engine, _NEW, ErrorCode.TABLE_NOT_SUITABLE),
         (server_settings.server_settings, _SERVER, ErrorCode.SERVER_SETTINGS),
@@ -140,9 +141,9 @@ _OF_ANY_CHANGE: Final = frozenset({
 #: About a new table beside its source.
 _ON_ONE_SERVER: Final = frozenset({
     attached.foreign_key_actions, attached.foreign_key_privileges, attached.foreign_keys,
-    attached.triggers, attached.triggers_kept, disk_space.added_indexes, disk_space.disk_space,
-    names.check_constraints, names.new_check_names, server_settings.drop_of_old_table,
-    swap.snapshot_guard,
+    attached.relatives, attached.triggers, attached.triggers_kept, disk_space.added_indexes,
+    disk_space.disk_space, names.check_constraints, names.new_check_names,
+    server_settings.drop_of_old_table, swap.snapshot_guard,
 })  # fmt: skip
 
 

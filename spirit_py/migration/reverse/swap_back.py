@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py import errors
-from spirit_py.attached.foreign_keys.catalogue import require_free_around
+from spirit_py.attached.foreign_keys.catalogue import keys_around, require_free_around
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_checkpoint
+from spirit_py.checkpoint.examination import require_finished
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -129,6 +130,9 @@ class SwapBack:
             require_free_around(
                 session, names, "let it finish first; then run spirit-py revert again"
             )
+            for key in (key for name in names for key in keys_around(session, *name)):
+                for other in {key.child, key.parent} - set(names):
+                    require_finished(session, other, f"the swap back moves {key}")
             check_names(session, swaps)
             require_definitions(session, tables)
             require_guard(session, swaps, job.config.snapshot_guard)

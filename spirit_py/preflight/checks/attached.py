@@ -16,6 +16,9 @@ from spirit_py.attached.triggers.catalogue import (
     schema_collation,
 )
 from spirit_py.attached.triggers.model import changed_by, mentions
+from spirit_py.checkpoint.earlier_run import ReverseState
+from spirit_py.checkpoint.examination import require_finished
+from spirit_py.checkpoint.proofs import reverse_left
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.capabilities import Capability
@@ -209,6 +212,23 @@ def foreign_key_actions(context: PreflightContext) -> Findings:
             " while the swap holds its lock, some milliseconds a view",
             "swap at a quiet time",
         )
+
+
+def relatives(context: PreflightContext) -> Findings:
+    """Refuse to end an unfinished migration of a child or a parent; warn of one's way back."""
+    keys = keys_around(context.session, context.schema, context.table)
+    others = {other: key for key in keys for other in (key.child, key.parent)}
+    for other, key in others.items():
+        if other in context.altered:
+            continue
+        require_finished(context.session, other, f"the swap moves {key}")
+        kept = reverse_left(context.session, [other])
+        if kept is not None and kept.state in {ReverseState.KEPT, ReverseState.NOTED}:
+            yield warn(
+                f"the swap moves {key}, and may end the way back of {'.'.join(other)}, whose old"
+                " table is kept",
+                "if that change may have to be reverted, do so before",
+            )
 
 
 def foreign_key_privileges(context: PreflightContext) -> Findings:
