@@ -18,6 +18,7 @@ from spirit_py.estimates import likely_sizes
 from spirit_py.move.shards import facing, of_each_kind
 from spirit_py.mysql.capabilities import version_numbers
 from spirit_py.mysql.endpoint import how_to_set, service_of
+from spirit_py.mysql.evaluation import KEY_NOT_REQUIRED
 from spirit_py.mysql.facts import named, read_only_by, relaxed
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.replication import channels
@@ -326,6 +327,13 @@ def _about_definition(
             " (sql_generate_invisible_primary_key=ON)",
             _set_there(there, facts, _MAKES_KEYS, "OFF")
             + ", for the time until the new table is made; or give the table a primary key before",
+        )
+    # The session has set it OFF if it may.
+    if table.primary_key is None and there.query("SELECT @@SESSION.sql_require_primary_key")[0][0]:
+        yield refuse(
+            f"{table.full_name} has no primary key, and the target asks for one"
+            " (sql_require_primary_key=ON), which the account may not set OFF in its sessions",
+            f"{KEY_NOT_REQUIRED}, on the target",
         )
 
 

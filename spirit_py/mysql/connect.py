@@ -98,7 +98,12 @@ _UNKNOWN_SETTING: Final = 1193
 #: What Percona XtraDB Cluster says under pxc_strict_mode=ENFORCING.
 _UNKNOWN_ERROR: Final = 1105
 # Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.
-_RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": "1"}
+_RESTRICTED: Final = {
+    "binlog_row_image": "FULL",
+    "innodb_strict_mode": "1",
+    # It refuses to copy the definition, and to move the keys, of a table that is there without one.
+    "sql_require_primary_key": "0",
+}
 
 
 def connect(

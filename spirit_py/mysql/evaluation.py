@@ -43,8 +43,12 @@ DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 #: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
 _UNSAFE_FUNCTION = 1674
 _NAME_TOO_LONG = 1059
-#: No primary key, with sql_require_primary_key=ON.
-_WITHOUT_KEY = 3750
+WITHOUT_KEY: Final = 3750
+"""No primary key, with sql_require_primary_key=ON."""
+KEY_NOT_REQUIRED: Final = (
+    "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or SET GLOBAL sql_require_primary_key ="
+    " OFF for the time until the swap is settled"
+)
 #: An encryption that is not the schema's, without TABLE_ENCRYPTION_ADMIN.
 _ENCRYPTS_OTHERWISE: Final = 3826
 #: The end of a name that the server gives to a CHECK constraint.
@@ -292,20 +296,22 @@ def _candidates(mode: str) -> Iterator[tuple[str, str]]:
     yield f"{_ANY_ROW} --sql-mode '{lenient}'", both
 
 
-#: What is refused where it is not the statement.
+#: What is refused where it is not the statement: on the same server, and on another one.
 DEFINITION_COPY: Final = "a copy of the table's definition"
+DEFINITION_THERE: Final = "the definition of the source's table"
 
 
 def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     """Return a refusal with the server's message, and the options under which it accepts it."""
     hint = "correct the statement; a native ALTER TABLE would fail in the same way"
     code = ErrorCode.DEFINITION_REFUSED
-    if what == DEFINITION_COPY:
+    copied = what in {DEFINITION_COPY, DEFINITION_THERE}
+    if copied:
         hint = "see SHOW CREATE TABLE for what the server refuses now: the new table begins as that"
     if access_denied(error) or error.code == _ENCRYPTS_OTHERWISE:
         code = ErrorCode.MISSING_PRIVILEGES
         hint = "grant the account what the message names"
-        if what == DEFINITION_COPY or error.code == _ENCRYPTS_OTHERWISE:
+        if copied or error.code == _ENCRYPTS_OTHERWISE:
             hint = (
                 "grant the account what the definition needs: FILE ON *.* for a DATA DIRECTORY,"
                 " TABLE_ENCRYPTION_ADMIN ON *.* for an encryption that is not the schema's"
@@ -316,13 +322,9 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
             f"the server accepts it under other modes: add {modes} if the definition is meant so;"
             " a native ALTER TABLE in a session with these modes would do the same"
         )
-    elif error.code == _WITHOUT_KEY and what == DEFINITION_COPY:
+    elif error.code == WITHOUT_KEY and copied:
         code = ErrorCode.SERVER_SETTINGS
-        hint = (
-            "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or SET GLOBAL"
-            " sql_require_primary_key = OFF for the time until the new table is made: it begins as"
-            " the table, which has none"
-        )
+        hint = f"{KEY_NOT_REQUIRED}: the new table begins as the table, which has none"
     elif error.code == _UNSAFE_FUNCTION:
         hint = (
             "a native ALTER TABLE would fail in the same way, because the default of a new column"

@@ -210,7 +210,10 @@ def _use(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 
 
 _VALUES: Final[dict[str, tuple[Any, ...]]] = {
-    "SELECT @@SESSION.binlog_row_image, @@SESSION.innodb_strict_mode": ("FULL", 1),
+    (
+        "SELECT @@SESSION.binlog_row_image, @@SESSION.innodb_strict_mode,"
+        " @@SESSION.sql_require_primary_key"
+    ): ("FULL", 1, 0),
     "SELECT @@SESSION.max_allowed_packet": (67_108_864,),
     "SELECT @@SESSION.max_user_connections": (0,),
     "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names": ("ON", 0),

@@ -21,7 +21,7 @@ from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
-from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.evaluation import KEY_NOT_REQUIRED, WITHOUT_KEY, as_stored
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, access_denied, disposition
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
@@ -214,6 +214,12 @@ def _plain(index: Index) -> Sequence[str]:
     return [column.lower() for column in index.columns] if plain and not descending else []
 
 
+def _is_passing(error: ServerFault) -> bool:
+    """Whether an error says nothing about a definition."""
+    return disposition(error) is not Disposition.FATAL or bool(error.hint) or access_denied(error)
+
+
+_AS_IT_IS: Final = "see SHOW CREATE TABLE for what the server refuses now in that table"
 _REMEDY: Final = "keep what the foreign key needs, or drop the foreign key first"
 
 
@@ -255,9 +261,17 @@ class Trial:
             with as_stored(self.session):
                 self.session.execute(f"CREATE TABLE {quote_table(self.schema, name)} LIKE {like}")
         except ServerFault as error:
-            if error.code != NO_SUCH_TABLE:
+            if error.code == NO_SUCH_TABLE:
+                return table
+            if _is_passing(error):
                 raise
-            return table
+            named = ".".join(table)
+            raise Refusal(
+                f"a key between {named} and another table cannot be tried on a copy of the"
+                f" definition of {named}: {error.text} (error {error.code})",
+                hint=KEY_NOT_REQUIRED if error.code == WITHOUT_KEY else _AS_IT_IS,
+                error_code=ErrorCode.FOREIGN_KEY,
+            ) from error
         return self.schema, name
 
     def _between_copies(self, key: ForeignKey) -> ForeignKey:
@@ -273,8 +287,7 @@ class Trial:
                 with as_stored(self.session):
                     self.session.execute(str(sql))
             except ServerFault as error:
-                fatal = disposition(error) is Disposition.FATAL
-                if not fatal or error.hint or access_denied(error):
+                if _is_passing(error):
                     raise
                 yield self._refused(keys, error)
                 return

@@ -13,6 +13,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import (
     DEFINITION_COPY,
+    DEFINITION_THERE,
     accepting_modes,
     as_stored,
     copying_modes,
@@ -64,15 +65,7 @@ SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
 WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
 _CHECKED: Final = " CHECK ("
-#: Settings about tables without a primary key, and whether they are on in the session.
-_GENERATES_KEY: Final = (
-    "sql_generate_invisible_primary_key",
-    "SELECT 0/*!80030 + @@SESSION.sql_generate_invisible_primary_key */",
-)
-_REQUIRES_KEY: Final = (
-    "sql_require_primary_key",
-    "SELECT 0/*!80013 + @@SESSION.sql_require_primary_key */",
-)
+_GENERATES_KEY: Final = "SELECT 0/*!80030 + @@SESSION.sql_generate_invisible_primary_key */"
 _COUNTERS_OF = """
 SELECT TABLE_SCHEMA, TABLE_NAME, AUTO_INCREMENT FROM information_schema.TABLES WHERE """
 _OF: Final = "TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -156,7 +149,7 @@ class NewTable:
         }
         sql = rewrite.rewrite_create(source.create_sql, source.schema, source.name, building, names)
         with as_stored(session):
-            _judged(session, sql, "the table")
+            _judged(session, sql, DEFINITION_THERE)
         try:
             self._alter_copy(building, names)
             self._settle_checks(building)
@@ -216,14 +209,11 @@ class NewTable:
     def _create_copy(self, new: str, seen: set[str] | None = None) -> dict[str, str]:
         session, source = self.session, self.source
         checks = names_of_checks(session, source, new)
-        if not source.primary_key:
-            # The ALTER, in its own session, may add one; another is refused, as a native one is.
-            _switch_off(session, *_REQUIRES_KEY)
         if rewrite.is_unlike(source.create_sql):
             # LIKE leaves these options out, as it does with foreign keys.
             _require_no_default(session, source)
             _require_shown_members(session, source)
-            _switch_off(session, *_GENERATES_KEY)
+            _add_no_key(session)
             alone = rewrite.FOREIGN_KEY.sub("", create_in_full(session, source))
             sql = rewrite.rewrite_create(alone, source.schema, source.name, new, checks)
         else:
@@ -329,10 +319,10 @@ def _require_shown_members(session: SqlSession, source: TableSchema) -> None:
         )
 
 
-def _switch_off(session: SqlSession, name: str, asking: str) -> None:
-    """Let the session make tables without a primary key; if it may."""
-    if session.query(asking)[0][0]:
-        sql = f"SET SESSION {name} = OFF"
+def _add_no_key(session: SqlSession) -> None:
+    """Let the session make tables without a primary key as they are; if it may."""
+    if session.query(_GENERATES_KEY)[0][0]:
+        sql = "SET SESSION sql_generate_invisible_primary_key = OFF"
         excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
 
 

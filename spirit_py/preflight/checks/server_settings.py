@@ -107,7 +107,7 @@ def _keyless_copy(context: PreflightContext) -> Findings:
             " 3750)",
             "see that column in performance_schema.replication_applier_configuration there; where"
             " it is ON: STOP REPLICA; CHANGE REPLICATION SOURCE TO REQUIRE_TABLE_PRIMARY_KEY_CHECK"
-            " = STREAM; START REPLICA, for the time until the new table is made",
+            " = STREAM; START REPLICA, for the time of the migration",
         )
 
 
