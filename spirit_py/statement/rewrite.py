@@ -139,6 +139,12 @@ def with_constraints(
     return replace(statement, clauses=_changed(statement.clauses, changes))
 
 
+def created_checks(statement: AlterStatement, *, sql_mode: str) -> list[str]:
+    """Return the names that the statement gives to CHECK constraints."""
+    tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
+    return [token.value for token, created in _constraint_names(tokens) if created]
+
+
 def _changed(text: str, changes: Iterable[_Change]) -> str:
     found, behind = "", 0
     for start, end, replacement in sorted(changes):

@@ -322,6 +322,11 @@ def test_own_names_of_checks(db, desk):
     db.execute(f"DROP TABLE _t_new; ALTER TABLE t {alter}")
     with pytest.raises(Refusal, match="Duplicate check constraint name 'positive'"):
         desk.create("ADD CONSTRAINT positive CHECK (v > 9)")
+    # Once an earlier copy has given it the other name, its own is free for another one.
+    db.execute("ALTER TABLE t DROP CHECK positive, ADD CONSTRAINT _positive CHECK (v > 7)")
+    created = desk.create("ADD CONSTRAINT Positive CHECK (v > 9)")
+    assert "CONSTRAINT `Positive` CHECK ((`v` > 9))" in created.create_sql
+    assert "CONSTRAINT `__positive` CHECK ((`v` > 7))" in created.create_sql
 
 
 def test_a_name_over_two_lines_loses_no_check(db, desk):

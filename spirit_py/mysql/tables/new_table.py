@@ -208,7 +208,9 @@ class NewTable:
 
     def _create_copy(self, new: str, seen: set[str] | None = None) -> dict[str, str]:
         session, source = self.session, self.source
-        checks = names_of_checks(session, source, new)
+        checks = names_of_checks(
+            session, source, self.statement, sql_mode=_sql_mode(self.native), new=new
+        )
         if rewrite.is_unlike(source.create_sql):
             # LIKE leaves these options out, as it does with foreign keys.
             _require_no_default(session, source)
@@ -260,7 +262,7 @@ class NewTable:
         native, source = self.native, self.source
         if self.statement.of_kind(ClauseKind.EXCHANGE_PARTITION):
             raise AssertionError("a copy would get the rows of the other table")
-        mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+        mode = _sql_mode(native)
         keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
         clauses = rewrite.rewrite_clauses(
             self.statement, source.name, new, checks, keys=keys, sql_mode=mode
@@ -345,11 +347,26 @@ def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
         drop_unreferenced(session, schema, new)
 
 
-def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
-    """Return the name of each CHECK constraint of the source in the new table, or in ``new``."""
+def _sql_mode(session: SqlSession) -> str:
+    return str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+
+
+def names_of_checks(
+    session: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    *,
+    sql_mode: str,
+    new: str = "",
+) -> dict[str, str]:
+    """Return the name of each CHECK constraint of the source in the new table, or in ``new``.
+
+    None is one that the statement gives to another constraint.
+    """
     new = new or AuxiliaryNames.of(source.name).new
     names = [str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, source.name))]
     taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
+    taken += rewrite.created_checks(statement, sql_mode=sql_mode)
     return rewrite.check_names(source.name, new, names, taken)
 
 

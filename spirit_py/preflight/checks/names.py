@@ -82,7 +82,9 @@ def check_constraints(context: PreflightContext) -> Findings:
     # Longer than both: the name that the new table is built under.
     built = building_name(context.table, "0" * 6)
     longest = max(map(len, (new, old, built)))
-    for name, copy in names_of_checks(context.session, context.source).items():
+    mode = context.facts.sql_mode
+    copies = names_of_checks(context.session, context.source, context.statement, sql_mode=mode)
+    for name, copy in copies.items():
         if not copy.startswith(f"{new}_chk_"):
             yield warn(
                 f"CHECK constraint {name} will be called {copy}: its name is taken while"
