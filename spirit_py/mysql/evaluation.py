@@ -311,7 +311,7 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     if access_denied(error) or error.code == _ENCRYPTS_OTHERWISE:
         code = ErrorCode.MISSING_PRIVILEGES
         hint = "grant the account what the message names"
-        if copied or error.code == _ENCRYPTS_OTHERWISE:
+        if (copied and error.code == ACCESS_NEEDS_PRIVILEGE) or error.code == _ENCRYPTS_OTHERWISE:
             hint = (
                 "grant the account what the definition needs: FILE ON *.* for a DATA DIRECTORY,"
                 " TABLE_ENCRYPTION_ADMIN ON *.* for an encryption that is not the schema's"

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # ALTER, CREATE, DROP, INSERT: RENAME TABLE (manual 15.1.36); DELETE, INSERT: REPLACE; TRIGGER: to
 # see the triggers.
 _ON_TABLES = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "TRIGGER")
-_ON_SCHEMA = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
+# The definition is tried on a table whose name is drawn: no grant on a table covers it.
+_ON_SCHEMA = ("CREATE", "DROP", "ALTER", "LOCK TABLES", "CREATE TEMPORARY TABLES")
 # Others: LOCK TABLES asks for SELECT, a child's key for ALTER, a key for REFERENCES on its parent
 # (measured on 9.7; not INSERT and CREATE, which the manual names for ALTER).
 _ON_PARENT = ("SELECT", "REFERENCES")
@@ -68,7 +69,10 @@ def refuse_all(context: PreflightContext) -> Finding:
 
 def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     grants, schema, names = context.grants, context.schema, context.names
-    beside = (names.new, names.old, names.checkpoint, names.requests, names.sentinel)
+    beside = [names.new, names.old, names.checkpoint, names.requests, names.sentinel]
+    if context.config.keep_old_current or context.config.drop_old_after:
+        # A revert gives the table that name.
+        beside.append(names.undone)
     yield schema, grants.missing(_ON_TABLES, schema, (context.table, *beside))
     yield schema, grants.missing(_ON_SCHEMA, schema)
     if context.config.keep_old_current and _keeps_values(context):
