@@ -55,7 +55,7 @@ def implied_locks(session: SqlSession, tables: Iterable[Name]) -> Implied:
     new = _follow_keys(session, asked, written, read)
     sure = written | read
     while new and len(written) < _MOST_TABLES:
-        used = {name for table in new for name in _used_by_triggers(session, table)}
+        used = {name for table in new for name in used_by_triggers(session, table)}
         new = _follow_keys(session, used - written, written, read)
     existing = set(there(session, (written | read) - set(asked)))
     return Implied(
@@ -85,7 +85,8 @@ def _follow_keys(
     return new
 
 
-def _used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:
+def used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:
+    """Yield the tables that exist and whose names are in bodies of a table's triggers."""
     for trigger in list_triggers(session, *table):
         try:
             tokens = trigger.tokens()

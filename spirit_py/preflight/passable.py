@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_to, visible_keys_to
-from spirit_py.attached.implied_locks import READ_BY, listed
+from spirit_py.attached.implied_locks import READ_BY, listed, used_by_triggers
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
@@ -50,7 +50,7 @@ def require_passable(session: SqlSession, passable: Names, tables: Names) -> Non
 
 
 def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str], str]:
-    """Return what a write changes, each with the foreign key that leads to it, if one does."""
+    """Return what a write may change, each with the foreign key or the trigger that leads there."""
     found: dict[tuple[str, str], str] = {}
     left = [(table, "")]
     while left:
@@ -58,6 +58,8 @@ def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str
         if one not in found:
             found[one] = by
             left += [(name, by) for name in sorted(listed(session, READ_BY, [one]))]
+            used = sorted(used_by_triggers(session, one))
+            left += [(name, f" (a trigger of {'.'.join(one)} names it)") for name in used]
             seen = visible_keys_to(session, *one)
             keys = excused(partial(keys_to, session, *one), seen, access_denied)
             left += [(key.child, f" ({key} changes its rows)") for key in keys if key.changes_rows]

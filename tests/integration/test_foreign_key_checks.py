@@ -279,3 +279,16 @@ def test_a_table_whose_keys_change_migrated_rows_may_not_be_passed(db, desk, key
         assert "changes its rows" in text
     else:
         assert not refused
+
+
+def test_the_triggers_of_what_a_trigger_writes_are_followed(db, desk):
+    """R13: of a STATEMENT-format write the log has the first statement alone."""
+    db.execute("CREATE TABLE m (id INT PRIMARY KEY); CREATE TABLE n LIKE m; CREATE TABLE o LIKE m")
+    feed = FeedOptions(passable=((db.name, "m"),))
+    fires = "CREATE TRIGGER {0}_to_{1} AFTER INSERT ON {0} FOR EACH ROW INSERT INTO {1} (id)"
+    for one, other in (("m", "n"), ("n", "o"), ("o", "n")):
+        db.execute(f"{fires.format(one, other)} VALUES (NEW.id)")
+    desk.before("ADD z INT", feed=feed)
+    db.execute(f"{fires.format('o', 't')} VALUES (NEW.id)")
+    with pytest.raises(Refusal, match=rf"{db.name}\.m: the trigger o_to_t of {db.name}\.o names"):
+        desk.before("ADD z INT", feed=feed)
