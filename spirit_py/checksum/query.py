@@ -14,7 +14,7 @@ from spirit_py.chunk.chunk import Chunk, chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
 from spirit_py.classes import dataclass, replace
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.table.conversions import as_text
+from spirit_py.table.conversions import as_text, cast_to
 from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import value_type
 
@@ -117,7 +117,7 @@ class ComparisonPlan:
     def row(self, side: Side) -> tuple[str, ...]:
         """Render the fields of the row text: the last short text at the end, without a length."""
         pairs = self.mapping.compared
-        tail = next((p for p in reversed(pairs) if is_short(p.new) and not _hashed(p)), None)
+        tail = next((p for p in reversed(pairs) if is_short(_form(p)) and not _hashed(p)), None)
         fields = [self._field(side, pair, "row") for pair in pairs if pair is not tail]
         return (*fields, self._field(side, tail, "end")) if tail is not None else tuple(fields)
 
@@ -125,16 +125,15 @@ class ComparisonPlan:
         if side == SOURCE:
             return self._source_field(pair, place)
         name = f"{_ROW}.{quote_identifier(pair.new.name)}"
-        return field(pair.new, name, pair.new, hashed=_hashed(pair), place=place)
+        return _in_form(pair, name, pair.new, place)
 
     def _source_field(self, pair: ColumnPair, place: Place) -> str:
-        hashed = _hashed(pair)
         name = f"{_ROW}.{quote_identifier(pair.old.name)}"
         if pair not in self.staged:
-            return field(pair.old, name, pair.new, hashed=hashed, place=place)
+            return field(pair.old, name, _form(pair), hashed=_hashed(pair), place=place)
         # Every column of the staging table may be NULL.
         staged = replace(pair.new, nullable=True)
-        text = field(staged, self.staged_column(pair), pair.new, hashed=hashed, place=place)
+        text = _in_form(pair, self.staged_column(pair), staged, place)
         text = unless_lost(pair.old, name, pair.new, text)
         if self.unfit:
             named = f"FIND_IN_SET('{self.staged.index(pair)}', {_STAGE}.`{UNFIT}`)"
@@ -195,8 +194,24 @@ def stage_column(kind: str, place: int) -> str:
     return f"`_spirit_py_{kind}{place}`"
 
 
+def _form(pair: ColumnPair) -> Column:
+    """Return the column as whose values both sides are compared."""
+    return pair.old if pair.merged else pair.new
+
+
 def _hashed(pair: ColumnPair) -> bool:
-    return is_lob(pair.old) or is_lob(pair.new)
+    return is_lob(pair.old) or is_lob(_form(pair))
+
+
+def _in_form(pair: ColumnPair, name: str, column: Column, place: Place) -> str:
+    """Render a value that ``column``, which is as the new one, holds."""
+    form = _form(pair)
+    if pair.merged:
+        name = cast_to(name, column, form)
+        # An explicit collation does not go with that of the row text.
+        name = f"CAST({name} AS BINARY)" if form.charset else name
+        column = replace(form, nullable=column.nullable)
+    return field(column, name, form, hashed=_hashed(pair), place=place)
 
 
 def stage_table(mapping: TableMapping, side: str) -> str:

@@ -19,6 +19,8 @@ from spirit_py.table.conversions import (
     conversion,
     depends_on_zone,
     is_timestamp,
+    merged_by_cast,
+    merges,
     null_becomes_now,
     rounds,
     values_stay_apart,
@@ -249,6 +251,12 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
         if pair.old.data_type != pair.new.data_type
     ]
     lines += [
+        f"{table}: a revert writes {pair.old.name} over where the change has not kept a value of"
+        f" {pair.new.column_type} exactly, in all rows"
+        for pair in mapping.pairs
+        if merges(pair.new, pair.old) and not pair.merged
+    ]
+    lines += [
         f"{table}: {pair.old.name} may be NULL now, and not in the old table; the first NULL that"
         " is written ends reverse replication"
         for pair in mapping.pairs
@@ -339,7 +347,12 @@ def reverse_mapping(
             f" unique key {second.name} beside {mapping.key.name} values that rows"
             " exchange would be mixed up"
         )
-    return replace(mapping, kept=kept, fills=())
+    key = mapping.key_pairs
+    pairs = tuple(
+        replace(pair, merged=pair not in key and merged_by_cast(pair.new, pair.old))
+        for pair in mapping.pairs
+    )
+    return replace(mapping, pairs=pairs, kept=kept, fills=())
 
 
 _NOT_POSSIBLE: Final = "reverse replication is not possible: "

@@ -198,6 +198,25 @@ def rounds(old: Column, new: Column) -> bool:
     return False
 
 
+def merges(old: Column, new: Column) -> bool:
+    """Return whether a conversion may make one value of several, without an error."""
+    if {old.data_type, new.data_type} <= TEXT_TYPES or {old.data_type, new.data_type} <= BYTE_TYPES:
+        return old.data_type != new.data_type in {"char", "binary"}
+    if new.data_type in _MEMBERS | {"json"}:
+        return is_text(old)
+    return not literal_safe(old, new)
+
+
+def merged_by_cast(old: Column, new: Column) -> bool:
+    """Return whether :func:`cast_to` makes one value of those of which the conversion makes one.
+
+    A member is found by a collation, and the day of an instant is that of a time zone.
+    """
+    if is_timestamp(old) and new.data_type not in {"datetime", "timestamp"}:
+        return False
+    return merges(old, new) and new.data_type not in _MEMBERS
+
+
 def cuts_blanks(old: Column, new: Column) -> bool:
     """Return whether a literal's trailing blanks, tabs too, may be cut with no more than a note."""
     return narrowed(old, new) and is_text(old)
@@ -257,6 +276,7 @@ def cast_to(sql: str, old: Column | None, new: Column) -> str:
         "time": f"TIME({new.precision or 0})",
         "year": "YEAR",
         "binary": f"BINARY({new.length or 1})",
+        "json": "JSON",
     }.get(new.data_type)
     return sql if kind is None else f"CAST({sql} AS {kind})"
 

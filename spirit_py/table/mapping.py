@@ -140,6 +140,7 @@ class ColumnPair:
 
     A ``converted`` one takes the staged path; ``by_text``: as ALTER TABLE, through the value's
     text. ``by_instant``: a TIMESTAMP, selected as an instant, in a zone that repeats an hour.
+    ``merged``: ``new`` may have several values for one of ``old``, which are compared as this one.
     """
 
     old: Column
@@ -147,6 +148,7 @@ class ColumnPair:
     converted: bool = False
     by_text: bool = False
     by_instant: bool = False
+    merged: bool = False
 
     @property
     def narrowed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -676,3 +677,58 @@ def test_several_tables_go_back_together(db, engine):
     assert {name for (name,) in db.query("SHOW TABLES")} == {"a", "b"}
     assert db.query("SELECT * FROM a") == [(1, 1), (2, 2), (3, 3)]
     assert db.query("SELECT * FROM b") == [(1, 1), (2, 2), (3, 4)]
+
+
+#: Conversions that make one value of several without an error, with such a value.
+MERGING = [
+    ("DATETIME(6)", "DATETIME", "'2020-01-01 10:00:00.623456'"),
+    ("TIMESTAMP(3) NULL", "DATETIME(1) NULL", "'2020-01-01 10:00:00.678'"),
+    ("DATETIME", "DATE", "'2020-01-01 23:59:59'"),
+    ("TIME(3)", "TIME", "'-10:00:00.500'"),
+    ("DECIMAL(10,4)", "DECIMAL(10,2)", "1.2355"),
+    ("DECIMAL(10,4)", "INT", "2.5"),
+    ("DOUBLE", "INT", "2.5"),
+    ("DOUBLE", "FLOAT", "0.1"),
+    ("BIGINT", "FLOAT", "16777217"),
+    ("DOUBLE", "DECIMAL(10,2)", "0.125"),
+    ("FLOAT", "VARCHAR(30)", "0.123456789"),
+    ("VARCHAR(20)", "INT", "'007'"),
+    ("VARCHAR(20)", "DECIMAL(10,2)", "' 01.5'"),
+    ("VARCHAR(20)", "FLOAT", "'0.10'"),
+    ("VARCHAR(30) CHARACTER SET latin1", "DATETIME", "'2020-01-01T10:00:00'"),
+    ("VARCHAR(30)", "TIME", "'101112'"),
+    ("VARCHAR(4)", "YEAR", "'77'"),
+    ("TEXT CHARACTER SET latin1", "JSON", """'{"b":1, "a": [1.50,"é"]}'"""),
+    ("VARCHAR(20) CHARACTER SET latin1", "CHAR(20) CHARACTER SET utf8mb4", "'é  '"),
+    ("VARBINARY(6)", "BINARY(6)", "X'0102'"),
+]
+
+
+def test_what_the_change_did_not_keep_stays_in_rows_that_nobody_wrote(db, engine):
+    """Such a value of the old table is no difference: its row is not copied again."""
+    names = [f"c{number}" for number in range(len(MERGING))]
+    defined = ", ".join(f"{name} {was}" for name, (was, _, _) in zip(names, MERGING, strict=True))
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, {defined})")
+    values = ", ".join(value for _, _, value in MERGING)
+    for row in (1, 2, 3):
+        db.execute(f"INSERT INTO t VALUES ({row}, {row}, {values})")
+    db.execute("INSERT INTO t (id, v) VALUES (4, 4)")
+    shown = ", ".join(f"HEX({name}), {name}" for name in names)
+    before = rows_of(db, names=f"id, {shown}")
+    becomes = zip(names, MERGING, strict=True)
+    clauses = ", ".join(f"MODIFY {name} {what}" for name, (_, what, _) in becomes)
+    changed = SwappedTable(db, clauses, engine=engine)
+    following = changed.keep()
+    db.execute("UPDATE t SET v = 22 WHERE id = 2")
+    with db.connect() as hidden, contextlib.closing(hidden.cursor()) as cursor:
+        cursor.execute("SET sql_log_bin = 0")
+        cursor.execute("UPDATE t SET c0 = '2020-01-01 10:00:02' WHERE id = 3")
+    said = changed.revert(skip_drop=True)
+    assert following.result() is True
+    assert said.said(" 1 chunk repaired")
+    now = rows_of(db, names=f"id, {shown}")
+    assert (now[0], now[3]) == (before[0], before[3])
+    assert db.query("SELECT v, CAST(c0 AS CHAR) FROM t WHERE id IN (2, 3) ORDER BY id") == [
+        (22, "2020-01-01 10:00:01.000000"),
+        (3, "2020-01-01 10:00:02.000000"),
+    ]

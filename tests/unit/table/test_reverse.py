@@ -138,6 +138,24 @@ def test_what_the_server_rounds_without_a_warning_is_said(was, becomes, rounded)
     assert ("is rounded or cut without an error" in said) == rounded
 
 
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("varchar(20)", "enum('a','b')", True),
+        ("timestamp", "date", True),
+        ("varchar(20)", "int", False),
+        ("datetime(6)", "datetime", False),
+        ("enum('a','b')", "varchar(20)", False),
+    ],
+)
+def test_what_is_written_over_in_every_row_is_said(was, becomes, said):
+    """No expression tells which values the conversion has made one."""
+    old = table(column("id"), column("v", was), PRIMARY)
+    new = table(column("id"), column("v", becomes), PRIMARY)
+    lines = losses_of(reverse(old, new, f"MODIFY v {becomes} NOT NULL"), "s.t")
+    assert any("a revert writes v over where the change" in line for line in lines) == said
+
+
 def test_a_column_that_may_be_null_now_is_named():
     """The first NULL is refused by the old table (error 1048)."""
     old = table(column("id"), column("v"), PRIMARY)
