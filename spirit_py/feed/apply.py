@@ -100,7 +100,8 @@ class BatchApplier:
     """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
     A batch has one change for each key (R5); deletes come first, because a deleted key may be
-    another row's in the new table. A queue's batch has several, and is applied in order.
+    another row's in the new table. A queue's batch has several, and is applied in order. Where
+    columns keep their values (:attr:`TableMapping.kept`), a row anew may have none of another row.
     """
 
     def __init__(self, applier: Applier, appliers: Appliers, *, batch_rows: int) -> None:
@@ -124,16 +125,17 @@ class BatchApplier:
             for part in _parts(batch, rows):
                 self._applier.write_in_order(mapping, [_keyed(c) for c in part], session)
             return
-        kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
-        runs = [sorted(kind, key=attrgetter("key")) for kind in kinds]
         alone = not spread or session is not None or len(batch) <= rows
-        for run in runs:
-            parts = _parts(run, rows)
+        for kind, write in (
+            (_deletes(mapping, batch), self._delete),
+            ([c for c in batch if not c.deleted], self._write),
+        ):
+            parts = _parts(sorted(kind, key=attrgetter("key")), rows)
             if alone:
                 for part in parts:
-                    self._write(mapping, part, session)
+                    write(mapping, part, session)
             else:
-                self._spread(partial(self._write, mapping, session=None), list(parts))
+                self._spread(partial(write, mapping, session=None), list(parts))
 
     def _spread(
         self, write: Callable[[Sequence[Pending]], None], parts: Sequence[Sequence[Pending]]
@@ -176,16 +178,18 @@ class BatchApplier:
     def _write(
         self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None
     ) -> None:
-        if changes[0].deleted:
+        rows = [change.image.render() for change in changes]
+        if mapping.deletes_first:
             keys = [change.image.key_sql for change in changes]
-            self._applier.delete_keys(mapping, keys, session)
+            self._applier.upsert_rows(mapping, rows, session, keys)
         else:
-            rows = [change.image.render() for change in changes]
-            if mapping.deletes_first:
-                keys = [change.image.key_sql for change in changes]
-                self._applier.upsert_rows(mapping, rows, session, keys)
-            else:
-                self._applier.upsert_rows(mapping, rows, session)
+            self._applier.upsert_rows(mapping, rows, session)
+
+    def _delete(
+        self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None
+    ) -> None:
+        keys = [change.image.key_sql for change in changes]
+        self._applier.delete_keys(mapping, keys, session)
 
     def apply_state(
         self,
@@ -211,7 +215,10 @@ class BatchApplier:
         """
         for change in batch if in_order else sorted(batch, key=lambda one: not one.deleted):
             try:
-                self._write(mapping, [change], None)
+                if deletes := _deletes(mapping, [change]):
+                    self._delete(mapping, deletes, None)
+                if not change.deleted:
+                    self._write(mapping, [change], None)
             except ValueLost as lost:
                 image = change.image
                 if not self._applier.superseded(mapping, image.key_sql, image.render()):
@@ -226,6 +233,10 @@ class BatchApplier:
     def close(self) -> None:
         """End the pool's threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _deletes(mapping: TableMapping, batch: Sequence[Pending]) -> Sequence[Pending]:
+    return [one for one in batch if one.deleted or (one.anew and mapping.kept)]
 
 
 def _keyed(change: Pending) -> KeyedChange:

@@ -116,6 +116,8 @@ class ChangeBuffer:
         self._aside: list[Pending] = []
         self._cut = False
         self.unweighed: deque[Pending] = deque()
+        #: The last change that got its weights.
+        self._last: Pending | None = None
         self.entered = 0
         self.counters = Counters()
         self.partitions = Partitions(ordered=not self.comparable, divisible=divisible)
@@ -138,7 +140,8 @@ class ChangeBuffer:
                 continue
             weight = image.size + ENTRY_BYTES
             key = image.key
-            earlier = add(_pending((image, deleted, epoch, stamp, weight, fresh and exact, key)))
+            first = fresh and exact
+            earlier = add(_pending((image, deleted, epoch, stamp, weight, first, key, False)))
             kept += 1
             size += weight
             if earlier is not None:
@@ -156,11 +159,18 @@ class ChangeBuffer:
         """Let the first changes without weights wait in their partitions, by comparable keys."""
         more = 0
         for key in keys:
-            image, deleted, epoch, stamp, size, fresh, _ = self.unweighed.popleft()
+            image, deleted, epoch, stamp, size, fresh, _, _ = self.unweighed.popleft()
             weight = sum(len(part) for part in key if type(part) is bytes) + KEY_BYTES
             more += weight
-            change = _pending((image, deleted, epoch, stamp, size + weight, fresh, key))
-            if (earlier := self.partitions.add(change)) is not None:
+            change = _pending((image, deleted, epoch, stamp, size + weight, fresh, key, False))
+            last, self._last = self._last, change
+            same_row = (
+                last is not None
+                and last.deleted
+                and last.key == key
+                and last.image.key != image.key
+            )
+            if (earlier := self.partitions.add(change, same_row=same_row)) is not None:
                 self._replaced(earlier)
         self.bytes += more
 

@@ -36,6 +36,7 @@ class Pending(NamedTuple):
 
     ``stamp``: when it was received, in dispatched chunks or visibility proofs. ``fresh``: the new
     table has no row of this key. ``key`` is comparable in Python, but in a queue the image's own.
+    ``anew``: what the new table has of this key is the row of a delete that this one replaced.
     """
 
     image: RowImage
@@ -45,6 +46,7 @@ class Pending(NamedTuple):
     size: int
     fresh: bool
     key: Key
+    anew: bool = False
 
 
 class Partition:
@@ -140,14 +142,19 @@ class Partitions:
         """Return the partition that a key is in."""
         return self.live[bisect_right(self._lows, key)]
 
-    def add(self, change: Pending) -> Pending | None:
-        """Let a change wait; return the earlier one of its key that it replaces."""
+    def add(self, change: Pending, *, same_row: bool = False) -> Pending | None:
+        """Let a change wait; return the earlier one of its key that it replaces.
+
+        ``same_row``: that one is the delete of the same UPDATE, which spells the key otherwise.
+        """
         if self.ordered:
             self.live[0].waiting.append(change)  # type: ignore[union-attr]
             return None
         key = change.key
         waiting: Any = self.live[bisect_right(self._lows, key)].waiting
         earlier: Pending | None = waiting.get(key)
+        if earlier is not None and (earlier.anew if same_row else earlier.deleted or earlier.anew):
+            change = change._replace(anew=True)
         waiting[key] = change
         return earlier
 
@@ -205,7 +212,10 @@ class Partitions:
                 if newer is not change:
                     late.append(change)
                     # What this one was to remove may still be there.
-                    waiting[change.key] = newer._replace(fresh=newer.fresh and change.fresh)
+                    waiting[change.key] = newer._replace(
+                        fresh=newer.fresh and change.fresh,
+                        anew=newer.anew or change.anew or change.deleted,
+                    )
         self._ended(partition, failed=True)
         return late
 

@@ -175,6 +175,33 @@ def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, engine):
     assert said.said(" 0 chunks repaired")
 
 
+@pytest.mark.parametrize("key", ["INT", "VARCHAR(20) COLLATE utf8mb4_0900_ai_ci", "DOUBLE"])
+def test_a_row_anew_has_no_value_of_the_row_that_had_its_key(db, engine, key):
+    """The comparison sees no dropped column: only the feed can keep them apart."""
+    db.execute(f"CREATE TABLE t (id {key} PRIMARY KEY, v INT, gone VARCHAR(20) DEFAULT 'd')")
+    for n in range(1, 7):
+        db.execute(f"INSERT INTO t VALUES ({n}, {n}, 'of {n}')")
+    changed = SwappedTable(db, "DROP COLUMN gone", engine=engine)
+    changes = [
+        "DELETE FROM t WHERE id = 1",
+        "INSERT INTO t VALUES (1, 11)",
+        "UPDATE t SET v = v + 1 WHERE id IN (1, 2)",
+        "DELETE FROM t WHERE id = 3",
+        "UPDATE t SET id = id - 1 WHERE id >= 4 ORDER BY id",
+    ]
+    # Before the feed begins, so that one flush has all of them.
+    for statement in changes:
+        db.execute(statement)
+    changed.revert()
+    assert [(float(n), *rest) for n, *rest in rows_of(db, names="id, v, gone")] == [
+        (1, 12, "d"),
+        (2, 3, "of 2"),
+        (3, 4, "d"),
+        (4, 5, "d"),
+        (5, 6, "d"),
+    ]
+
+
 def test_where_null_would_become_the_current_time_the_way_back_waits(db, engine):
     """No error would come where explicit_defaults_for_timestamp is OFF by then."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL DEFAULT '2020-02-02')")

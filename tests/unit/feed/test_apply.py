@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.classes import replace
 from spirit_py.errors import FeedFailure
 from spirit_py.feed.apply import PART_BYTES, Appliers, BatchApplier
 from spirit_py.feed.ledger import Epoch
 from spirit_py.feed.partitions import Pending
+from tests.kits.definitions import column
 from tests.kits.draw import seed_of
 from tests.kits.memory_stream import MemoryImage
 from tests.kits.row_images import mapping
@@ -97,6 +99,23 @@ def test_a_key_is_in_exactly_one_part(batches: BatchApplier, recorder: Recorder)
         assert len(part) == 1 or sum(sizes[key] for key in part) <= PART_BYTES
     deleted = {f"({c.image.key[0]})" for c in batch if c.deleted}
     assert {t for kind, texts, _ in recorder.calls if kind == "delete" for t in texts} == deleted
+
+
+def test_the_row_that_had_the_key_goes_first_where_columns_keep_values(
+    batches: BatchApplier, recorder: Recorder
+) -> None:
+    """No other table pays for it: there a write replaces whatever the row was."""
+    plain = mapping()
+    keeps = replace(plain, kept=(column("gone", nullable=True),))
+    batch = [change(1), change(2)._replace(anew=True), change(3, deleted=True)]
+    for of in (plain, keeps):
+        batches.apply(of, batch, in_order=False, session=None)
+    assert [(kind, texts) for kind, texts, _ in recorder.calls] == [
+        ("delete", ("(3)",)),
+        ("upsert", ("(1)", "(2)")),
+        ("delete", ("(2)", "(3)")),
+        ("upsert", ("(1)", "(2)")),
+    ]
 
 
 def test_parts_run_side_by_side(batches: BatchApplier, recorder: Recorder) -> None:

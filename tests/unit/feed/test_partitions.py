@@ -365,3 +365,24 @@ def test_a_round_given_up_is_done() -> None:
     made.give_back(only)
     assert partitions.done(1)
     assert partitions.waiting == 10
+
+
+def test_a_change_behind_a_delete_is_of_another_row() -> None:
+    """So is a later one, also of a batch that was given back: the delete may not be made."""
+    made = buffer()
+    image: Any = Image((1,))
+    epoch = Epoch(CountFrontier())
+    whole = made.partitions.live[0]
+
+    def anew() -> list[bool]:
+        return [change.anew for change in whole.waiting.values()]  # type: ignore[union-attr]
+
+    made.add_all([(image, False, False)], epoch)
+    assert anew() == [False]
+    made.add_all([(image, True, False), (image, False, True), (image, False, False)], epoch)
+    assert anew() == [True]
+    made.partitions.ask(1, insist=True)
+    made.take(whole, 10, 1 << 30)
+    made.add_all([(image, False, False)], epoch)
+    made.give_back(whole)
+    assert anew() == [True]
