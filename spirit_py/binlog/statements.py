@@ -87,10 +87,10 @@ class Statement:
     kind: str = ""
     exact: bool = True
 
-    @property
-    def changed(self) -> tuple[Name, ...]:
-        """The names of the tables that it changes, if all of them exist."""
-        return self.names[1:] if self.unless_there else self.names
+    def changed(self, *, referred: bool) -> tuple[Name, ...]:
+        """Return the tables that it changes, if all exist; ``referred``: or that keys refer to."""
+        names = self.names if referred else self.own
+        return names[1:] if self.unless_there else names
 
 
 class Touch(NamedTuple):
@@ -106,10 +106,17 @@ class Touch(NamedTuple):
 
 
 class TableFinder:
-    """Finds the followed table that a DDL statement names. Those that are followed exist."""
+    """Finds the followed table that a DDL statement names. Those that are followed exist.
 
-    def __init__(self, tables: Iterable[Table], *, ignore_case: bool) -> None:
+    ``referred``: also where only a key of another table refers to it, which changes none of its
+    rows.
+    """
+
+    def __init__(
+        self, tables: Iterable[Table], *, ignore_case: bool, referred: bool = True
+    ) -> None:
         self._fold: Callable[[str], str] = str.lower if ignore_case else str
+        self._referred = referred
         self._tables = {(self._fold(s), self._fold(t)): (s, t) for s, t in tables}
 
     def find(self, event: StatementSeen) -> Touch | None:
@@ -126,7 +133,7 @@ class TableFinder:
             return None
         if statement.unless_there and exact and self._named(statement.names[:1]):
             return None
-        if found := self._named(statement.changed):
+        if found := self._named(statement.changed(referred=self._referred)):
             vain = exact and (statement.restates or statement.unless_there)
             return Touch(found, certain=True, vain=vain, alters=statement.verb == "ALTER")
         if not exact:

@@ -60,6 +60,7 @@ class Dispatcher:
         xa_memory: int,
         pause: Callable[[float], object],
         unaltered: Mapping[Table, Callable[[], bool]] = MappingProxyType({}),
+        behind_swap: bool = False,
     ) -> None:
         stream, subscriptions = shared.stream, shared.subscriptions
         self._lock = shared.lock
@@ -67,7 +68,9 @@ class Dispatcher:
         self._merging = [one for one in subscriptions if one.mapping.merging]
         self._ledger = ledger
         self._gate = shared.gate
-        self._finder = TableFinder(subscriptions.by_table, ignore_case=stream.ignore_case)
+        self._finder = TableFinder(
+            subscriptions.by_table, ignore_case=stream.ignore_case, referred=not behind_swap
+        )
         tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
         self._both = TableFinder(tables, ignore_case=stream.ignore_case)
         self._writes = StatementWrites(
@@ -77,6 +80,7 @@ class Dispatcher:
             onward="run the same command again with {} to resume after the statement",
             give_up="spirit-py cleanup drops the copy made so far",
         )
+        self._behind_swap = behind_swap
         self._passes = stream.passes
         self._unknown_decision = stream.unknown_decision
         self._wait_for_room = wait_for_room
@@ -227,7 +231,7 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _decided(self, event: events.XaDecided) -> None:
-        if not self._xa.knows(event.xid) and event.commit:
+        if not (self._xa.knows(event.xid) or self._behind_swap) and event.commit:
             fault = self._unknown_decision(event.xid, event.place)
             if fault is not None:
                 raise fault

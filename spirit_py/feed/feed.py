@@ -60,7 +60,11 @@ JOIN_TIMEOUT: Final = 10.0
 
 
 class ChangeFeed:
-    """Implements :class:`spirit_py.contracts.ChangeSource`. One class because of its one lock."""
+    """Implements :class:`spirit_py.contracts.ChangeSource`. One class because of its one lock.
+
+    ``behind_swap``: it goes on from a place under the lock of a swap, where no XA transaction had
+    rows of the tables; a new key of another table to a followed one does not end it.
+    """
 
     def __init__(
         self,
@@ -71,10 +75,12 @@ class ChangeFeed:
         stop: StopSwitch,
         clock: Clock = time.monotonic,
         tell: Tell = untold,
+        behind_swap: bool = False,
     ) -> None:
         shared = self._shared = Shared(stream=stream, stop=stop, clock=clock)
         self._stream, self._lock, self._subscriptions = stream, shared.lock, shared.subscriptions
         self._options = options
+        self._behind_swap = behind_swap
         self._stop = stop
         appliers = self._appliers = Appliers(options.apply_threads, clock)
         self._applier = BatchApplier(applier, appliers, batch_rows=options.batch_rows)
@@ -144,6 +150,7 @@ class ChangeFeed:
             xa_memory=max(1 << 16, self._options.soft_limit_bytes // 16),
             pause=self._shared.ended.wait,
             unaltered=self._unaltered,
+            behind_swap=self._behind_swap,
         )
         received = self._reception = reception.Reception(
             self._shared, ledger, dispatcher, self._backpressure, self._check

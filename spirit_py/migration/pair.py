@@ -42,21 +42,22 @@ def open_feed(
     stop: StopSwitch,
     stack: contextlib.ExitStack,
     *,
-    judge_first: bool = False,
+    back: bool = False,
     made_by: Callable[..., SqlApplier] = SqlApplier,
 ) -> tuple[ChangeFeed, Applier]:
     """Make a feed, whose fault goes to ``stop``, and its applier; ``stack`` closes both.
 
-    ``made_by`` makes the applier, by the arguments of its class.
+    ``made_by`` makes the applier, by the arguments of its class. ``back``: the old tables follow,
+    and no value may be lost in them.
     """
     connection, options = job.config.connection, job.config.feed
     sessions, rows = options.apply_threads, options.batch_rows
     applier = made_by(
-        job.config.there, sessions=sessions, batch_rows=rows, stop=stop, judge_first=judge_first
+        job.config.there, sessions=sessions, batch_rows=rows, stop=stop, judge_first=back
     )
     stack.callback(quietly, "the applier", applier.close)
     source = BinlogSource(connection, options, tell=job.tell)
-    feed = ChangeFeed(source, applier, options=options, stop=stop, tell=job.tell)
+    feed = ChangeFeed(source, applier, options=options, stop=stop, tell=job.tell, behind_swap=back)
     stack.callback(quietly, "the change feed", feed.close)
     return feed, applier
 

@@ -41,7 +41,7 @@ from spirit_py.throttle.throttles import GRACE
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.cleanup import clean
-from tests.kits.connection import connection_options
+from tests.kits.connection import account, connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
 from tests.kits.locking import Clock, await_lock_freed
@@ -264,6 +264,48 @@ def test_ddl_by_others_ends_reverse_replication(db, engine, statement):
     stored = changed.stored()
     assert stored is not None
     assert stored.state == ENDED
+
+
+def test_an_xa_transaction_from_before_the_swap_does_not_end_the_way_back(db, engine):
+    """Under the lock of the swap none had rows of the table; nobody has to see them prepared."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
+    db.execute("CREATE TABLE other (id INT PRIMARY KEY)")
+    db.execute("INSERT INTO t VALUES (1, 1)")
+
+    def prepare() -> None:
+        with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
+            for statement in ("START", "END", "PREPARE"):
+                cursor.execute(f"XA {statement} 'before'")
+                if statement == "START":
+                    cursor.execute("INSERT INTO other VALUES (1)")
+
+    changed = SwappedTable(db, "ADD COLUMN w INT", engine=engine, before=prepare)
+    db.execute("UPDATE t SET v = 2")
+    db.execute("XA COMMIT 'before'")
+    on_schema = (
+        "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+        " CREATE TEMPORARY TABLES ON {db}.*"
+    )
+    with account(db, on_schema, "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS ON *.*") as options:
+        changed.revert(connection=options)
+    assert db.query("SELECT id, v FROM t") == [(1, 2)]
+
+
+def test_a_child_that_comes_later_refers_to_the_table_that_is_swapped_back(db, engine):
+    """A key of another table changes no row of this one; it goes along."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    changed = SwappedTable(db, "ADD COLUMN w INT", engine=engine)
+    following = changed.keep()
+    db.execute("CREATE TABLE child (o INT, KEY (o))")
+    db.execute("ALTER TABLE child ADD FOREIGN KEY (o) REFERENCES t (id) ON DELETE CASCADE")
+    db.execute("INSERT INTO child VALUES (1), (2)")
+    db.execute("UPDATE t SET v = 11 WHERE id = 1")
+    changed.revert()
+    assert following.result() is True
+    assert db.query("SELECT id, v FROM t") == [(1, 11), (2, 2)]
+    db.execute("DELETE FROM t WHERE id = 2")
+    assert db.query("SELECT o FROM child") == [(1,)]
 
 
 def test_the_old_table_is_current_when_the_time_is_over(db, engine, monkeypatch):

@@ -117,7 +117,7 @@ def open_reverse_feed(
         age = CheckpointTable(*record.home).age(session, ReverseRecord)
     if why := why_unreachable(job.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
-    feed, applier = open_feed(job, stop, stack, judge_first=True, made_by=made_by)
+    feed, applier = open_feed(job, stop, stack, back=True, made_by=made_by)
     # The table is in use, and nothing else measures how its users fare.
     feed.knee.begin(feed.knee.now, feed.knee.tasks, sparing=True)
     feed.knee.calm = True

@@ -29,7 +29,6 @@ from spirit_py.migration.reverse.feed import open_reverse_feed
 from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.migration.swap.old_tables import drop_swapped_out
 from spirit_py.migration.swap.same_tables import BACK
-from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import explain_access
 from spirit_py.units import human_seconds
 
@@ -47,8 +46,6 @@ _STILL: Final = (
     "the change is done; spirit-py revert still swaps back, as long as the server keeps its binlog;"
     " spirit-py cleanup --drop-old ends that, and drops the old table"
 )
-#: The server refused the account, and the hint says what has to be done about it.
-_OF_THE_ACCOUNT: Final = frozenset({ErrorCode.ACCESS_DENIED, ErrorCode.MISSING_PRIVILEGES})
 _STILL_RUNS: Final = "reverse replication still runs"
 
 
@@ -295,8 +292,8 @@ class Keeper:
     def _stopped(self, fault: errors.SpiritError) -> errors.MigrationFailure:
         """Return the error for a fault, with its code, after which a revert is still possible."""
         explain_access(fault)
-        says_more = isinstance(fault, errors.StatementWrite) or takes_no_writes(fault)
-        says_more = says_more or fault.error_code in _OF_THE_ACCOUNT
+        # What is said of a lost history is about a copy that would be made again.
+        says_more = fault.hint and not isinstance(fault, errors.HistoryLost)
         return errors.MigrationFailure(
             f"reverse replication of {self._record.record.names} has stopped: {fault.message}",
             hint=f"{fault.hint}; {_STILL}" if says_more else _STILL,

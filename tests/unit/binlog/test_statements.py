@@ -144,6 +144,22 @@ def test_a_child_that_may_be_there_already_is_known() -> None:
     assert not touch.vain
 
 
+@pytest.mark.parametrize(
+    ("sql", "touches"),
+    [
+        ("ALTER TABLE other ADD FOREIGN KEY (o) REFERENCES orders (id)", False),
+        ("CREATE TABLE other (o INT, FOREIGN KEY (o) REFERENCES orders (id))", False),
+        ("ALTER TABLE orders ADD FOREIGN KEY (o) REFERENCES orders (id)", True),
+        ("ALTER TABLE other RENAME TO orders, ADD FOREIGN KEY (o) REFERENCES x (id)", True),
+        ("DROP TABLE other, orders", True),
+    ],
+)
+def test_a_key_to_the_table_is_none_of_its_changes_on_the_way_back(sql: str, touches: bool) -> None:
+    """No row of a parent changes with its children; the swap back takes all of them along."""
+    finder = TableFinder([("shop", "orders")], ignore_case=False, referred=False)
+    assert (finder.find(seen(sql, "shop")) is not None) == touches
+
+
 def test_a_trigger_that_may_be_there_already_is_known() -> None:
     """R14: the triggers of the table show whether it was."""
     trigger = "CREATE DEFINER=`a`@`%` TRIGGER IF NOT EXISTS tr BEFORE INSERT ON orders FOR EACH ROW"
