@@ -29,7 +29,7 @@ from spirit_py.checkpoint.proofs import (
     where_is,
     why_not_back,
 )
-from spirit_py.checkpoint.record import FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, CheckpointRecord, MoveNote, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.checkpoint.writer import shown_statement
 from spirit_py.codes import ErrorCode
@@ -244,6 +244,10 @@ class _Listing:
         resumes = isinstance(decision, Resume)
         stopped = resumes and worker is None
         back = _way_back(found, record if stopped else None)
+        reverse = _reverse(session, checkpoint, reach, alone=worker is None and not hidden)
+        lost = back is ReverseState.LOST or (
+            back is ReverseState.KEPT and reverse is not None and bool(reverse.reason)
+        )
         seen = MigrationShown(
             checkpoint=str(checkpoint),
             unreadable=found.unreadable,
@@ -254,10 +258,10 @@ class _Listing:
             live_age=live_age,
             unseen=hidden,
             # Where reverse replication is lost the same command reports that, and ends.
-            again="fail" if resumes and back is ReverseState.LOST else again,
+            again="fail" if resumes and lost else again,
             reason=reason,
             binlog=unseen or found.unreachable,
-            reverse=_reverse(session, checkpoint, reach),
+            reverse=reverse,
         )
         if seen.state == HANGING:
             seen = replace(seen, held_up_by=global_read_lock(session))
@@ -387,8 +391,13 @@ def _built(session: SqlSession, target: Name, whole: str, run: str) -> str:
 
 
 def _reverse(
-    session: SqlSession, checkpoint: CheckpointTable, reach: Callable[[str, float, Origin], str]
+    session: SqlSession,
+    checkpoint: CheckpointTable,
+    reach: Callable[[str, float, Origin], str],
+    *,
+    alone: bool,
 ) -> ReverseShown | None:
+    """Return the way back; where no process works on it (``alone``), with why it is impossible."""
     try:
         record = checkpoint.read(session, ReverseRecord)
         record = record and of_its_tables(session, record)
@@ -404,9 +413,22 @@ def _reverse(
     elif record.is_noted:
         reason = why_not_back(session, record) or reach(record.position, age, Origin())
         state = ReverseState.NOTED.value if state == FOLLOWING else state
+    elif alone and state != ENDED and not _is_elsewhere(record):
+        reason = reach(record.position, age, Origin())
     left = None if record.is_noted else round(record.until - now, 3)
-    losses, age = tuple(record.losses), round(age, 3)
-    return ReverseShown(state=state, reason=reason, left=left, age=age, losses=losses)
+    return ReverseShown(
+        state=state,
+        reason=reason,
+        left=left,
+        age=round(age, 3),
+        losses=tuple(record.losses),
+        position=record.position,
+    )
+
+
+def _is_elsewhere(record: ReverseRecord) -> bool:
+    """Whether the position is that of the server to which the tables were moved."""
+    return any(table.old == table.names.moved for table in record.tables)
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
-from spirit_py.checkpoint.record import FOLLOWING, REVERTING
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
@@ -32,7 +32,7 @@ _NOT_KEPT: Final = (
 class ReverseShown:
     """The reverse replication of one migration; ``left`` is in seconds, below 0 when overdue.
 
-    It is None where the old table only follows once a revert asks for it.
+    It is None where the old table only follows once a revert asks for it, from ``position`` on.
     """
 
     state: str
@@ -40,18 +40,19 @@ class ReverseShown:
     left: float | None = 0.0
     age: float = 0.0
     losses: tuple[str, ...] = ()
+    position: str = ""
 
     def lines(self, *, followed: bool) -> list[str]:
         """Return the same for people, a line each; ``followed``: a process works on it, or may."""
         if self.state == ReverseState.UNREADABLE.value:
             return [f"  reverse    its record cannot be read: {self.reason}"]
-        if self.reason and self.left is None:
+        if self.reason and (self.left is None or self.state != ENDED):
             return [f"  reverse    spirit-py revert is not possible: {self.reason}"]
         if self.reason:
             return [f"  reverse    reverse replication has ended: {self.reason}"]
         if self.state == REVERTED:
             return ["  reverse    reverted: the old definition is in place again"]
-        more = list(self.losses)
+        more = [*([f"from position {self.position}"] if self.position else []), *self.losses]
         if self.left is None:
             said = "spirit-py revert swaps back, as long as the binlog reaches to the swap"
             if self.state == REVERTING:
@@ -177,7 +178,6 @@ class MigrationShown:
         done = ", all rows" if self.copied else ""
         age, worked = human_seconds(self.age), human_seconds(self.seconds)
         since = to_the_second(self.started_at)
-        reaches = self.binlog or "the binlog still reaches its position"
         hangs = f", hanging (no figures for {human_seconds(self.live_age)})"
         hangs = hangs if self.state == HANGING else ""
         return [
@@ -186,9 +186,21 @@ class MigrationShown:
             f"  copied     {counted(self.rows_copied, 'row')}{done}",
             *(f"  indexes    {line}" for line in self.indexes),
             f"  worked     {worked} in {counted(self.runs, 'run')} since {since}",
-            f"  position   {self.position or 'none: the change feed had not begun'}",
-            *([f"  binlog     {reaches}"] if self.position else []),
+            *self._place_lines(),
             *self._outcome_lines(),
+        ]
+
+    def _place_lines(self) -> list[str]:
+        """Return where the copy's feed goes on; nothing where the way back has a place."""
+        if self.reverse is not None and self.reverse.position:
+            return []
+        return [
+            f"  position   {self.position or 'none: the change feed had not begun'}",
+            *(
+                [f"  binlog     {self.binlog or 'the binlog still reaches its position'}"]
+                if self.position
+                else []
+            ),
         ]
 
     def _statement_lines(self) -> list[str]:

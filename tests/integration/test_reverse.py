@@ -611,7 +611,12 @@ def test_reverse_replication_is_lost_with_the_binlog(db, engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     db.execute("INSERT INTO t (v) VALUES (1)")
+    shown = {"database": db.name, "table": "t", "max_age": 3600.0}
+    (found,) = migrations(changed.connection, **shown)
+    assert f"from position {changed.record.position}" in "\n".join(found.lines())
     purge_binlogs(db)
+    (found,) = migrations(changed.connection, **shown)
+    assert "spirit-py revert is not possible" in "\n".join(found.lines())
     with pytest.raises(ReverseReplicationLost, match="the change feed cannot go on"):
         changed.revert()
     with pytest.raises(Refusal, match=r"reverse replication of .* has ended"):

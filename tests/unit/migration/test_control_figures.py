@@ -279,6 +279,17 @@ def test_nothing_is_said_to_follow_where_no_process_works_on_it(worker, left, sa
     assert "; position written 2" in text
 
 
+def test_the_place_of_the_way_back_is_shown_instead_of_the_copys():
+    """The binlog of the copy is needed no more; whether that of the way back is there is said."""
+    reverse = ReverseShown(state="following", left=60.0, age=2.0, position="server:1-9")
+    stopped = replace(SHOWN, worked_on_by=None, position="server:1-5", reverse=reverse)
+    text = "\n".join(stopped.lines())
+    assert "from position server:1-9" in text
+    assert "server:1-5" not in text
+    gone = replace(stopped, reverse=replace(reverse, reason="its binlog is purged"))
+    assert "spirit-py revert is not possible: its binlog is purged" in "\n".join(gone.lines())
+
+
 def test_a_replica_does_not_say_that_nothing_follows():
     """The process on the primary may let it follow: its lock is not seen here."""
     reverse = ReverseShown(state="following", left=60.0, age=2.0)
