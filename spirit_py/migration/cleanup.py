@@ -231,7 +231,10 @@ def _say_kept(left: Leftovers, say: Say, *, archives: bool) -> None:
 def _what_next(left: Leftovers, *, archives: bool) -> str:
     why = "spirit-py cleanup --drop-old drops it"
     if left.revertible:
-        return f"spirit-py revert still swaps back; {why}, and ends that"
+        return (
+            "spirit-py revert still swaps back, as long as the binlog reaches to the place that"
+            f" spirit-py status shows; {why}, and ends that"
+        )
     if archives:
         return f"the migrate command archives what it left out; {why} without that"
     return why

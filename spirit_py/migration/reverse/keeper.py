@@ -8,7 +8,6 @@ tables stay, and ``spirit-py revert`` or the same ``migrate`` resumes while the 
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -26,7 +25,7 @@ from spirit_py.events.swap import (
 )
 from spirit_py.migration.control.subject import Conversation
 from spirit_py.migration.reverse.feed import open_reverse_feed
-from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
+from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack, place_of
 from spirit_py.migration.swap.old_tables import drop_swapped_out
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.grants import explain_access
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
 
-_LOG = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _STILL: Final = (
     "the change is done; spirit-py revert still swaps back, as long as the server keeps its binlog;"
@@ -256,15 +254,7 @@ class Keeper:
             self._stop.wait(min(_LOOK_SECONDS, max(0.0, left)))
 
     def _position(self) -> str:
-        """Return the place to go on from; empty where a rebuild before it could not be noted."""
-        position = self._pairs[0].feed.position()
-        try:
-            for pair in self._pairs:
-                pair.tables.take_over()
-        except errors.SpiritError as error:
-            _LOG.info("a rebuilt table could not be recorded: %s", error)
-            return ""
-        return position
+        return place_of(self._pairs)
 
     @property
     def _fault(self) -> errors.SpiritError | None:

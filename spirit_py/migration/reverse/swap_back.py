@@ -32,10 +32,11 @@ from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.plan.sample import comparison_time, take_sample
 from spirit_py.preflight.checks.other_writers import require_still_here
+from spirit_py.threads import Background, every
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.checkpoint.record import ReverseTable
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.table.build import ReverseChanges
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 _HINTS: Final[dict[type[errors.SpiritError], str]] = {
     errors.DuplicateForUnique: "remove the duplicates, then run spirit-py revert again",
@@ -90,7 +92,8 @@ class SwapBack:
     def run(self, *, skip_drop: bool) -> None:
         """Compare and swap; only after OutcomeUnknown the tables may be swapped."""
         try:
-            self.prove()
+            with self._kept.kept_up(partial(place_of, self._pairs), self._pairs[0].stop):
+                self.prove()
             self._note_begun(skip_drop=skip_drop)
             with self._feed.flushed_often():
                 self.swap()
@@ -205,6 +208,18 @@ class SwapBack:
                 self._kept.write(state=FOLLOWING)
 
 
+def place_of(pairs: Sequence[Pair]) -> str:
+    """Return the place to go on from; empty where a rebuild before it could not be noted."""
+    position = pairs[0].feed.position()
+    try:
+        for pair in pairs:
+            pair.tables.take_over()
+    except errors.SpiritError as error:
+        _LOG.info("a rebuilt table could not be recorded: %s", error)
+        return ""
+    return position
+
+
 def _carried_back(key: ForeignKey, changes: Mapping[Name, ReverseChanges]) -> ForeignKey:
     """Return a key as the swap back leaves it: those that there are now go along."""
 
@@ -222,12 +237,13 @@ _LOG = logging.getLogger(__name__)
 WRITE_SECONDS: Final = 50.0
 """Seconds between two writes of the position."""
 _READ_SECONDS: Final = 10
+_LOOK_SECONDS: Final = 1.0
 #: Tries of a step after the swap back.
 _LAST_TRIES: Final = 8
 
 
 class KeptRecord:
-    """Writes the record, and what is left to do at the end; for one thread.
+    """Writes the record, and what is left to do at the end; for one thread at a time.
 
     Its session is opened again when it was lost: only what must be written raises.
     """
@@ -331,6 +347,22 @@ class KeptRecord:
             if disposition(fault) is Disposition.FATAL and not takes_no_writes(fault):
                 raise
             _LOG.info("the position of reverse replication is not written: %s", fault.message)
+
+    @contextlib.contextmanager
+    def kept_up(self, position: Callable[[], str], stop: StopSwitch) -> Iterator[None]:
+        """Have a thread write the position meanwhile, and nobody else; its fault goes to ``stop``.
+
+        Reading the binlog since the swap, or comparing a large table, takes hours.
+        """
+
+        def failed(error: BaseException) -> None:
+            if not isinstance(error, errors.SpiritError):
+                raise error
+            stop.request(error)
+
+        body = every(_LOOK_SECONDS, partial(self.keep_up, position))
+        with Background("position", body, failed=failed, join_seconds=2 * _READ_SECONDS):
+            yield
 
     def _try(self, work: Callable[[Session], T], failed: str, tries: int = 1) -> T | None:
         """Do what may fail because of the server, or of another run; report it, and return None."""

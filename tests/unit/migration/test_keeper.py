@@ -13,7 +13,7 @@ import pytest
 
 from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.record import REVERTING, ReverseRecord, ReverseTable
+from spirit_py.checkpoint.record import FOLLOWING, REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
@@ -33,6 +33,7 @@ from spirit_py.migration.reverse.phase import WayBack
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.threads import StopSwitch
+from tests.kits.waiting import until
 
 READ_ONLY = 1290
 RECORD = ReverseRecord(
@@ -264,6 +265,46 @@ def test_a_lost_session_fails_no_revert(monkeypatch):
         (RECORD.state, False, "a value was lost"),
         (REVERTING, True, ""),
     ]
+
+
+def test_the_position_is_written_while_a_revert_compares(monkeypatch):
+    """A process that is killed then goes on near its end, and not from the swap."""
+    written = _keeping(monkeypatch)
+    monkeypatch.setattr(swap_back, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(swap_back, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(swap_back, "require_definitions", lambda *_: None)
+    places = iter(range(1000))
+    feed = SimpleNamespace(
+        position=lambda: f"place {next(places)}", flushed_often=contextlib.nullcontext
+    )
+    same = SimpleNamespace(take_over=lambda: False)
+    pair: Any = SimpleNamespace(feed=feed, tables=same, stop=_Quick())
+    session: Any = SimpleNamespace(close=lambda: None, query=lambda *_: [])
+    process: Any = SimpleNamespace(stop=_Quick(), session=lambda *_, **__: session)
+    back = SwapBack(process, [pair], KeptRecord(process, RECORD))
+    monkeypatch.setattr(back, "prove", lambda: until(lambda: len(written) > 2, "two writes"))
+    monkeypatch.setattr(back, "swap", lambda: None)
+    back.run(skip_drop=False)
+    assert [one.position for one in written[:2]] == ["place 0", "place 1"]
+    assert {one.state for one in written[:-1]} == {FOLLOWING}
+    assert written[-1].state == REVERTING
+
+
+def test_what_ends_the_writing_ends_the_comparison(monkeypatch):
+    """Such as DDL by others: the comparison looks at the switch of its feed."""
+    changed = SchemaChanged("changed")
+
+    def meet(*_: object) -> None:
+        raise changed
+
+    monkeypatch.setattr(swap_back, "_LOOK_SECONDS", 0.001)
+    stop = StopSwitch()
+    process: Any = SimpleNamespace(stop=stop)
+    kept = KeptRecord(process, RECORD)
+    monkeypatch.setattr(kept, "keep_up", meet)
+    with kept.kept_up(lambda: "here", stop):
+        assert stop.wait(60)
+    assert stop.reason is changed
 
 
 @pytest.mark.parametrize("work", ["keep_up", "revert", "asked"])
