@@ -61,10 +61,16 @@ class ReverseReplicationLost(errors.MigrationFailure):
     ) -> ReverseReplicationLost:
         """Return the error for the tables of a record."""
         old = ", ".join(f"{table.schema}.{table.old}" for table in record.tables)
+        until = "then drop it, or run spirit-py cleanup --drop-old"
+        if record.is_noted:
+            until = (
+                "before migrate drops it, once its --drop-old-after is over: spirit-py ctl pause"
+                " holds that back; spirit-py cleanup --drop-old drops it at once"
+            )
         return cls(
             f"reverse replication of {record.names} is lost: {reason}",
             hint=f"the change itself is done and stays; {old} is left as it was then: see what only"
-            " it holds, then drop it, or run spirit-py cleanup --drop-old",
+            f" it holds, {until}",
             details=details,
         )
 
@@ -168,8 +174,12 @@ class Keeper:
         ReverseReplicationLost where the old tables can follow no more, OutcomeUnknown where the
         answer to a swap back was lost; after another error another process may go on.
         """
-        with contextlib.closing(self._record), self._following():
-            return self._keep()
+        with contextlib.closing(self._record):
+            while True:
+                with self._following():
+                    done = self._keep()
+                if done is not None:
+                    return done
 
     def revert(self, *, skip_drop: bool) -> None:
         """Swap back at once; after a SpiritError but ReverseReplicationLost it may be repeated."""
@@ -182,11 +192,7 @@ class Keeper:
                     raise self._left_back(error) from error
                 if isinstance(error, errors.SchemaChanged) and _is_final(error):
                     raise self._lost(error) from error
-                # Duplicates are the same to the operator when the change feed has met them first.
-                if (
-                    not isinstance(error, errors.DuplicateForUnique)
-                    or self._job.stop.reason is not None
-                ):
+                if not self._met_duplicate:
                     self._check()
                 self._record.save(self._position())
                 raise
@@ -219,7 +225,8 @@ class Keeper:
     def _opened(self, stack: contextlib.ExitStack) -> list[Pair]:
         return open_reverse_feed(self._facing, self._record.record, self._stop, stack)
 
-    def _keep(self) -> bool:
+    def _keep(self) -> bool | None:
+        """Follow until the end; None where a duplicate that a revert met has ended the feed."""
         kept, job = self._record, self._job
         names, noted = kept.record.names, kept.record.is_noted
         left = kept.seconds_left()  # It waits for a server that is away.
@@ -243,6 +250,9 @@ class Keeper:
             if noted and not self.asked:
                 kept.save(self._position())
                 return False
+            if self._met_duplicate:
+                kept.save(self._position())
+                return None
             if self.is_over(left):
                 if self._stays:
                     kept.end(self._position())
@@ -260,6 +270,15 @@ class Keeper:
     def _fault(self) -> errors.SpiritError | None:
         """What has broken the feed; a swap back stops it for good."""
         return None if self.swapped else self._stop.reason
+
+    @property
+    def _met_duplicate(self) -> bool:
+        """Whether nothing is wrong but that: as long as no revert is made, rows are written over.
+
+        To the operator it is the same as one that the comparison has met.
+        """
+        fault = self._job.stop.reason or self._fault
+        return isinstance(fault, errors.DuplicateForUnique)
 
     def _check(self) -> None:
         asked = self._job.stop.reason
@@ -326,7 +345,8 @@ class Keeper:
         asked.fail(cause)
         if self.swapped or isinstance(cause, (errors.OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
-        self._check()
+        if not self._met_duplicate:
+            self._check()
         goes_on = "the old table is kept" if self._record.record.is_noted else _STILL_RUNS
         said = f"the revert failed: {error.message}; {goes_on}"
         self._job.tell(RevertFailed(said=said, reason=error.message))

@@ -28,7 +28,7 @@ from spirit_py.errors import (
 from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.reverse import swap_back
-from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.reverse.phase import WayBack
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
@@ -288,6 +288,14 @@ def test_the_position_is_written_while_a_revert_compares(monkeypatch):
     assert [one.position for one in written[:2]] == ["place 0", "place 1"]
     assert {one.state for one in written[:-1]} == {FOLLOWING}
     assert written[-1].state == REVERTING
+
+
+@pytest.mark.parametrize(("until", "pauses"), [(0.0, True), (65.0, False)])
+def test_what_drops_the_old_table_of_a_lost_way_back_is_said(until, pauses):
+    """Where the place was only noted a process may wait to drop it, and goes on to do so."""
+    hint = ReverseReplicationLost.of(replace(RECORD, until=until), "a value was lost").hint
+    assert ("spirit-py ctl pause holds that back" in hint) == pauses
+    assert "see what only it holds" in hint
 
 
 def test_what_ends_the_writing_ends_the_comparison(monkeypatch):
