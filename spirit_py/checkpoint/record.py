@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys.model import may_be_told
 from spirit_py.classes import dataclass, field
 from spirit_py.config import MOST_SHARDS, SHARD_NAME, SessionModes, SwapChoices
 from spirit_py.contracts import Origin
@@ -419,4 +420,5 @@ class ReverseRecord:
     @property
     def losses(self) -> list[str]:
         """What would be lost in all tables, a line each."""
-        return [line for table in self.tables for line in table.losses]
+        told = ((line, table) for table in self.tables for line in table.losses)
+        return [line for line, table in told if may_be_told(line, table.name)]

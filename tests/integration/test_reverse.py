@@ -18,7 +18,6 @@ from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RevertConfig
 from spirit_py.errors import (
-    DuplicateForUnique,
     Interrupted,
     MigrationFailure,
     OutcomeUnknown,

@@ -23,6 +23,12 @@ NOT_BROUGHT_BACK: Final = "a revert does not bring back a foreign key that the A
 _DEFINITION: Final = re.compile(
     r"^  (CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .*?),?$", re.MULTILINE
 )
+_NAME: Final = r"`(?:[^`]|``)+`"
+_ADDED: Final = re.compile(
+    rf"CONSTRAINT {_NAME} FOREIGN KEY \({_NAME}(?:, {_NAME})*\)"
+    rf" REFERENCES (?:{_NAME}\.)?{_NAME} \({_NAME}(?:, {_NAME})*\)"
+    r"(?: ON (?:DELETE|UPDATE) (?:CASCADE|NO ACTION|RESTRICT|SET (?:NULL|DEFAULT)))*"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +126,17 @@ def not_brought_back(source: TableSchema, statement: AlterStatement) -> list[str
         for definition, name in _DEFINITION.findall(source.create_sql)
         if name.replace("``", "`").lower() in names
     ]
+
+
+def may_be_told(line: str, table: Name) -> bool:
+    """Return whether a line of a record is about its table, and adds a key at most (R26).
+
+    Who may write the record would have an operator run another statement.
+    """
+    _, adds, statement = line.partition(NOT_BROUGHT_BACK)
+    head = f"ALTER TABLE {quote_table(*table)} ADD "
+    own = statement.startswith(head) and _ADDED.fullmatch(statement, len(head)) is not None
+    return line.startswith(f"{'.'.join(table)}: ") and (own or not adds)
 
 
 def missing_column(

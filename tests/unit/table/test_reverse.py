@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spirit_py.attached.foreign_keys.model import NOT_BROUGHT_BACK
+from spirit_py.checkpoint.record import ReverseRecord, ReverseTable
 from spirit_py.classes import replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
@@ -214,6 +215,26 @@ def test_a_dropped_foreign_key_is_named_with_what_adds_it_again():
     statement = alter_of("s", "t", "DROP FOREIGN KEY `F``K`, DROP CONSTRAINT other")
     plan = plan_reverse(build_mapping(old, old, statement, "+00:00"), statement, UTC)
     assert plan.losses == (f"s.t: {NOT_BROUGHT_BACK}ALTER TABLE `s`.`t` ADD {key}",)
+    assert ReverseRecord(tables=(plan,)).losses == list(plan.losses)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "s.t: {}DROP TABLE `s`.`t`",
+        "s.t: {}ALTER TABLE `s`.`other` ADD {}",
+        "s.t: {}ALTER TABLE `s`.`t` ADD {}, DROP COLUMN v",
+        "s.t: {}ALTER TABLE `s`.`t` ADD {}; DROP DATABASE s",
+        "other.t: a revert loses the values of column v",
+    ],
+)
+def test_a_record_has_no_statement_told_but_one_that_adds_a_key(line):
+    """R26: an operator is shown it, to be run with their own rights."""
+    key = "CONSTRAINT `k` FOREIGN KEY (`a`, `b`) REFERENCES `q`.`p` (`a`, `b`) ON UPDATE SET NULL"
+    own = f"s.t: {NOT_BROUGHT_BACK}ALTER TABLE `s`.`t` ADD {key}"
+    losses = (line.format(NOT_BROUGHT_BACK, key), own, "s.t: a revert loses the values of column v")
+    forged = ReverseTable(schema="s", table="t", old="_t_old", undone="_t_undone", losses=losses)
+    assert ReverseRecord(tables=(forged,)).losses == list(losses[1:])
 
 
 def test_a_dropped_column_without_a_value_is_refused():
