@@ -288,12 +288,15 @@ class LockTurns:
         if self.in_front(sessions):
             raise SomebodyInFront
 
-    def pause(self, tries: int, waited: float, why: str, *, in_vain: bool = False) -> None:
+    def pause(
+        self, tries: int, waited: float, why: str, *, in_vain: bool = False, least: float = 0.0
+    ) -> None:
         """Pause after the last of ``tries``, showing ``why``; SpiritError as :meth:`await_free`.
 
         ``in_vain``: the request ended because of somebody in front, whom no look has seen.
+        ``least``: seconds, however short the longest pause.
         """
-        pause = min(self.policy.pause_after(tries, waited), max(0.0, self.left))
+        pause = min(max(least, self.policy.pause_after(tries, waited)), max(0.0, self.left))
         until = self.clock() + pause
         held_up = in_vain or any(front.now for _, front in self.fronts)
         with self._counted(waited) as count:

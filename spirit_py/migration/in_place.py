@@ -52,6 +52,8 @@ _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
 #: Not with this algorithm, or not with this lock; with the third, too many changes for its log.
 _NOT_SO: Final = frozenset({1845, 1846})
 _LOG_TOO_BIG: Final = 1799
+#: Rebuilds that may be lost at their end, where each makes writes wait, before the run ends.
+_MOST_LOST: Final = 3
 
 
 class OutcomeProof(Protocol):
@@ -117,8 +119,11 @@ class WholeProof:
 
 
 class _NotGranted(Exception):
-    def __init__(self, error: ServerFault) -> None:
+    """The ALTER ended without effect because of others, so many seconds after it was sent."""
+
+    def __init__(self, error: ServerFault, seconds: float) -> None:
         self.error = error
+        self.seconds = seconds
 
 
 class OtherModesAccept(Refusal):
@@ -139,8 +144,8 @@ class Shortcut:
     not known; ``proof`` is that of a clause which only the server makes, or of a ``whole`` ALTER;
     the clauses ``before`` it change nothing.
     ``renew`` opens lost sessions again, and returns whether ``session`` was lost; ``await_turn``
-    waits until the ALTER may be sent, and returns whether that took time. ``sending`` is open
-    meanwhile; ``refused`` is called before the next ``await_turn``.
+    waits until the ALTER may be sent, and returns whether that took time. ``sending``, with the
+    algorithm, is open meanwhile; ``refused`` is called before the next ``await_turn``.
     """
 
     native: SqlSession
@@ -154,11 +159,12 @@ class Shortcut:
     whole: bool = False
     renew: Callable[[], bool] = lambda: False
     await_turn: Callable[[], bool] = lambda: False
-    sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
-        Sending()
+    sending: Callable[[Algorithm], AbstractContextManager[Sending]] = lambda _: (
+        contextlib.nullcontext(Sending())
     )
     refused: Callable[[], object] = lambda: None
     _sends: int = field(default=0, init=False)
+    _lost_rebuilds: int = field(default=0, init=False)
     _fenced: str = field(default="", init=False)
     _unchanged: bool = field(default=False, init=False)
 
@@ -201,21 +207,26 @@ class Shortcut:
             if not self._is_unchanged():
                 continue
             try:
-                with self.sending() as sending:
+                with self.sending(algorithm) as sending:
                     found = self._sent(algorithm, wait) if sending.allowed else None
                     sending.made = found == ""
             except _NotGranted as late:
-                if self.turns.over:
+                self.turns.stop.check()
+                # More than the waits for two locks: the lock at the end was the one.
+                self._lost_rebuilds += self.whole and late.seconds > 2 * wait + 1
+                if self.turns.over or self._lost_rebuilds >= _MOST_LOST:
                     raise self._no_lock(late.error) from late.error
                 self.refused()
-                self.turns.pause(self._sends, wait, "", in_vain=True)
+                # Writes may have waited all the time: not less than twice that until the next.
+                least = 2.0 * late.seconds if self.whole else 0.0
+                self.turns.pause(self._sends, late.seconds, "", in_vain=True, least=least)
             else:
                 if found is not None:
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
         """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
-        table, asked = self.source.quoted, False
+        table, asked, began = self.source.quoted, False, self.turns.clock()
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
         try:
@@ -236,7 +247,7 @@ class Shortcut:
         except ServerFault as error:
             # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:
-                raise _NotGranted(error) from error
+                raise _NotGranted(error, self.turns.clock() - began) from error
             if not self._was_restarted(error, asked=asked):
                 return self._judge(error, fence)
             return "" if self._changed(error, fence) else None

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import replace
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.events.run import SAME_ALREADY, AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.locks.look import LockRequest
-from spirit_py.locks.turns import Front, LockTurns
+from spirit_py.locks.look import LockRequest, waited_for
+from spirit_py.locks.turns import Front, LockTurns, named
 from spirit_py.migration import in_place
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.new_key import prove_key, try_key
 from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.migration.throttling import throttled
-from spirit_py.mysql.retry import patiently
+from spirit_py.mysql.retry import RenewedSession, patiently
+from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.partitions import PartitionProof
@@ -32,8 +34,10 @@ from spirit_py.preflight import clauses, shortcut
 from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
@@ -230,19 +234,26 @@ def _tried(
                 # It may have lasted longer than a session may idle.
                 _renew(run, native, session)
             with trying:
+                turns = _turns(run, session, context, attend, trying)
+
+                @contextlib.contextmanager
+                def sending(algorithm: shortcut.Algorithm) -> Iterator[in_place.Sending]:
+                    with _sending(run, heeded) as sent, _watched(run, native, turns, algorithm):
+                        yield sent
+
                 return in_place.Shortcut(
                     native,
                     session,
                     context.source,
                     context.statement,
-                    _turns(run, session, context, attend, trying),
+                    turns,
                     made=made,
                     proof=proof,
                     before=before,
                     whole=whole is not None,
                     renew=partial(_renew, run, native, session),
                     await_turn=await_turn,
-                    sending=lambda: _sending(run, heeded),
+                    sending=sending,
                     refused=run.veto.try_ended,
                 ).try_all()
         except (in_place.OtherModesAccept, _Deferred) as reason:
@@ -345,6 +356,51 @@ def _sending(run: Run, heeded: int) -> Iterator[in_place.Sending]:
         yield sending
     finally:
         run.note(AlterAnswered(sending.made))
+
+
+_LOOK_SECONDS: Final = 0.5
+_ANSWER_WITHIN: Final = 5
+_log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def _watched(
+    run: Run, native: Session, turns: LockTurns, algorithm: shortcut.Algorithm
+) -> Iterator[None]:
+    """Show what the server does, and kill who may be killed once it waits for a lock.
+
+    That is its second one as a rule, after a rebuild of hours: whoever is in front of it may have
+    been for as long.
+    """
+    number, ((_, front),) = native.id, turns.fronts
+    what = "the server to make the ALTER"
+    if algorithm == "native":
+        what = "the server to copy the rows, for which writes wait"
+
+    def look(session: Session) -> None:
+        waits = not front.unseen and bool(waited_for(session, number))
+        found = front.look(session, number if waits else None)
+        stage = build_stage(session, number)
+        how = f" ({stage})" if stage else ""
+        who = f"; it waits for {named(found)}" if waits and found else ""
+        run.show(f"{what}{how}{who}")
+        if waits:
+            front.kill(session)
+
+    def watch(ended: threading.Event) -> None:
+        opened = partial(run.session, "lock-look", read_timeout=_ANSWER_WITHIN)
+        with contextlib.closing(RenewedSession(opened)) as asked:
+            while not ended.wait(_LOOK_SECONDS):
+                try:
+                    asked.ask(look)
+                except SpiritError:
+                    _log.debug("cannot look at the ALTER", exc_info=True)
+
+    try:
+        with Background("lock-watch", watch):
+            yield
+    finally:
+        run.show("")
 
 
 def _reopen(run: Run, lost: Session, *, native: bool) -> None:

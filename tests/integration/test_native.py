@@ -5,11 +5,21 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import MySQLdb
 import pytest
 
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
+from spirit_py.classes import replace
+from spirit_py.errors import (
+    Interrupted,
+    MigrationFailure,
+    Refusal,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.estimates import likely_sizes
+from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.in_place import Shortcut, WholeProof
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.plan import make_plan, sample
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.sample import native_time
@@ -18,7 +28,7 @@ from spirit_py.preflight.preflight import prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
-from tests.kits.locking import turns_on
+from tests.kits.locking import Clock, turns_on
 from tests.kits.lost_answer import LosesTheAnswer
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import Interruption, make_table, start
@@ -259,6 +269,59 @@ def test_an_answer_that_is_lost_is_found_out(keyless, more, ended):
         with pytest.raises(SpiritError) as raised:
             shortcut.try_all()
         assert type(raised.value).__name__ == ended
+
+
+def test_copies_that_are_lost_at_their_end_are_far_apart_and_few(keyless, monkeypatch):
+    """Writes have waited for each: twice as long they go on, whatever a request may take."""
+    clock, pauses = Clock(), []
+    with open_schema_tools(keyless) as desk:
+
+        class Loses(LosesTheAnswer):
+            def execute(self, sql: str) -> int:
+                if not sql.startswith("ALTER"):
+                    return super().execute(sql)
+                clock.put_forward(100.0)
+                raise ServerFault(LOCK_WAIT_TIMEOUT, "Lock wait timeout exceeded", where="test")
+
+        source, statement = desk.table("t"), alter_of(desk.schema, "t", COPIED)
+        turns = replace(turns_on(desk), clock=clock)
+        monkeypatch.setattr(
+            LockTurns, "pause", lambda *_, least=0.0, **__: pauses.append(int(least))
+        )
+        proof = WholeProof(session=desk.session, source=source, made="", zone="SYSTEM")
+        native: Any = Loses(desk, keyless)
+        shortcut = Shortcut(native, desk.session, source, statement, turns, proof=proof, whole=True)
+        with pytest.raises(MigrationFailure, match="not granted to 3 requests"):
+            shortcut.try_all()
+    assert pauses == [200, 200]
+
+
+@pytest.mark.slow
+def test_who_is_in_front_of_a_copy_at_its_end_is_killed_then(keyless, engine, monkeypatch):
+    """It has been there for as long as the copy has seen it, which is not made again."""
+    db, sent = keyless, []
+    db.execute("DELETE FROM t WHERE id > 400")
+    plain = Shortcut._sent
+    monkeypatch.setattr(
+        Shortcut, "_sent", lambda self, how, wait: sent.append(how) or plain(self, how, wait)
+    )
+    options = {"native": 1 << 20, "kill_blockers": "idle", "kill_after": 1.0}
+    run = Migrating(engine, config_for(db, table="t", alter=SLOW, **options))
+    until(
+        lambda: db.query(
+            "SELECT 1 FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
+            " AND STATE = 'copy to tmp table'"
+        ),
+        "the server's copy",
+    )
+    reader = db.connect()
+    reader.query("BEGIN")
+    reader.query("SELECT * FROM t LIMIT 1")
+    reader.store_result()
+    assert run.end().algorithm == "native"
+    with pytest.raises(MySQLdb.Error):
+        reader.query("SELECT 1")
+    assert sent == ["instant", "inplace", "native"]
 
 
 @pytest.mark.slow
