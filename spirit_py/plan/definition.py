@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -32,7 +33,12 @@ from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.preflight import mapping_of
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
 from spirit_py.statement import alter_of
-from spirit_py.statement.rewrite import TemporaryForm, clauses_for_temporary, names_of
+from spirit_py.statement.rewrite import (
+    FOREIGN_KEY,
+    TemporaryForm,
+    clauses_for_temporary,
+    names_of,
+)
 from spirit_py.table.names import AuxiliaryNames, building_name
 from spirit_py.table.unique_keys import ambiguous
 
@@ -108,7 +114,38 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
     if _made_of(native, source, replace(statement, clauses="", parsed=())).new != shape_of(source):
         return ""
     after = _made_of(native, source, statement)
-    return "" if after.unknown else after.new
+    return "" if after.unknown or _names_or_drops(source, after.new) else after.new
+
+
+#: Its kind, name and columns.
+_INDEX: Final = re.compile(
+    r"^  (PRIMARY |UNIQUE |FULLTEXT |)KEY (?:`((?:[^`]|``)+)` )?"
+    r"\(((?:`(?:[^`]|``)+`(?:\(\d+\))?,?)+)\)",
+    re.MULTILINE,
+)
+
+
+def _names_or_drops(source: TableSchema, after: str) -> bool:
+    """Return whether the table may get other indexes than the trial, which had no such keys.
+
+    A name that a FULLTEXT index has is given to no other; an index that the server made for a
+    foreign key goes where one that is added begins with its columns (measured on 9.7.4).
+    """
+    found = [(kind, name.lower(), columns) for kind, name, columns in _INDEX.findall(after)]
+    names = [name for _, name, _ in found if name]
+    if len({*names}) < len(names):
+        return True
+    if not FOREIGN_KEY.search(after):
+        return False
+    before = {(name.lower(), columns) for _, name, columns in _INDEX.findall(shape_of(source))}
+    added = [(name, columns) for _, name, columns in found if (name, columns) not in before]
+    old = {name for name, _ in before}
+    plain = [(name, columns) for kind, name, columns in found if not kind and name in old]
+    return any(
+        name != other and f"{columns},".startswith(f"{least},")
+        for name, columns in added
+        for other, least in plain
+    )
 
 
 def shape_guarded(session: SqlSession, source: TableSchema) -> str:

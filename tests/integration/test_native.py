@@ -302,9 +302,12 @@ def test_who_is_in_front_of_a_copy_at_its_end_is_killed_then(keyless, engine, mo
     db, sent = keyless, []
     db.execute("DELETE FROM t WHERE id > 400")
     plain = Shortcut._sent
-    monkeypatch.setattr(
-        Shortcut, "_sent", lambda self, how, wait: sent.append(how) or plain(self, how, wait)
-    )
+
+    def counted(self: Any, algorithm: Any, wait: int) -> str | None:
+        sent.append(algorithm)
+        return plain(self, algorithm, wait)
+
+    monkeypatch.setattr(Shortcut, "_sent", counted)
     options = {"native": 1 << 20, "kill_blockers": "idle", "kill_after": 1.0}
     run = Migrating(engine, config_for(db, table="t", alter=SLOW, **options))
     until(
@@ -322,6 +325,24 @@ def test_who_is_in_front_of_a_copy_at_its_end_is_killed_then(keyless, engine, mo
     with pytest.raises(MySQLdb.Error):
         reader.query("SELECT 1")
     assert sent == ["instant", "inplace", "native"]
+
+
+@pytest.mark.parametrize(
+    ("made", "alter"),
+    [
+        ("KEY (b, a), FOREIGN KEY (a) REFERENCES p (id)", "ADD INDEX (a, b)"),
+        ("FOREIGN KEY (a) REFERENCES p (id)", "ADD UNIQUE other (a)"),
+        ("FULLTEXT KEY b (b), KEY (a)", "ADD INDEX (b)"),
+    ],
+)
+def test_the_server_names_and_drops_indexes_for_keys_that_no_trial_has(db, engine, made, alter):
+    """An index of its own making goes for one that is added; a FULLTEXT index keeps its name."""
+    db.execute("CREATE TABLE p (id INT PRIMARY KEY)")
+    for table in ("other", "t"):
+        db.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b VARCHAR(50), {made})")
+    db.execute(f"ALTER TABLE other {alter}")
+    assert change(db, engine, alter).outcome == "done"
+    assert contents(db)[0].replace("t_ibfk", "other_ibfk") == contents(db, "other")[0]
 
 
 @pytest.mark.slow
