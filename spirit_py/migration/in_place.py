@@ -23,6 +23,7 @@ from spirit_py.errors import (
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes, server_refusal
 from spirit_py.mysql.faults import (
+    INTERRUPTED,
     LOCK_WAIT_TIMEOUT,
     Disposition,
     connection_lost,
@@ -119,11 +120,10 @@ class WholeProof:
 
 
 class _NotGranted(Exception):
-    """The ALTER ended without effect because of others, so many seconds after it was sent."""
+    """The ALTER ended without effect because of others."""
 
-    def __init__(self, error: ServerFault, seconds: float) -> None:
+    def __init__(self, error: ServerFault) -> None:
         self.error = error
-        self.seconds = seconds
 
 
 class OtherModesAccept(Refusal):
@@ -206,6 +206,7 @@ class Shortcut:
             self.renew()
             if not self._is_unchanged():
                 continue
+            began = self.turns.clock()
             try:
                 with self.sending(algorithm) as sending:
                     found = self._sent(algorithm, wait) if sending.allowed else None
@@ -213,20 +214,22 @@ class Shortcut:
             except _NotGranted as late:
                 self.turns.stop.check()
                 # More than the waits for two locks: the lock at the end was the one.
-                self._lost_rebuilds += self.whole and late.seconds > 2 * wait + 1
+                took = self.turns.clock() - began
+                lost = took > 2 * wait + 1 or late.error.code == INTERRUPTED
+                self._lost_rebuilds += self.whole and lost
                 if self.turns.over or self._lost_rebuilds >= _MOST_LOST:
                     raise self._no_lock(late.error) from late.error
                 self.refused()
                 # Writes may have waited all the time: not less than twice that until the next.
-                least = 2.0 * late.seconds if self.whole else 0.0
-                self.turns.pause(self._sends, late.seconds, "", in_vain=True, least=least)
+                least = 2.0 * took if self.whole else 0.0
+                self.turns.pause(self._sends, took, "", in_vain=True, least=least)
             else:
                 if found is not None:
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
         """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
-        table, asked, began = self.source.quoted, False, self.turns.clock()
+        table, asked = self.source.quoted, False
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
         try:
@@ -247,7 +250,7 @@ class Shortcut:
         except ServerFault as error:
             # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:
-                raise _NotGranted(error, self.turns.clock() - began) from error
+                raise _NotGranted(error) from error
             if not self._was_restarted(error, asked=asked):
                 return self._judge(error, fence)
             return "" if self._changed(error, fence) else None
@@ -269,10 +272,15 @@ class Shortcut:
     def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
         why = error.text if error else "it was not sent while other sessions used the table"
         who = self.turns.described()
+        what = f"its metadata lock was not granted to {self._sends} requests"
+        hint = "end the long transactions that use the table, then run the same command again"
+        if error and error.code == INTERRUPTED:
+            what = f"the last of its {self._sends} requests was ended"
+            hint = "see what kills it, or waits for a lock on the server; then run the same command"
         return MigrationFailure(
-            f"the server can change table {self.source.name} itself, but its metadata lock was"
-            f" not granted to {self._sends} requests: {why}{who and f'; in front: {who}'}",
-            hint="end the long transactions that use the table, then run the same command again",
+            f"the server can change table {self.source.name} itself, but {what}: {why}"
+            f"{who and f'; in front: {who}'}",
+            hint=hint,
             error_code=ErrorCode.LOCK_NOT_GRANTED,
         )
 
@@ -295,6 +303,9 @@ class Shortcut:
             self.native.close()
         if self._changed(error, fence):
             return ""
+        if self.whole and error.code == INTERRUPTED:
+            # Perhaps by this run, for a global lock that waited behind it.
+            raise _NotGranted(error) from error
         raise error
 
     def _is_unchanged(self) -> bool:

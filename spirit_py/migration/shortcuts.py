@@ -227,7 +227,7 @@ def _tried(
         with trying.still():
             _await_pace(run, context, listen)
 
-    with throttled(run, Work.SWAP):
+    with throttled(run, Work.SWAP, rebuilds=whole is not None):
         try:
             # Before the time begins in which the lock has to be had.
             if _await_pace(run, context, listen):

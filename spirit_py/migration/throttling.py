@@ -21,6 +21,7 @@ from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.config import ConnectionOptions
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
 
 
 def surroundings(
-    run: Run, checkpoint: CheckpointTable | None, work: Collection[Work] = ALL_WORK
+    run: Run,
+    checkpoint: CheckpointTable | None,
+    work: Collection[Work] = ALL_WORK,
+    *,
+    fills: AbstractSet[Work] = server.FREE_DISK_HOLDS,
 ) -> Iterator[tuple[Throttler, bool]]:
     """Return the throttlers of ``work``, and whether nothing may begin before their first look.
 
-    The operator relies on those that options name; the others do not delay a short copy.
+    The operator relies on those that options name; the others do not delay a short copy. ``fills``:
+    the work that fills disks.
     """
     config = run.config
     connection = config.connection
@@ -43,10 +49,11 @@ def surroundings(
         yield window_throttler(config.allow, now=lambda: datetime.now(UTC)), True
     if watches_replicas(config) and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
-    least = config.min_free_disk if not server.FREE_DISK_HOLDS.isdisjoint(work) else 0
+    least = config.min_free_disk if not fills.isdisjoint(work) else 0
     # Before the old tables are dropped too: an error must not end a run that has swapped.
     if least and (folders := run.step("disk", written_folders)):
-        yield server.free_disk_throttler(folders, least), config.relies_on("min_free_disk")
+        disk = server.free_disk_throttler(folders, least, holds=fills)
+        yield disk, config.relies_on("min_free_disk")
     writes = not WRITES.isdisjoint(work)
     if config.max_binlog_space and writes:
         yield server.binlog_space_throttler(connection, config.max_binlog_space), True
@@ -168,11 +175,12 @@ def end_throttling(run: Run) -> None:
 
 
 @contextlib.contextmanager
-def throttled(run: Run, work: Work) -> Iterator[None]:
+def throttled(run: Run, work: Work, *, rebuilds: bool = False) -> Iterator[None]:
     """Let work before the copy, or after the swap, ask what holds it back.
 
     The throttlers of the copy do not run meanwhile: only those that were asked for, and the
-    server's load, whose limits may be set while the work waits; for an archive a global lock too.
+    server's load, whose limits may be set while the work waits; for an archive a global lock too,
+    and where the server ``rebuilds`` the table, which fills disks and keeps such a lock waiting.
     """
     throttles = Throttles(run.settings, tell=run.tell)
     load = server.load_throttler(run.config.connection, run.settings, run.stop)
@@ -181,14 +189,15 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
     config = run.config
     sources = config.others[: -len(config.targets)] if work is Work.DROP and config.targets else ()
     others = _of_others(run, sources)
-    for throttler, relied_on in (*surroundings(run, None, {work}), *others):
+    fills = ALL_WORK if rebuilds else server.FREE_DISK_HOLDS
+    for throttler, relied_on in (*surroundings(run, None, {work}, fills=fills), *others):
         if relied_on or throttler.name == server.FREE_DISK:
             throttles.add(throttler, first=True)
         else:
             throttler.close()
-    if work is Work.ARCHIVE:
+    if rebuilds or work is Work.ARCHIVE:
         # A stream that Spark reads would not be repeated: it is not ended, but no other begins.
-        throttles.add(server.global_lock_throttler(run.config.connection, run.tell, ends=False))
+        throttles.add(server.global_lock_throttler(config.connection, run.tell, ends=rebuilds))
     throttles.start()
     run.work_at(throttles)
     try:

@@ -67,7 +67,7 @@ class Check:
         if self.run in _OF_ANY_CHANGE:
             return True
         if made_natively([context]):
-            return self.run in {attached.foreign_keys, attached.triggers}
+            return self.run in _OF_A_REBUILD
         return made_by_server([context]) is None
 
 
@@ -137,6 +137,11 @@ _OF_ANY_CHANGE: Final = frozenset({
     server_settings.takes_writes, source_table.source_table, swap.blockers, syntax.syntax,
 })  # fmt: skip
 
+
+#: And what these look for concerns the server's own copy, too.
+_OF_A_REBUILD: Final = frozenset({
+    attached.foreign_keys, attached.triggers, disk_space.disk_space,
+})  # fmt: skip
 
 #: About a new table beside its source.
 _ON_ONE_SERVER: Final = frozenset({

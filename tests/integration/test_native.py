@@ -23,6 +23,7 @@ from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.plan import make_plan, sample
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.sample import native_time
+from spirit_py.preflight.checks import disk_space
 from spirit_py.preflight.clauses import made_natively
 from spirit_py.preflight.preflight import prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
@@ -38,6 +39,10 @@ from tests.kits.waiting import until
 from tests.oracle.zones import zones
 
 ROWS = 2000
+COPYING = (
+    "SELECT 1 FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
+    " AND STATE = 'copy to tmp table'"
+)
 COLUMN = "ADD COLUMN z INT, ADD INDEX (z)"
 ONLINE = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (a, z)"
 COPIED = "ADD COLUMN z INT AS (a + 5) STORED, ADD INDEX (z)"
@@ -271,6 +276,15 @@ def test_an_answer_that_is_lost_is_found_out(keyless, more, ended):
         assert type(raised.value).__name__ == ended
 
 
+def test_there_is_room_for_the_second_copy(keyless, engine, monkeypatch):
+    """Which no binary log has."""
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1000)
+    with pytest.raises(Refusal, match=r"1000 B free where about .* for the new table are needed"):
+        change(keyless, engine, COPIED)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1 << 20)
+    assert change(keyless, engine, COPIED).algorithm == "native"
+
+
 def test_copies_that_are_lost_at_their_end_are_far_apart_and_few(keyless, monkeypatch):
     """Writes have waited for each: twice as long they go on, whatever a request may take."""
     clock, pauses = Clock(), []
@@ -310,13 +324,7 @@ def test_who_is_in_front_of_a_copy_at_its_end_is_killed_then(keyless, engine, mo
     monkeypatch.setattr(Shortcut, "_sent", counted)
     options = {"native": 1 << 20, "kill_blockers": "idle", "kill_after": 1.0}
     run = Migrating(engine, config_for(db, table="t", alter=SLOW, **options))
-    until(
-        lambda: db.query(
-            "SELECT 1 FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
-            " AND STATE = 'copy to tmp table'"
-        ),
-        "the server's copy",
-    )
+    until(lambda: db.query(COPYING), "the server's copy")
     reader = db.connect()
     reader.query("BEGIN")
     reader.query("SELECT * FROM t LIMIT 1")
@@ -346,18 +354,27 @@ def test_the_server_names_and_drops_indexes_for_keys_that_no_trial_has(db, engin
 
 
 @pytest.mark.slow
+def test_a_copy_in_front_of_a_global_lock_is_ended_and_repeated(keyless, engine):
+    """R23: every write of the server waits behind it, for as long as the copy takes."""
+    db = keyless
+    run = Migrating(engine, config_for(db, table="t", alter=SLOW, native=1 << 20))
+    until(lambda: db.query(COPYING), "the server's copy")
+    backup = db.connect()
+    backup.query("FLUSH TABLES WITH READ LOCK")
+    assert run.running
+    assert not db.query(COPYING)
+    backup.query("UNLOCK TABLES")
+    assert run.end().algorithm == "native"
+    assert "is killed, and repeated later" in run.told.text
+
+
+@pytest.mark.slow
 def test_a_stop_ends_the_servers_copy(keyless, engine):
     """The table is as it was, and nothing is left."""
     db = keyless
     before = contents(db)
     run = Migrating(engine, config_for(db, table="t", alter=SLOW, native=1 << 20))
-    until(
-        lambda: db.query(
-            "SELECT 1 FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
-            " AND STATE = 'copy to tmp table'"
-        ),
-        "the server's copy",
-    )
+    until(lambda: db.query(COPYING), "the server's copy")
     run.stop.request(Interrupted(signal.SIGINT))
     with pytest.raises(Interrupted):
         run.end()

@@ -12,6 +12,7 @@ from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.names import is_ours
+from spirit_py.preflight.clauses import made_natively
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.statement import ClauseKind
 from spirit_py.units import human_bytes
@@ -32,9 +33,13 @@ _ADDING = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_K
 
 
 def disk_space(context: PreflightContext) -> Findings:
-    """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``)."""
+    """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``).
+
+    A copy by the server is in no binary log.
+    """
     data = index = 0
-    if is_ours(context):
+    native = made_natively([context])
+    if not native and is_ours(context):
         # What an earlier run has written already.
         context.session.execute("SET SESSION information_schema_stats_expiry = 0")
         for written in context.session.query(_SIZES, (context.schema, context.names.new)):
@@ -42,7 +47,7 @@ def disk_space(context: PreflightContext) -> Findings:
     share = share_written(context)
     rows, indexes, logged = (int(size * share) for size in written_bytes(context))
     table = max(0, rows - data) + max(0, indexes - index)
-    binlog = int(logged * max(0, rows - data) / rows) if rows else 0
+    binlog = int(logged * max(0, rows - data) / rows) if rows and not native else 0
     room = free_bytes(context.facts)
     if room is None:
         if table >= _SMALL:
@@ -58,12 +63,13 @@ def disk_space(context: PreflightContext) -> Findings:
             " needed",
             "free disk space, or purge binary logs",
         )
-    else:
+    elif not native:
         yield from _check_sort_files(context, room - table - binlog)
 
 
 def _parts(table: int, binlog: int) -> str:
-    return f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
+    logged = f" and {human_bytes(binlog)} for the binary log" if binlog else ""
+    return f"{human_bytes(table)} for the new table{logged}"
 
 
 def written_bytes(context: PreflightContext) -> tuple[int, int, int]:

@@ -117,7 +117,7 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
     held = [True, False]
     doubles: dict[str, Any] = {
         "shape_after": lambda *_: "",
-        "throttled": lambda *_: nullcontext(),
+        "throttled": lambda *_, **__: nullcontext(),
         "_await_pace": lambda *_: held.pop() and held_back(),
         "_await_turn": held_back,
         "_proof_of": lambda *_: None,

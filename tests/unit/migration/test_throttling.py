@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from spirit_py.config import ConnectionOptions, MoveConfig, Shard
+from spirit_py.config import ConnectionOptions, MigrationConfig, MoveConfig, Shard
 from spirit_py.migration import throttling
 from spirit_py.pace import Work
 from spirit_py.throttle import server
+from spirit_py.throttle.throttler import ALL_WORK
 
 
 def options(host: str) -> ConnectionOptions:
@@ -43,7 +45,7 @@ def watched(monkeypatch):
     monkeypatch.setattr(server, "global_lock_throttler", watch("global"))
     monkeypatch.setattr(throttling, "LagThrottler", Lag)
     monkeypatch.setattr(throttling, "Replicas", watch("lag"))
-    monkeypatch.setattr(throttling, "surroundings", lambda *_: [])
+    monkeypatch.setattr(throttling, "surroundings", lambda *_, **__: [])
     monkeypatch.setattr(throttling, "watches_replicas", lambda _config: True)
     monkeypatch.setattr(throttling, "CommitLatency", lambda *_, **__: None)
     monkeypatch.setattr(
@@ -77,6 +79,23 @@ def test_old_tables_are_dropped_with_an_eye_on_each_source(watched, run):
     assert ("load", "db1") in watched
     assert {("load", "db2"), ("lag", "db2")} <= watched
     assert not {one for one in watched if one[1] == "db9"}
+
+
+def test_a_rebuild_by_the_server_looks_for_a_global_lock_and_for_room(watched, run):
+    """All writes would wait behind the lock; nothing else that is changed in place fills a disk."""
+    with throttling.throttled(run, Work.SWAP):
+        assert not {one for one in watched if one[0] == "global"}
+    with throttling.throttled(run, Work.SWAP, rebuilds=True):
+        assert ("global", "db1") in watched
+
+
+@pytest.mark.parametrize(("more", "held"), [({}, []), ({"fills": ALL_WORK}, [True])])
+def test_room_is_looked_for_where_the_work_fills_disks(more, held):
+    """The swap of a copy does not: it may be what frees the disk."""
+    config = MigrationConfig(connection=options("db1"), database="s", table="t", max_lag=None)
+    run: Any = SimpleNamespace(config=config, step=lambda *_: (Path("/data"),))
+    found = [one for one, _ in throttling.surroundings(run, None, {Work.SWAP}, **more)]
+    assert [Work.SWAP in one.holds for one in found if one.name == server.FREE_DISK] == held
 
 
 def test_a_global_lock_is_looked_for_on_every_server(watched, run):
