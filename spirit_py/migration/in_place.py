@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
@@ -30,6 +31,7 @@ from spirit_py.mysql.faults import (
     disposition,
 )
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.deferred_indexes import alters_table
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.preflight import clauses
@@ -55,6 +57,9 @@ _NOT_SO: Final = frozenset({1845, 1846})
 _LOG_TOO_BIG: Final = 1799
 #: Rebuilds that may be lost at their end, where each makes writes wait, before the run ends.
 _MOST_LOST: Final = 3
+#: How often it is looked whether a lost session ends that should, and the seconds in between.
+_LOST_LOOKS: Final = 60
+_LOST_SECONDS: Final = 1.0
 
 
 class OutcomeProof(Protocol):
@@ -339,22 +344,33 @@ class Shortcut:
 
     def _changed(self, error: ServerFault, fence: str) -> bool:
         """Return whether an ALTER, which is atomic, has taken effect without an answer."""
+        holder = None
         try:
             # Its session holds ``fence`` until the statement has ended, and after that if it lives.
             unknown = disposition(error, committing=True) is Disposition.UNKNOWN
-            for _ in range(60 if unknown else 1):
-                if not unknown or named_lock_holder(self.session, fence) is None:
-                    return self._has_changed(error)
-                self.turns.stop.wait(1.0)
+            looks = _LOST_LOOKS if unknown else 0
+            while looks and (holder := named_lock_holder(self.session, fence)) is not None:
+                # The server goes on without its client, for hours; a stop ends that, too.
+                if self.turns.stop.requested or not alters_table(self.session, holder):
+                    looks -= 1
+                self.turns.show(f"the end of the ALTER in session {holder}, whose client was lost")
+                threading.Event().wait(_LOST_SECONDS)
+            if holder is None:
+                return self._has_changed(error)
         except ServerFault as second:
             error = second
-        raise self._lost(error) from error
+        raise self._lost(error, holder) from error
 
-    def _lost(self, error: SpiritError) -> OutcomeUnknown:
+    def _lost(self, error: SpiritError, holder: int | None = None) -> OutcomeUnknown:
         why = error.text if isinstance(error, ServerFault) else error.message
+        look = f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not"
+        still = (
+            f"session {holder} of the server may still be at work, and another run would end that:"
+            " wait for its end; then "
+        )
         return OutcomeUnknown(
             f"the answer to ALTER TABLE {self.source.name} was lost ({why})",
-            hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
+            hint=f"{still if holder is not None else ''}{look}",
         )
 
     def _has_changed(self, error: ServerFault) -> bool:

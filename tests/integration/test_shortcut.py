@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+import threading
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ from typing import Any
 import MySQLdb
 import pytest
 
+from spirit_py.classes import replace
 from spirit_py.errors import (
     AnotherServer,
     Interrupted,
@@ -23,6 +26,7 @@ from spirit_py.errors import (
 )
 from spirit_py.locks import turns as turns_module
 from spirit_py.locks.blockers import LockPolicy
+from spirit_py.migration import in_place
 from spirit_py.migration.in_place import Shortcut
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.capabilities import most_row_versions
@@ -427,6 +431,49 @@ def test_the_answer_is_lost(db, desk):
     result = attempt(desk, native, "ADD c INT")
     assert result.algorithm == "instant"
     assert desk.table().has_column("c")
+
+
+class GoesOn(LosesTheAnswer):
+    """A session whose connection is lost at once, while the server goes on with the ALTER."""
+
+    def execute(self, sql: str) -> int:
+        """Run the statement; lose the connection of an ALTER, whose end ends the session."""
+        if not sql.startswith("ALTER"):
+            return super().execute(sql)
+
+        def goes_on() -> None:
+            with contextlib.suppress(ServerFault):
+                self._session.execute(sql)
+            self._session.close()
+
+        threading.Thread(target=goes_on, daemon=True).start()
+        raise ServerFault(2013, "Lost connection to server during query", where="test")
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["", "stopped"])
+def test_a_server_that_goes_on_without_its_client_is_waited_for(db, desk, monkeypatch, stopped):
+    """R25: for as long as it takes; a stop, which ends it there, has its outcome, too."""
+    said: list[str] = []
+    other, stop = db.connect(), StopSwitch()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    if not stopped:
+        monkeypatch.setattr(in_place, "_LOST_LOOKS", 3)
+        monkeypatch.setattr(in_place, "_LOST_SECONDS", 0.05)
+    turns = replace(turns_on(desk, stop, wait=60.0), show=said.append)
+    native: Any = GoesOn(desk, db)
+    waiting = BackgroundCall(partial(attempt, desk, native, "ADD c INT", turns=turns))
+    until(lambda: len(said) > 20 or (stopped and said))
+    assert said[-1] == f"the end of the ALTER in session {native.id}, whose client was lost"
+    if not stopped:
+        other.commit()
+        assert waiting.result().algorithm == "instant"
+        return
+    stop.request(Interrupted(2))
+    db.kill(native.id, query=True)
+    with pytest.raises(ServerFault):
+        waiting.result()
+    other.rollback()
 
 
 @pytest.mark.parametrize("sent", [True, False], ids=["sent", "not sent"])
