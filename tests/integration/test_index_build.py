@@ -29,7 +29,9 @@ from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import dumping
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.mysql.tables.deferred_indexes import alters_table
+from spirit_py.pace import Work
 from spirit_py.preflight import index_deferral
+from spirit_py.throttle.throttles import Throttles
 from tests.kits.command import run as run_command
 from tests.kits.connection import connection_options, options_of
 from tests.kits.resume import (
@@ -157,6 +159,35 @@ def test_a_build_is_not_begun_while_the_new_table_is_used(db, engine, monkeypatc
     assert report.differences_found == 0
     writers.assert_kept()
     assert_nothing_left(db)
+
+
+@pytest.mark.slow
+def test_a_build_is_not_begun_in_a_pause_that_came_while_it_waited(db, engine, monkeypatch):
+    """The wait for the new table may last a day: a window may close, or replicas fall behind."""
+    make_table(db, 500)
+    held: list[str] = []
+    begun: list[bool] = []
+    await_free, reason = LockTurns.await_free, Throttles.reason
+
+    def paused_behind(turns: LockTurns) -> bool:
+        free = await_free(turns)
+        if turns.what.startswith("the build of") and not begun and not held:
+            held.append("the operator")
+        return free
+
+    def asked(throttles: Throttles, work: Work) -> str:
+        return held[0] if held and held[0] and work is Work.INDEX else reason(throttles, work)
+
+    monkeypatch.setattr(LockTurns, "await_free", paused_behind)
+    monkeypatch.setattr(Throttles, "reason", asked)
+    once_at(monkeypatch, "index.begin", lambda: begun.append(held == [""]))
+    run = start(engine, db, defer_indexes="on", feed=QUICK)
+    run.wait_until(
+        lambda: any(seen.waiting_for == "the operator" for seen in run.told.snapshots), "pause"
+    )
+    held[0] = ""
+    assert run.end().index_build_tries == 1
+    assert begun == [True]
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from spirit_py.locks.named import named_lock_holder, take_from_lost_session
 from spirit_py.locks.turns import Front, LockTurns, named
 from spirit_py.migration.facts import IndexesTried, IndexesUnderWay
 from spirit_py.migration.indexes.plan import build_lock
+from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, LOST
@@ -119,7 +120,9 @@ class IndexBuild:
         self._sorts_in = ""
         # Every other session on the new table is waited for, however young.
         policy = replace(LockPolicy.of(run.config), old=0.0)
-        self._front = Front(LockRequest(tables=[deferred.target], defines=True), policy.kills)
+        request = LockRequest(tables=[deferred.target], defines=True)
+        self._waiting = Stopwatch()
+        self._front = Front(request, policy.kills, clock=self._waiting)
         self._turns = LockTurns(
             [(run.config.connection, self._front)],
             policy,
@@ -128,6 +131,8 @@ class IndexBuild:
             show=run.show,
             tell=run.tell,
             held_up=run.held_up,
+            attend=self._await_turn,
+            clock=self._waiting,
         )
         self.tries = 0
         self.seconds = 0.0
@@ -139,9 +144,10 @@ class IndexBuild:
         """Build what is not there yet; SchemaChanged by others (R14), or MigrationFailure."""
         began = time.monotonic()
         try:
-            # False once at most: then changes are held, and error 1799 is raised.
-            while not self._is_done():
-                pass
+            with self._waiting:
+                # False once at most: then changes are held, and error 1799 is raised.
+                while not self._is_done():
+                    pass
         except ServerFault as fault:
             raise self._failure(fault) from fault
         finally:
@@ -181,9 +187,13 @@ class IndexBuild:
         connection = self._run.config.connection
         lock = build_lock(connection.label, deferred.target)
         waited = self._await_lost(lock)
-        if not self._turns.await_free():
-            why = f"in front is {self._front.described()}"
-            raise self._failure(ServerFault(LOCK_WAIT_TIMEOUT, why, where="index session"))
+        while True:
+            self._await_turn()
+            if not self._turns.await_free():
+                why = f"in front is {self._front.described()}"
+                raise self._failure(ServerFault(LOCK_WAIT_TIMEOUT, why, where="index session"))
+            if not self._run.pace.reason(Work.INDEX):
+                break
         wait = math.ceil(max(1.0, self._turns.left))
         session = connect(connection, role="index", lock_wait_timeout=wait)
         self._session.take(session)
@@ -199,6 +209,11 @@ class IndexBuild:
             deferred.note_altered(session)
         finally:
             self._session.close()
+
+    def _await_turn(self) -> None:
+        """Wait until nothing holds the build back; what is in front has time meanwhile."""
+        with self._waiting.still():
+            await_turn(self._run.pace, Work.INDEX, pause=self._run.stop.pause, show=self._run.show)
 
     def _await_lost(self, lock: str) -> bool:
         """Wait for a build that goes on without its connection; return whether there was one."""
