@@ -652,6 +652,23 @@ def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, engine, monk
     assert start(engine, db).end().indexes_deferred == [f"{db.name}.t.b"]
 
 
+@pytest.mark.slow
+def test_a_replica_that_came_meanwhile_keeps_the_indexes_of_a_slow_copy(db, engine, monkeypatch):
+    """The plan may be hours old."""
+    make_table(db, 500)
+    run: Migrating
+    monkeypatch.setattr(index_deferral, "automatic", lambda **_: (False, True, "for this test"))
+    monkeypatch.setattr(index_deferral, "readers_of_binlog", lambda _: 1)
+    monkeypatch.setattr(FallingRate, "observe", lambda *_, waits: True)
+    once_at(
+        monkeypatch, "chunk.committed", lambda: until(lambda: run.told.named(IndexesKept), "it")
+    )
+    run = start(engine, db)
+    assert not run.end().indexes_deferred
+    (kept,) = run.told.named(IndexesKept)
+    assert kept.reason.startswith("1 replica")
+
+
 def test_the_change_feed_of_another_run_is_no_replica(db):
     """It has named locks of another secret; a reader without such a lock counts."""
     binlog = str(db.query("SHOW BINARY LOGS")[-1][0])

@@ -26,7 +26,7 @@ from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError, Stopped
-from spirit_py.events.copy import IndexesBuilt, IndexesDropped, IndexesRepeated
+from spirit_py.events.copy import IndexesBuilt, IndexesDropped, IndexesKept, IndexesRepeated
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import named_lock_holder, take_from_lost_session
@@ -48,6 +48,7 @@ from spirit_py.mysql.tables.deferred_indexes import (
     set_build_threads,
 )
 from spirit_py.pace import PART_BYTES, Work, await_turn
+from spirit_py.preflight.index_deferral import what_replicates
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -401,6 +402,18 @@ def dropping_when_slow(
             rows, work, waits = pair.speed()
             if rate.observe(time.monotonic(), rows, work, waits=waits):
                 names, listed = pair.plan.deferred.names, str(pair.plan.deferred)
+                try:
+                    # Hours may have passed since the plan.
+                    others = run.step("index", what_replicates, stop=copying)
+                except SpiritError as error:
+                    if not copying.requested:
+                        run.warn(f"the indexes {listed} of {pair.name} stay: {error.message}")
+                    return
+                if others:
+                    reason = f"{others} would apply the build as one statement"
+                    kept = IndexesKept(table=pair.name, indexes=names, reason=reason, listed=listed)
+                    run.tell(kept)
+                    return
                 why = f"inserted {FALL:.0f} times more slowly than before"
                 dropped = IndexesDropped(
                     table=pair.name, indexes=names, reason=f"rows are {why}", why=why, listed=listed
