@@ -20,12 +20,13 @@ from spirit_py.batch.trial import (
     Step,
     drop_made_in_place,
     forms_of,
+    is_begun,
     is_made_in_place,
     step_for,
 )
 from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, SpiritError
 from spirit_py.events.event import Gate, teller
 from spirit_py.events.run import Summary, TableEnded, TableSkipped, Warned
 from spirit_py.locks.named import migration_lock
@@ -224,11 +225,11 @@ class Batch:
         if self.store is None:
             return True
         record = self.records[change.name]
-        step = self._step(lambda session: step_for(session, record))
+        step = self._step(lambda session: step_for(session, record, once=change.once))
         if step is Step.LOOK:
             raise MigrationFailure(
-                f"{change} was changed since its migration began, and nothing on the"
-                " server shows by whom",
+                f"{change} was, or may have been, changed since its migration began, and nothing"
+                " on the server shows by whom",
                 hint="see its definition: if it is what the statement makes, leave the table out"
                 " with --exclude; otherwise, and for a file, which without its statement is another"
                 f" batch: spirit-py cleanup --batch {shlex.quote(str(self.store))}, which says what"
@@ -285,21 +286,30 @@ class Batch:
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
         if report.error:
-            return {**self._failed(name), **_noted(report)}
+            return {**self._failed(name, report), **_noted(report)}
         if self.store is None:
             return _noted(report)
         done = {"state": TableState.DONE.value}
         # Without an outcome an earlier run has changed it.
         return done | (_noted(report) if report.outcome else {"outcome": "done", "error": ""})
 
-    def _failed(self, name: Name) -> dict[str, str]:
-        """Return the state of a failed table: as before where its definition is."""
+    def _failed(self, name: Name, report: MigrationReport) -> dict[str, str]:
+        """Return the state of a failed table: as before where nothing of the change is left.
+
+        By a checkpoint that is kept, or after an unknown outcome, it may still be made: the next
+        run must know that it was begun.
+        """
         record = self.records[name]
-        if record.state != TableState.RUNNING:
+        unknown = report.exit_code == OutcomeUnknown.exit_code
+        if record.state != TableState.RUNNING or unknown:
             return {}
+        # Before the swap, or it would be another error.
+        same = report.error_code == ErrorCode.SCHEMA_CHANGED
         try:
             with self._session() as session:
-                same = form_of(read_shape(session, *name)) == record.before
+                if is_begun(session, record):
+                    return {}
+                same = same or form_of(read_shape(session, *name)) == record.before
         except SpiritError:
             return {}
         return {"state": TableState.PENDING.value} if same else {}

@@ -16,7 +16,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.tables.definition import near_name
 from spirit_py.sql import is_like, quote_identifier
-from spirit_py.statement import alter_of, parse_statement
+from spirit_py.statement import ClauseKind, alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
 from spirit_py.statement.parse import read_script
 from spirit_py.table.names import AuxiliaryNames, OfTable, is_building_name
@@ -125,12 +125,14 @@ class TableChange(OfTable):
 
     Schema and table are as the server keeps them; ``place`` is file and line of the statement.
     Tables with the same ``alike`` are expected to have the same definition. ``other`` is the table
-    that the statement names beside its own, as it is written.
+    that the statement names beside its own, as it is written. ``once``: made again, the statement
+    would undo itself, or do more.
     """
 
     clauses: str
     normalized: str
     other: Name = ("", "")
+    once: bool = False
     place: str = ""
     alike: str = ""
 
@@ -323,6 +325,7 @@ def _change(statement: AlterStatement, *, place: str = "", alike: str = "") -> T
         clauses=statement.clauses,
         normalized=statement.normalized,
         other=statement.parsed[0].other if statement.parsed else ("", ""),
+        once=bool(statement.second_time or statement.of_kind(ClauseKind.EXCHANGE_PARTITION)),
         place=place,
         alike=alike,
     )

@@ -47,6 +47,11 @@ class BatchShown:
     unseen: str = ""
     tables: tuple[dict[str, str], ...] = ()
 
+    @property
+    def left(self) -> list[str]:
+        """The tables that are not done."""
+        return [one["table"] for one in self.tables if one["state"] != TableState.DONE]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON."""
         return asdict(self)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _SHOWN: Final = 6
 ACTIONS = {
     Step.PASS: "changed by an earlier run",
-    Step.LOOK: "changed since an earlier run began it, by an unknown session: it will fail",
+    Step.LOOK: "perhaps changed since an earlier run began it, and nothing shows by whom: it will"
+    " fail",
 }
 
 

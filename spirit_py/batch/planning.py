@@ -177,7 +177,7 @@ class _Planner:
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
         if earlier is not None and begun:
-            step = step_for(self.session, earlier)
+            step = step_for(self.session, earlier, once=change.once)
             # Its definition may be the new one, to which the checks do not apply.
             if step is not Step.MIGRATE:
                 return PlannedTable(change=change, action=ACTIONS[step])

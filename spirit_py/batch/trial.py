@@ -257,8 +257,8 @@ class Step(Enum):
     """Nothing: another session may have changed it, and the operator must look."""
 
 
-def step_for(session: SqlSession, record: TableRecord) -> Step:
-    """Return what is done with a table.
+def step_for(session: SqlSession, record: TableRecord, *, once: bool = False) -> Step:
+    """Return what is done with a table; ``once``: the statement may not be made twice.
 
     A run killed while the server changed the table in place has no note of the end, and perhaps no
     checkpoint: it is done where the definition is now what the statement makes of the earlier one.
@@ -278,8 +278,14 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
         return Step.MIGRATE
     now = form_of(read_shape(session, *record.name))
     if now == record.before:
-        return Step.MIGRATE
+        # Its own command may have finished it, or the checkpoint was dropped: no definition tells.
+        return Step.LOOK if once and record.after in {"", now} else Step.MIGRATE
     return Step.PASS if now == record.after else Step.LOOK
+
+
+def is_begun(session: SqlSession, record: TableRecord) -> bool:
+    """Return whether a table has a checkpoint that may be of this statement."""
+    return CheckpointTable(*record.name).is_ours(session) and _is_its_own(session, record)
 
 
 def is_made_in_place(session: SqlSession, record: TableRecord) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from spirit_py.classes import replace
 from spirit_py.cli.display import records_of, reporters_of
 from spirit_py.cli.groups import command
 from spirit_py.cli.outcome import confirmed, show_document, show_lines, tell_out, tell_request
@@ -61,7 +62,11 @@ def unfinished(options: dict[str, Any]) -> list[BatchShown | MigrationShown]:
     connection = connection_of(options)
     named = {name: options[name] for name in ("database", "table")}
     shown = migrations(connection, **named, max_age=options["checkpoint_max_age"])
-    found: list[BatchShown | MigrationShown] = [*batches(connection, **named), *shown]
+    together = batches(connection, **named)
+    theirs = {name for batch in together for name in batch.left}
+    # Finished alone, a table would not count as done by its batch.
+    shown = [one if theirs.isdisjoint(one.tables) else replace(one, command="") for one in shown]
+    found: list[BatchShown | MigrationShown] = [*together, *shown]
     if not found:
         require_table(connection, **named)
     return found

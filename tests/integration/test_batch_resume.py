@@ -21,18 +21,20 @@ from spirit_py.batch.trial import Step, step_for
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
-from spirit_py.errors import Refusal
+from spirit_py.cli.unfinished import unfinished
+from spirit_py.errors import Interrupted, Refusal
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.phases import Phase
 from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
 from tests.kits import kills
-from tests.kits.batch import ShardWriters, batch_config, batch_here, shards
+from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
+from tests.kits.migrate import migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.reporter import RecordingReporter
-from tests.kits.resume import Interruption
+from tests.kits.resume import Interruption, once_at
 from tests.kits.tables import open_session
 
 #: Rows are copied, and nothing of that shows in a definition.
@@ -214,7 +216,7 @@ def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
     four.db.execute(f"ALTER TABLE {first} ADD COLUMN other INT")
     report, told = batch_here(engine, config)
     assert report.exit_code == 1, told.text
-    assert "was changed since" in report.tables[0]["error"]
+    assert "changed since its migration began" in report.tables[0]["error"]
     assert four.type_of("n") == [""] * 4
     four.db.execute(f"ALTER TABLE {first} DROP COLUMN other")
     report, told = batch_here(engine, config)
@@ -236,6 +238,42 @@ def test_a_table_that_failed_may_be_altered_before_the_same_command(four, engine
     four.db.execute(f"DELETE FROM {bad} WHERE a = 6 LIMIT 1; ALTER TABLE {bad} ADD COLUMN q INT")
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("alter", "known"),
+    [
+        ("RENAME COLUMN a TO b, RENAME COLUMN b TO a", True),
+        ("DROP COLUMN b, ADD COLUMN b VARCHAR(50)", False),
+    ],
+)
+def test_a_stopped_table_that_its_own_command_has_finished_is_not_changed_again(
+    db, engine, monkeypatch, alter, known
+):
+    """The record says that it was begun, and its checkpoint is gone (R17)."""
+    with shards(db, 1, rows=50) as made:
+        config = batch_config(db, made.pattern, alter=alter, no_shortcut=True)
+        stop = StopSwitch()
+        with monkeypatch.context() as patched:
+            once_at(patched, "chunk.committed", lambda: stop.request(Interrupted(15)))
+            report = Batching(engine, config, stop).end()
+        assert (report.exit_code, states(made)) == (143, [TableState.RUNNING])
+        connection = connection_options(db)
+        options = {"database": made.schemas[0], "table": "orders", "as_json": False}
+        monkeypatch.setattr("spirit_py.cli.unfinished.complete", lambda _: None)
+        monkeypatch.setattr("spirit_py.cli.unfinished.connection_of", lambda _: connection)
+        batch, one = map(vars, unfinished({**options, "checkpoint_max_age": 3600.0}))
+        assert [table["table"] for table in batch["tables"]] == made.names
+        assert one["command"] == ""
+        migrate_here(engine, replace(config.each, database=made.schemas[0], table="orders"))
+        number = table_numbers(made)
+        kept = made.type_of("a"), made.type_of("b")
+        report, told = batch_here(engine, config)
+        assert (table_numbers(made), (made.type_of("a"), made.type_of("b"))) == (number, kept)
+        assert report.exit_code == (0 if known else 1), told.text
+        if not known:
+            assert "may have been, changed since" in report.tables[0]["error"]
 
 
 @pytest.mark.draws(3)

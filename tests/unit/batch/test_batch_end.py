@@ -17,7 +17,14 @@ from spirit_py.batch.table_run import TableRun
 from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetOrders
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import AnotherServer, Interrupted, SpiritError
+from spirit_py.errors import (
+    AnotherServer,
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    SchemaChanged,
+    SpiritError,
+)
 from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
 
@@ -53,7 +60,7 @@ def begun(monkeypatch):
     """Return how a batch of these tables begins, whose migrations do nothing but end well."""
     monkeypatch.setattr(module, "connect", lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(module, "related_tables", lambda *_: {})
-    monkeypatch.setattr(module, "step_for", lambda *_: None)
+    monkeypatch.setattr(module, "step_for", lambda *_, **__: None)
     monkeypatch.setattr(module, "forms_of", lambda *_: ("", ""))
 
     monkeypatch.setattr(TableRun, "execute", lambda _: None)
@@ -154,6 +161,7 @@ def test_a_batch_that_fails_stops_its_tables_and_waits_for_them(begun, monkeypat
 
     monkeypatch.setattr(TableRun, "execute", execute)
     monkeypatch.setattr(Background, "start", start_one)
+    monkeypatch.setattr(module, "is_begun", lambda *_: False)
     monkeypatch.setattr(module, "read_shape", lambda *_: None)
     monkeypatch.setattr(module, "form_of", lambda *_: "changed")
     with pytest.raises(RuntimeError):
@@ -179,10 +187,36 @@ def test_the_record_of_a_batch_stays_small_where_gtids_are_long(begun, monkeypat
     assert '"final_position": ""' in kept
 
 
+@pytest.mark.parametrize(
+    ("error", "checkpoint", "definition", "state"),
+    [
+        (MigrationFailure("duplicates"), False, "before", TableState.PENDING),
+        (MigrationFailure("duplicates"), False, "other", TableState.RUNNING),
+        (MigrationFailure("the feed"), True, "before", TableState.RUNNING),
+        (OutcomeUnknown("no answer"), False, "before", TableState.RUNNING),
+        (SchemaChanged("by another session"), False, "other", TableState.PENDING),
+    ],
+)
+def test_a_failed_table_counts_as_begun_where_the_change_may_still_be_made(
+    begun, monkeypatch, error, checkpoint, definition, state
+):
+    """By a checkpoint that is kept, or by the server, which has not answered (R17)."""
+    batch = begun(store := Store(), record("a"))
+    monkeypatch.setattr(module, "forms_of", lambda *_: ("0" * 32, "1" * 32))
+    monkeypatch.setattr(module, "is_begun", lambda *_: checkpoint)
+    monkeypatch.setattr(module, "read_shape", lambda *_: None)
+    seen = {"before": "0" * 32, "other": "2" * 32}[definition]
+    monkeypatch.setattr(module, "form_of", lambda *_: seen)
+    monkeypatch.setattr(TableRun, "execute", lambda run: run.failed(error))
+    batch.run()
+    assert store.noted[-1].state == state
+
+
 @pytest.mark.parametrize("state", [TableState.RUNNING, TableState.CHANGED])
 def test_a_stopped_batch_calls_no_table_intact_that_is_changed(begun, monkeypatch, state):
     """It names those that are."""
     batch = begun(Store(), record("a"))
+    monkeypatch.setattr(module, "is_begun", lambda *_: False)
     monkeypatch.setattr(module, "read_shape", lambda *_: None)
     monkeypatch.setattr(module, "form_of", lambda *_: "other")
 
