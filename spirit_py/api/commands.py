@@ -239,7 +239,7 @@ class BatchFailed(_PartsFailed):
 
     def __init__(self, report: BatchReport) -> None:
         self.report = report
-        failed = [one for one in report.tables if one["failed"] or one["stopped"]]
+        failed = [one for one in report.tables if one["error"]]
         names = [f"{one['schema']}.{one['table']}" for one in failed]
         said = f"{len(failed)} of {len(report.tables)} tables failed: {', '.join(names)}"
         details = (f"{name}: {one['error']}" for name, one in zip(names, failed, strict=True))

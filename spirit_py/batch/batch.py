@@ -35,6 +35,7 @@ from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.progress import BatchStatus
+from spirit_py.status.report import REVERTED
 from spirit_py.threads import Background
 from spirit_py.throttle.latency import Measures
 
@@ -59,6 +60,9 @@ _log = logging.getLogger(__name__)
 
 #: Tries of a note about a table.
 _TRIES: Final = 8
+_REVERTED: Final = (
+    "spirit-py revert has put the old definition back; the same command makes the change again"
+)
 #: Between two looks whether a pause is over.
 _LOOK_SECONDS: Final = 1.0
 
@@ -289,6 +293,8 @@ class Batch:
             return {**self._failed(name, report), **_noted(report)}
         if self.store is None:
             return _noted(report)
+        if report.outcome == REVERTED:
+            return {**_noted(report), "state": TableState.PENDING.value, "error": _REVERTED}
         done = {"state": TableState.DONE.value}
         # Without an outcome an earlier run has changed it.
         return done | (_noted(report) if report.outcome else {"outcome": "done", "error": ""})

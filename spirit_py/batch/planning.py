@@ -15,7 +15,7 @@ from spirit_py.batch.changes import (
 )
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
 from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
-from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
+from spirit_py.batch.trial import Step, is_back, refused_in_trial, step_for, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
@@ -62,6 +62,10 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _LEFT_OUT: Final = "--exclude matches no table of this server"
+_BACK: Final = (
+    "an earlier run has changed it, and it has its old definition again, as after spirit-py revert:"
+    " it counts as done; to change it again takes a command for it alone"
+)
 
 
 def plan_batch(config: BatchConfig) -> BatchPlan:
@@ -153,6 +157,8 @@ class _Planner:
 
     def _planned(self, change: TableChange) -> PlannedTable:
         earlier = self.earlier.get(change.name)
+        if earlier is not None and is_back(self.session, earlier):
+            self.warnings.setdefault(_BACK, []).append(str(change))
         if earlier is not None and earlier.state == TableState.DONE:
             return PlannedTable(change=change, done=True, action="done by an earlier run")
         try:

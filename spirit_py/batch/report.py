@@ -22,8 +22,9 @@ _SUMS: Final = (
     "differences_found", "chunks_repaired",
 )  # fmt: skip
 REHEARSED: Final = "rehearsed"
+_GOOD: Final = frozenset({"done", REHEARSED})
 #: An earlier run of one table alone may have been swapped back; the batch cleans up after it.
-_GOOD: Final = frozenset({"done", REHEARSED, REVERTED})
+_NO_FAILURE: Final = frozenset({"", REVERTED, *_GOOD})
 
 
 @dataclass(kw_only=True)
@@ -83,10 +84,11 @@ class BatchReport(OutcomeReport):
         lines = [line for one in others for line in (_line(one), *_remedy(one))]
         done = sum(one["state"] == TableState.DONE for one in self.tables)
         rehearsed = sum(one["outcome"] == REHEARSED for one in self.tables)
+        reverted = sum(one["outcome"] == REVERTED for one in self.tables)
         failed, stopped = (sum(one[how] for one in self.tables) for how in ("failed", "stopped"))
-        left = len(self.tables) - done - rehearsed - failed - stopped
         counts = {"changed": done, "rehearsed": rehearsed, "failed": failed, "stopped": stopped}
-        counts["left"] = left
+        counts["changed back"] = reverted
+        counts["left"] = len(self.tables) - sum(counts.values())
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         lines.append(
             f"{counted(len(self.tables), 'table')}: {told} in {human_seconds(self.seconds)};"
@@ -130,7 +132,7 @@ def refusal_of(
 
 def _shown(table: TableRecord) -> dict[str, Any]:
     report = json.loads(table.report) if table.report else None
-    good = table.outcome in {"", *_GOOD}
+    good = table.outcome in _NO_FAILURE
     return {
         "schema": table.schema,
         "table": table.table,

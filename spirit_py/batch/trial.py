@@ -283,6 +283,16 @@ def step_for(session: SqlSession, record: TableRecord, *, once: bool = False) ->
     return Step.PASS if now == record.after else Step.LOOK
 
 
+def is_back(session: SqlSession, record: TableRecord) -> bool:
+    """Return whether a table that counts as changed shows the definition from before again."""
+    changed = record.state in {TableState.CHANGED, TableState.DONE}
+    if not changed or record.after in {"", record.before}:
+        return False
+    with contextlib.suppress(ServerFault):
+        return form_of(read_shape(session, *record.name)) == record.before
+    return False
+
+
 def is_begun(session: SqlSession, record: TableRecord) -> bool:
     """Return whether a table has a checkpoint that may be of this statement."""
     return CheckpointTable(*record.name).is_ours(session) and _is_its_own(session, record)

@@ -228,13 +228,17 @@ def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
 @pytest.mark.draws(3)
 def test_a_table_that_failed_may_be_altered_before_the_same_command(four, engine):
     """A refusal or a failure that ended in order leaves no doubt about who changed the table."""
-    bad = four.names[0]
+    bad, other = four.names[:2]
     four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
     config = batch_config(
         four.db, four.pattern, alter="ADD UNIQUE KEY u (a)", on_failure="continue"
     )
     report, _ = batch_here(engine, config)
     assert report.exit_code == 1
+    assert not any("old definition again" in line for line in plan_batch(config).remarks())
+    four.db.execute(f"ALTER TABLE {other} DROP KEY u")
+    (said,) = (line for line in plan_batch(config).remarks() if "old definition again" in line)
+    assert f"({other}):" in said
     four.db.execute(f"DELETE FROM {bad} WHERE a = 6 LIMIT 1; ALTER TABLE {bad} ADD COLUMN q INT")
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text

@@ -12,6 +12,7 @@ from spirit_py.batch import entry
 from spirit_py.batch.batch import Batch
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
+from spirit_py.batch.report import BatchReport
 from spirit_py.batch.store import TableRecord, TableState
 from spirit_py.batch.table_run import TableRun
 from spirit_py.classes import replace
@@ -25,6 +26,8 @@ from spirit_py.errors import (
     SchemaChanged,
     SpiritError,
 )
+from spirit_py.migration.facts import Concluded, PlainFact
+from spirit_py.phases import Phase
 from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
 
@@ -210,6 +213,30 @@ def test_a_failed_table_counts_as_begun_where_the_change_may_still_be_made(
     monkeypatch.setattr(TableRun, "execute", lambda run: run.failed(error))
     batch.run()
     assert store.noted[-1].state == state
+
+
+def test_a_table_that_was_changed_back_is_not_done(begun, monkeypatch):
+    """The batch only cleaned up behind spirit-py revert; the same command changes it again."""
+
+    def execute(run: TableRun) -> None:
+        run.run.go_on_to(Phase.CLEANUP)
+        run.run.note(PlainFact.TABLES_CHANGED)
+        run.run.note(PlainFact.REVERTED)
+        run.run.go_on_to(Phase.DONE)
+        run.run.note(Concluded("done"))
+
+    batch = begun(store := Store(), record("a"))
+    monkeypatch.setattr(TableRun, "execute", execute)
+    batch.run()
+    (last,) = store.noted[-1:]
+    assert (last.state, last.outcome) == (TableState.PENDING, "reverted")
+    report = BatchReport()
+    report.add([last, record("b", state=TableState.DONE, outcome="done")])
+    report.conclude(None, seconds=1.0, record="s.b")
+    assert (report.outcome, report.exit_code) == ("failed", 1)
+    line, counts, *_ = report.summary()
+    assert line.startswith("s.a: reverted: spirit-py revert has put the old definition back")
+    assert counts.startswith("2 tables: 1 changed, 1 changed back in")
 
 
 @pytest.mark.parametrize("state", [TableState.RUNNING, TableState.CHANGED])
