@@ -34,8 +34,9 @@ ACTIONS = {
 class PlannedTable:
     """One table of the plan; an earlier run has changed it if ``done``, or left it if ``begun``.
 
-    Not ``copied``: the server is expected to change it in place. A copy writes a ``share`` of it,
-    at most. ``shape`` is its definition, ``code`` that of its refusal.
+    Not ``copied``: the server is expected to change it in place, or an earlier run has copied it.
+    A copy has bytes of rows and of indexes ``to_write``, at most. ``shape`` is its definition,
+    ``code`` that of its refusal.
     """
 
     change: TableChange
@@ -46,7 +47,7 @@ class PlannedTable:
     rows: int = 0
     data_bytes: int = 0
     index_bytes: int = 0
-    share: float = 1.0
+    to_write: tuple[int, int] = (0, 0)
     refusals: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     shape: str = ""

@@ -38,7 +38,12 @@ from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.plan.text import how_changed
 from spirit_py.preflight.checks.attached import relatives
-from spirit_py.preflight.checks.disk_space import adds_indexes, free_bytes, free_for_binlog
+from spirit_py.preflight.checks.disk_space import (
+    adds_indexes,
+    free_bytes,
+    free_for_binlog,
+    written_before,
+)
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
@@ -111,11 +116,7 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             orders=orders,
             home="" if config.each.dry_run else _home(table, changes),
         )
-        sizes = [
-            (round(one.data_bytes * one.share), round(one.index_bytes * one.share))
-            for one in planned.left
-            if one.copied
-        ]
+        sizes = [one.to_write for one in planned.left if one.copied]
         return replace(planned, room=room_for(sizes, config, facts))
 
 
@@ -192,7 +193,7 @@ class _Planner:
         action, copied, shape = "", True, shape_of(source)
         # Its checks were made when it began, and do not expect tables that are half copied.
         if left := CheckpointTable(*change.name).is_ours(self.session):
-            action = what_becomes_of_it(self.session, config, contexts)
+            action, copied = what_becomes_of_it(self.session, config, contexts)
         else:
             for finding in check_before_create(contexts):
                 remedy = f" ({finding.remedy})" if finding.remedy else ""
@@ -207,6 +208,11 @@ class _Planner:
         data, index = likely_sizes(source)
         if copied and adds_indexes(contexts[0].statement):
             index = self._with_new_indexes(contexts[0], index)
+        written, share = written_before(contexts[0]), share_written(contexts[0]) if copied else 0.0
+        rows, indexes = (
+            max(0, round(size * share) - there)
+            for size, there in zip((data, index), written, strict=True)
+        )
         return PlannedTable(
             change=change,
             action=action,
@@ -215,7 +221,7 @@ class _Planner:
             rows=source.estimated_rows,
             data_bytes=data,
             index_bytes=index,
-            share=share_written(contexts[0]) if copied else 1.0,
+            to_write=(rows, indexes),
             shape=shape,
         )
 
@@ -272,14 +278,17 @@ def room_for(
 
 def what_becomes_of_it(
     session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
-) -> str:
-    """Return what is done with an earlier run's work; Refusal where the operator must decide."""
+) -> tuple[str, bool]:
+    """Return what is done with an earlier run's work, and whether that copies rows.
+
+    Refusal where the operator must decide.
+    """
     _, decision = examine_and_decide(session, config, contexts)
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint, error_code=decision.code)
     if isinstance(decision, GiveUp):
         # The table's own turn drops what is left of it: the next run finds nothing.
-        return f"given up: {decision.reason}"
+        return f"given up: {decision.reason}", True
     if isinstance(decision, Afresh):
         if decision.throws_away and not config.start_afresh:
             raise Refusal(
@@ -287,8 +296,8 @@ def what_becomes_of_it(
                 hint=f"to resume it: {decision.instead}; to drop it: --start-afresh",
                 error_code=ErrorCode.CANNOT_RESUME,
             )
-        return f"copied afresh: {decision.reason}" if decision.reason else "copied"
-    return f"resumed: {decision.reason}"
+        return f"copied afresh: {decision.reason}" if decision.reason else "copied", True
+    return f"resumed: {decision.reason}", not decision.cleanup
 
 
 def plan_of_batch(

@@ -427,6 +427,28 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monk
 
 
 @pytest.mark.slow
+@pytest.mark.kills
+def test_a_batch_that_is_resumed_needs_room_for_what_is_left_alone(
+    db, engine, monkeypatch, listener
+):
+    """Of one table all is copied, and another is swapped already: neither needs any."""
+    alter = "MODIFY a BIGINT, FORCE"
+    with shards(db, 2, rows=20_000) as made:
+        config = batch_config(db, made.pattern, alter=alter)
+        before = plan_batch(config)
+        where: dict[str, Any] = {"database": made.schemas[1], "table": "orders", "alter": alter}
+        Interruption(monkeypatch).at(engine, db, "drain.begun", **where)
+        kill_at(made, listener, alter, "cutover.renamed", 1)
+        swapped, copied = plan_batch(config).tables
+        assert all(sum(one.to_write) > 1 << 18 for one in before.tables)
+        assert copied.copied
+        assert copied.to_write[0] < before.tables[1].to_write[0] / 2
+        assert not swapped.copied
+        monkeypatch.setattr("spirit_py.batch.planning.free_bytes", lambda _: 1 << 18)
+        assert plan_batch(config).room
+
+
+@pytest.mark.slow
 def test_a_migration_that_nothing_can_carry_on_holds_up_no_plan(four, engine, monkeypatch):
     """The batch gives it up, as migrate does, and the same command begins it anew."""
     alter = "MODIFY a BIGINT, FORCE"

@@ -37,13 +37,8 @@ def disk_space(context: PreflightContext) -> Findings:
 
     A copy by the server is in no binary log.
     """
-    data = index = 0
     native = made_natively([context])
-    if not native and is_ours(context):
-        # What an earlier run has written already.
-        context.session.execute("SET SESSION information_schema_stats_expiry = 0")
-        for written in context.session.query(_SIZES, (context.schema, context.names.new)):
-            data, index = (int(size or 0) for size in written)
+    data, index = (0, 0) if native else written_before(context)
     share = share_written(context)
     rows, indexes, logged = (int(size * share) for size in written_bytes(context))
     table = max(0, rows - data) + max(0, indexes - index)
@@ -70,6 +65,16 @@ def disk_space(context: PreflightContext) -> Findings:
 def _parts(table: int, binlog: int) -> str:
     logged = f" and {human_bytes(binlog)} for the binary log" if binlog else ""
     return f"{human_bytes(table)} for the new table{logged}"
+
+
+def written_before(context: PreflightContext) -> tuple[int, int]:
+    """Return the bytes of rows and of indexes that an earlier run has written already."""
+    if not is_ours(context):
+        return 0, 0
+    context.session.execute("SET SESSION information_schema_stats_expiry = 0")
+    found = context.session.query(_SIZES, (context.schema, context.names.new))
+    data, index = found[0] if found else (0, 0)
+    return int(data or 0), int(index or 0)
 
 
 def written_bytes(context: PreflightContext) -> tuple[int, int, int]:
