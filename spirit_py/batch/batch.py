@@ -80,7 +80,7 @@ class Batch:
 
     ``store`` is None for a dry run; ``engine_factory`` makes Spark once for all tables; ``gate`` is
     as of :func:`spirit_py.migration.entry.migrate`. ``records`` are what became of each table, as
-    far as it is known now. ``resumable``: a migration has ended whose copy is kept.
+    far as it is known now.
     """
 
     config: BatchConfig
@@ -109,7 +109,6 @@ class Batch:
         self._halted = self._held = False
         #: Why the record cannot be read or written, so that nobody knows what is to be done.
         self._record_lost: SpiritError | None = None
-        self.resumable = False
         self.ended = False
         self._began = time.monotonic()
 
@@ -275,7 +274,6 @@ class Batch:
                 self._tell(Summary(table=table, said=f"{table}: {line.strip()}"))
         stops = worker.run.concerns_all or self.config.on_failure == "stop"
         self._halted |= bool(report.error) and stops
-        self.resumable |= report.resumable
         known = self.records[name].state
         try:
             self._note(name, **self._outcome(name, report))

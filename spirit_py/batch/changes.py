@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from spirit_py.batch.store import marked_tables
 from spirit_py.checkpoint.table import checkpoint_tables
-from spirit_py.classes import dataclass, replace
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
-from spirit_py.mysql.tables.definition import near_name
+from spirit_py.mysql.tables.definition import near_name, stored_name
 from spirit_py.sql import is_like, quote_identifier
 from spirit_py.statement import ClauseKind, alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
@@ -143,27 +143,46 @@ class TableChange(OfTable):
         )
 
 
-def changes_of(
-    session: SqlSession, config: BatchConfig, sql_mode: str
-) -> tuple[list[TableChange], dict[str, str]]:
-    """Return the changes in order, and what is wrong with other statements, by their places.
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What a batch is to change, in order.
 
-    Refusal for a pattern that matches nothing, and for a file that is empty or cannot be read.
+    ``faults`` are what is wrong with other statements, by their places; ``gone`` are changes whose
+    table is not there, with what is said then. ``unmatched`` are patterns that select nothing, with
+    the refusal.
     """
-    if config.patterns:
-        return _of_patterns(session, config, sql_mode), {}
-    return _of_file(session, config, sql_mode)
+
+    changes: list[TableChange]
+    faults: dict[str, str] = field(default_factory=dict)
+    gone: list[tuple[TableChange, str]] = field(default_factory=list)
+    unmatched: dict[str, Refusal] = field(default_factory=dict)
+
+    @property
+    def named(self) -> list[TableChange]:
+        """The changes with those whose table is not there."""
+        return [*self.changes, *(change for change, _ in self.gone)]
 
 
-def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
+def changes_of(session: SqlSession, config: BatchConfig, sql_mode: str) -> Selection:
+    """Return what a batch is to change; Refusal for a file that is empty or cannot be read."""
+    chosen = _of_patterns if config.patterns else _of_file
+    return chosen(session, config, sql_mode)
+
+
+def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> Selection:
     schema = config.each.database
     excluded, _ = left_out(session, config.exclude, schema)
     found: dict[Name, TableChange] = {}
+    unmatched: dict[str, Refusal] = {}
+    excused: dict[str, Refusal] = {}
     for pattern in (read_pattern(text, schema) for text in config.patterns):
-        names = [name for name in matching(session, pattern) if name not in excluded]
+        matches = matching(session, pattern)
+        names = [name for name in matches if name not in excluded]
         if not names:
             left = ", apart from those that --exclude names" if config.exclude else ""
-            raise Refusal(
+            # Both name one table, as the hint for one that cannot be changed has it.
+            known = bool(matches) and not (pattern.schema.wild or pattern.table.wild)
+            (excused if known else unmatched)[pattern.given] = Refusal(
                 f"the pattern {pattern.given} matches no table{left}",
                 hint="see SHOW SCHEMAS LIKE and SHOW TABLES LIKE; the account sees only tables on"
                 " which it has privileges",
@@ -172,7 +191,8 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> lis
         for name in names:
             statement = alter_of(*name, config.each.alter, sql_mode=sql_mode)
             found.setdefault(name, _change(statement, alike=_alike(pattern, name[1])))
-    return [found[name] for name in sorted(found)]
+    changes = [found[name] for name in sorted(found)]
+    return Selection(changes=changes, unmatched=unmatched if found else unmatched | excused)
 
 
 def left_out(
@@ -253,12 +273,11 @@ def _alike(pattern: TablePattern, table: str) -> str:
     return pattern.given
 
 
-def _of_file(
-    session: SqlSession, config: BatchConfig, sql_mode: str
-) -> tuple[list[TableChange], dict[str, str]]:
+def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> Selection:
     mode = SqlMode.of(sql_mode)
     found: dict[Name, TableChange] = {}
     faults: dict[str, str] = {}
+    gone: list[tuple[TableChange, str]] = []
     try:
         statements = list(read_script(config.statements, mode))
     except Refusal as refusal:
@@ -268,9 +287,12 @@ def _of_file(
     for one in statements:
         place = f"{config.file}, line {one.line}"
         try:
-            change = _of_statement(session, config, one, sql_mode, place)
+            change, absent = _of_statement(session, config, one, sql_mode, place)
         except Refusal as refusal:
             faults[place] = f"{refusal.message}; {refusal.hint}"
+            continue
+        if absent:
+            gone.append((change, absent))
             continue
         earlier = found.setdefault(change.name, change)
         if earlier is not change:
@@ -278,10 +300,10 @@ def _of_file(
                 f"{change} is changed a second time, first by {earlier.place}; write all its"
                 " clauses into one ALTER TABLE"
             )
-    if not found and not faults:
+    if not found and not faults and not gone:
         text = f"{config.file} has no statement"
         raise not_understood(text, "write ALTER TABLE schema.table ...;")
-    return list(found.values()), faults
+    return Selection(changes=list(found.values()), faults=faults, gone=gone)
 
 
 def refuse_statements(file: str, faults: dict[str, str]) -> NoReturn:
@@ -297,25 +319,23 @@ def refuse_statements(file: str, faults: dict[str, str]) -> NoReturn:
 
 def _of_statement(
     session: SqlSession, config: BatchConfig, one: ScriptStatement, sql_mode: str, place: str
-) -> TableChange:
+) -> tuple[TableChange, str]:
+    """Return the change, and what is said where there is no such table."""
     schema = one.schema or config.each.database
     statement, *others = parse_statement(one.text, schema, sql_mode=sql_mode)
     if others:
         raise not_understood("there are several statements before one delimiter", "separate them")
-    rows = session.query(
-        _TABLES + "TABLE_SCHEMA = %s AND TABLE_NAME = %s", (statement.schema, statement.table)
-    )
+    name, absent = (statement.schema, statement.table), ""
+    rows = session.query(_TABLES + "TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
     if not rows:
-        raise Refusal(
-            f"there is no table {statement.schema}.{statement.table}",
-            hint=near_name(session, statement.schema, statement.table)
-            + "check its name, and whether the account has privileges on it",
-            error_code=ErrorCode.NO_SUCH_TABLE,
-        )
-    named = replace(statement, schema=str(rows[0][0]), table=str(rows[0][1]))
+        near = near_name(session, *name)
+        absent = f"there is no table {'.'.join(name)}; {near}check its name, and whether the"
+        absent += " account has privileges on it"
+    schema, table = rows[0] if rows else stored_name(session, *name)
+    named = replace(statement, schema=str(schema), table=str(table))
     alike = f"{named.table} {', '.join(clause.normalized for clause in named.parsed)}"
     alike = alike.replace(f"{quote_identifier(statement.schema)}.", "")
-    return _change(named, place=place, alike=alike)
+    return _change(named, place=place, alike=alike), absent
 
 
 def _change(statement: AlterStatement, *, place: str = "", alike: str = "") -> TableChange:

@@ -20,6 +20,7 @@ from spirit_py.batch.store import (
     find_batch,
     refuse_others,
 )
+from spirit_py.batch.trial import is_begun
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, Refusal, SpiritError
 from spirit_py.events.run import Warned
@@ -71,10 +72,9 @@ def run_batch(
     if plan.is_refused(config):
         refused = plan.refused
         codes = {one.code for one in refused}
-        known = (plan.earlier or {}).values()
         raise refusal_of(
             f"{len(refused)} of {len(plan.tables)} tables cannot be changed",
-            written=any(one.state != TableState.PENDING for one in known),
+            written=plan.written,
             hint="see what refuses each; leave these tables out (--exclude, or in the file), or"
             " change the others with --on-failure continue",
             details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
@@ -148,7 +148,8 @@ def _opened(
     with lock:
         with connect_first(connection, role="batch") as session:
             schemas = schemas_of(session, config, (one.change for one in plan.tables))
-            store = find_batch(session, plan.name, schemas)
+            # The first table may be gone.
+            store = find_batch(session, plan.name, {*schemas, plan.home})
             if store is None and plan.earlier is not None:
                 raise Refusal(
                     "this batch was finished, or given up, meanwhile",
@@ -246,13 +247,16 @@ def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Repor
 
     In a fleet the record is what says that this server is done, until all are.
     """
-    states = {one.state for one in batch.records.values()}
-    nothing = states == {TableState.PENDING} and not batch.resumable
+    records = batch.records.values()
+    states = {one.state for one in records}
+    nothing = states == {TableState.PENDING}
     # After a second SIGINT its thread may still write.
     if not batch.ended or (states != {TableState.DONE} and not nothing):
         return False
     try:
         with connect(config.each.connection, role="batch") as session:
+            if nothing and any(is_begun(session, one) for one in records):
+                return False
             record = store.read(session)
             if record is not None and record.fleet and not (nothing and _is_free(store, session)):
                 return False

@@ -78,6 +78,7 @@ class PlannedTable:
 class BatchPlan:
     """The plan; ``earlier`` are the tables of an earlier run that began this batch.
 
+    ``written``: that has changed a table, or begun one; what it copied may be there.
     ``mysql`` is the server's version; ``orders``: of the fleet whose part this is; ``home``: the
     schema in which its record is, or will be.
     """
@@ -86,6 +87,7 @@ class BatchPlan:
     server_uuid: str
     tables: tuple[PlannedTable, ...]
     earlier: Mapping[Name, TableRecord] | None = None
+    written: bool = False
     warnings: Mapping[str, list[str]] = field(default_factory=dict)
     room: tuple[str, ...] = ()
     mysql: str = ""

@@ -14,8 +14,9 @@ from spirit_py.batch.changes import (
     schemas_of,
 )
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
+from spirit_py.batch.report import refused_again
 from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
-from spirit_py.batch.trial import Step, is_back, refused_in_trial, step_for, trial_session
+from spirit_py.batch.trial import Step, is_back, is_begun, refused_in_trial, step_for, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
@@ -54,7 +55,7 @@ from spirit_py.units import counted, human_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spirit_py.batch.changes import TableChange
+    from spirit_py.batch.changes import Selection, TableChange
     from spirit_py.batch.store import BatchTable, TableRecord
     from spirit_py.command_config import BatchConfig
     from spirit_py.config import MigrationConfig
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _LEFT_OUT: Final = "--exclude matches no table of this server"
+_UNMATCHED: Final = "the pattern matches no table that is not left out"
 _BACK: Final = (
     "an earlier run has changed it, and it has its old definition again, as after spirit-py revert:"
     " it counts as done; to change it again takes a command for it alone"
@@ -74,50 +76,75 @@ _BACK: Final = (
 
 
 def plan_batch(config: BatchConfig) -> BatchPlan:
-    """Read and check all tables; write nothing. The plan has the tables that are refused."""
+    """Read and check all tables; write nothing. The plan has the tables that are refused.
+
+    What refuses the whole is a MigrationFailure after an earlier run has begun a table.
+    """
     connection = config.each.connection
     with connect_first(connection, role="plan") as session:
         require_one_server(session, connection)
         facts = read_facts(session)
         require_mysql(facts)
         sql_mode = under_modes(session, facts, config.each.modes).sql_mode
-        changes, faults = changes_of(session, config, sql_mode)
-        if faults:
-            with trial_session(config.each) as trials:
-                for one in _Planner(session, trials, config, {}).tables(changes):
-                    if one.refusals:
-                        lines = (line.removeprefix("hint: ") for line in one.refusals)
-                        faults[one.change.place] = "; ".join(lines)
-            refuse_statements(config.file, faults)
-        name = _name(config, changes, sql_mode)
-        schemas = schemas_of(session, config, changes)
+        chosen = changes_of(session, config, sql_mode)
+        name = _name(config, chosen.named, sql_mode)
+        schemas = schemas_of(session, config, chosen.named)
         table = None if config.each.dry_run else find_batch(session, name, schemas)
         if table is not None:
             table.require_server(session, facts.uuid)
         earlier = None if table is None else table.tables(session)
-        refuse_others(session, name, {change.name for change in changes})
-        with trial_session(config.each) as trials:
-            planner = _Planner(session, trials, config, earlier or {})
+        begun = BatchPlan(
+            name=name,
+            server_uuid=facts.uuid,
+            tables=(),
+            earlier=earlier,
+            written=any(
+                one.state != TableState.PENDING or is_begun(session, one)
+                for one in (earlier or {}).values()
+            ),
+            mysql=facts.version,
+            orders=FleetOrders() if table is None or not config.fleet else table.orders(session),
+            home="" if config.each.dry_run else _home(table, chosen.named),
+        )
+        try:
+            return _with_tables(session, config, facts, chosen, begun)
+        except Refusal as refusal:
+            raise refused_again(refusal, written=begun.written) from refusal
+
+
+def _with_tables(
+    session: Session, config: BatchConfig, facts: ServerFacts, chosen: Selection, begun: BatchPlan
+) -> BatchPlan:
+    """Return a plan with its tables; Refusal for what is refused as a whole."""
+    again = begun.earlier is not None and bool(chosen.changes)
+    # A table of an earlier run may be gone since: then the rest is carried on.
+    gone = {} if again else {change.place: why for change, why in chosen.gone}
+    faults = chosen.faults | gone
+    if chosen.unmatched and not again:
+        raise next(iter(chosen.unmatched.values()))
+    if not faults:
+        refuse_others(session, begun.name, {change.name for change in chosen.changes})
+    with trial_session(config.each) as trials:
+        planner = _Planner(session, trials, config, begun.earlier or {})
+        if not faults:
             _, nothing = left_out(session, config.exclude, config.each.database)
-            # A fleet has servers with other tables; a table of an earlier run may be gone since.
-            if config.excludes_surely and not config.fleet and earlier is None:
+            # A fleet has servers with other tables.
+            if config.excludes_surely and not config.fleet and not again:
                 require_left_out(nothing)
             if nothing:
                 planner.warnings[_LEFT_OUT] = [one.given for one in nothing]
-            tables = planner.tables(changes)
-        orders = FleetOrders() if table is None or not config.fleet else table.orders(session)
-        planned = BatchPlan(
-            name=name,
-            server_uuid=facts.uuid,
-            tables=tables,
-            earlier=earlier,
-            warnings=planner.warnings,
-            mysql=facts.version,
-            orders=orders,
-            home="" if config.each.dry_run else _home(table, changes),
-        )
-        sizes = [one.to_write for one in planned.left if one.copied]
-        return replace(planned, room=room_for(sizes, config, facts))
+            if chosen.unmatched:
+                planner.warnings[_UNMATCHED] = [*chosen.unmatched]
+        tables = planner.tables(chosen.changes)
+    for one in tables if faults else ():
+        if one.refusals:
+            lines = (line.removeprefix("hint: ") for line in one.refusals)
+            faults[one.change.place] = "; ".join(lines)
+    if faults:
+        refuse_statements(config.file, faults)
+    planned = replace(begun, tables=tables, warnings=planner.warnings)
+    sizes = [one.to_write for one in planned.left if one.copied]
+    return replace(planned, room=room_for(sizes, config, facts))
 
 
 def _name(config: BatchConfig, changes: list[TableChange], sql_mode: str) -> str:
@@ -132,7 +159,7 @@ def _name(config: BatchConfig, changes: list[TableChange], sql_mode: str) -> str
 
 
 def _home(table: BatchTable | None, changes: list[TableChange]) -> str:
-    return min(one.schema for one in changes) if table is None else table.name[0]
+    return min((one.schema for one in changes), default="") if table is None else table.name[0]
 
 
 def _told(error: SpiritError) -> tuple[str, ...]:

@@ -130,6 +130,19 @@ def refusal_of(
     return kind(f"{what}; nothing was {was}", hint=hint, details=details, error_code=error_code)
 
 
+def refused_again(refusal: Refusal, *, written: bool) -> SpiritError:
+    """Return a refusal as it is; after an earlier run that has ``written``, as a failure."""
+    if not written:
+        return refusal
+    return refusal_of(
+        refusal.message.removesuffix("; nothing was written"),
+        written=True,
+        hint=refusal.hint,
+        details=refusal.details,
+        error_code=refusal.error_code,
+    )
+
+
 def _shown(table: TableRecord) -> dict[str, Any]:
     report = json.loads(table.report) if table.report else None
     good = table.outcome in _NO_FAILURE

@@ -14,7 +14,7 @@ from spirit_py.cli.changes import BATCH, batch_config, migration_config, setting
 from spirit_py.cli.display import OF_A_RUN, reporters_of, tell_end, tell_summary
 from spirit_py.cli.groups import command
 from spirit_py.cli.wrong_lines import warn
-from spirit_py.errors import UnfinishedWork
+from spirit_py.errors import Refusal, UnfinishedWork
 from spirit_py.events.event import teller
 from spirit_py.options.commands import MigrateCommand, PlanCommand
 from spirit_py.units import counted, one_line
@@ -35,6 +35,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
     from spirit_py.batch.entry import reported, run_batch
     from spirit_py.batch.plan import tell_plan
     from spirit_py.batch.planning import plan_batch
+    from spirit_py.batch.report import refused_again
     from spirit_py.signals import ended_by_sigterm
 
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
@@ -46,7 +47,10 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
             if plan.asks and not (yes or config.each.dry_run or refused):
                 tables, log_format = counted(len(plan.left), "table"), config.records.log_format
                 hint = "--exclude leaves tables out"
-                outcome.require_agreed(f"the patterns match {tables}", tables, hint, log_format)
+                try:
+                    outcome.require_agreed(f"the patterns match {tables}", tables, hint, log_format)
+                except Refusal as refusal:
+                    raise refused_again(refusal, written=plan.written) from refusal
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     return tell_end(report, report.summary(), reporter, config.records.log_format)
 

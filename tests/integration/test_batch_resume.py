@@ -22,7 +22,7 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import replace
 from spirit_py.cli.unfinished import unfinished
-from spirit_py.errors import Interrupted, Refusal
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.locks.named import AdvisoryLock
 from spirit_py.phases import Phase
 from spirit_py.table.names import lock_name
@@ -294,6 +294,30 @@ def test_a_table_that_is_gone_before_its_turn_is_named(four, engine):
     assert third in warning
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
+
+
+def test_a_batch_of_a_file_goes_on_without_tables_that_are_gone(db, engine, monkeypatch):
+    """Its statements are right; what refuses the whole does not say that nothing was written."""
+    with shards(db, 3, rows=20) as made:
+        first, second, third = made.names
+        db.execute(f"INSERT INTO {second} (a) VALUES (NULL)")
+        script = "".join(f"ALTER TABLE {one} MODIFY a BIGINT NOT NULL;\n" for one in made.names)
+        config = batch_config(db, statements=script, file="f")
+        report, told = batch_here(engine, config)
+        assert (report.exit_code, states(made)) == (1, ["done", "pending", "pending"]), told.text
+        with monkeypatch.context() as patched:
+            patched.setattr("spirit_py.batch.planning.free_bytes", lambda _: 0)
+            with pytest.raises(MigrationFailure, match="what an earlier run did stays") as full:
+                plan_batch(config)
+        assert full.value.exit_code == 1
+        db.execute(f"DROP TABLE {first}, {second}")
+        (warning,) = (one for one in plan_batch(config).remarks() if "goes on without it" in one)
+        assert second in warning
+        report, told = batch_here(engine, config)
+        assert (report.exit_code, states(made)) == (0, []), told.text
+        assert db.query(f"SHOW COLUMNS FROM {third} LIKE 'a'")[0][1] == "bigint"
+        with pytest.raises(Refusal, match="2 statements of f cannot be executed"):
+            plan_batch(config)
 
 
 @pytest.mark.slow
@@ -588,16 +612,18 @@ def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, engine,
     assert states(four) == []
 
 
-def test_a_batch_is_done_without_a_table_that_is_left_out(db, engine):
+@pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_batch_is_done_without_a_table_that_is_left_out(db, engine, exact):
     """The same command with --exclude ends a batch of which nothing else is left."""
     with shards(db, 2) as two:
         second = two.names[1]
+        patterns = two.names if exact else [two.pattern]
         db.execute(f"ALTER TABLE {second} MODIFY id BIGINT NOT NULL, DROP PRIMARY KEY")
-        config = batch_config(db, two.pattern, alter=REBUILD, on_failure="continue")
+        config = batch_config(db, *patterns, alter=REBUILD, on_failure="continue")
         report, _ = batch_here(engine, config)
         assert (report.exit_code, states(two)) == (1, [TableState.DONE, TableState.PENDING])
         numbers = table_numbers(two)
-        left_out = batch_config(db, two.pattern, alter=REBUILD, exclude=(second,))
+        left_out = batch_config(db, *patterns, alter=REBUILD, exclude=(second,))
         report, _ = batch_here(engine, left_out)
         assert (report.exit_code, states(two)) == (0, [])
         assert table_numbers(two) == numbers

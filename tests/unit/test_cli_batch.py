@@ -14,6 +14,7 @@ from spirit_py.batch import entry, planning
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
+from spirit_py.classes import replace
 from spirit_py.cli import main, outcome
 from spirit_py.errors import UsageFault
 from spirit_py.fleet import planning as fleet_planning
@@ -112,10 +113,12 @@ def test_statements_that_everybody_may_write_are_refused(tmp_path):
     assert f"chmod o-w {file}" in result.output
 
 
-def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked):
-    """The plan is shown all the same, and nothing runs."""
+@pytest.mark.parametrize("written", [True, False])
+def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked, written):
+    """The plan is shown all the same, and nothing runs; 2 says that nothing was written (R16)."""
+    asked["plan"] = replace(planned(), written=written)
     result = run(*PATTERN)
-    assert result.exit_code == 2
+    assert result.exit_code == (1 if written else 2)
     assert "shop_1.orders" in result.output
     assert "--yes" in result.output
     assert "ran" not in asked
