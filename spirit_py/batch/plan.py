@@ -78,7 +78,8 @@ class PlannedTable:
 class BatchPlan:
     """The plan; ``earlier`` are the tables of an earlier run that began this batch.
 
-    ``written``: that has changed a table, or begun one; what it copied may be there.
+    ``written``: that has changed a table, or begun one; what it copied may be there. ``claims`` are
+    what records of other batches say of these tables that anybody may have written.
     ``mysql`` is the server's version; ``orders``: of the fleet whose part this is; ``home``: the
     schema in which its record is, or will be.
     """
@@ -88,6 +89,7 @@ class BatchPlan:
     tables: tuple[PlannedTable, ...]
     earlier: Mapping[Name, TableRecord] | None = None
     written: bool = False
+    claims: tuple[str, ...] = ()
     warnings: Mapping[str, list[str]] = field(default_factory=dict)
     room: tuple[str, ...] = ()
     mysql: str = ""
@@ -129,8 +131,13 @@ class BatchPlan:
 
     @property
     def asks(self) -> bool:
-        """Whether the operator should see the tables first: a pattern may match too many."""
+        """Whether the operator should see the tables first: a pattern may match too many.
+
+        Or another batch may have changed some, which one that has begun was told before.
+        """
         known = self.earlier or {}
+        if self.claims and self.earlier is None:
+            return True
         return any(one.change.name not in known for one in self.left if not one.change.place)
 
     def counts(self) -> str:

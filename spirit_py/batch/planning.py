@@ -122,8 +122,9 @@ def _with_tables(
     faults = chosen.faults | gone
     if chosen.unmatched and not again:
         raise next(iter(chosen.unmatched.values()))
+    claims: list[str] = []
     if not faults:
-        refuse_others(session, begun.name, {change.name for change in chosen.changes})
+        claims = refuse_others(session, begun.name, {change.name for change in chosen.changes})
     with trial_session(config.each) as trials:
         planner = _Planner(session, trials, config, begun.earlier or {})
         if not faults:
@@ -142,7 +143,7 @@ def _with_tables(
             faults[one.change.place] = "; ".join(lines)
     if faults:
         refuse_statements(config.file, faults)
-    planned = replace(begun, tables=tables, warnings=planner.warnings)
+    planned = replace(begun, tables=tables, warnings=planner.warnings, claims=tuple(claims))
     sizes = [one.to_write for one in planned.left if one.copied]
     return replace(planned, room=room_for(sizes, config, facts))
 

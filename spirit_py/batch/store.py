@@ -155,8 +155,11 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
     return found[0] if found else None
 
 
-def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> None:
-    """Refuse tables of another, unfinished batch; only warn where its record may be forged."""
+def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> list[str]:
+    """Refuse tables of another, unfinished batch; warn where its record may be forged.
+
+    Return what such records say (R26): the operator may know which of them are true.
+    """
     schemas = {schema for schema, _ in wanted}
     others = [BatchTable(*one) for one in marked_tables(session) if one[1] != name]
     for table in others:
@@ -178,10 +181,14 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
                 error_code=ErrorCode.BATCH_RECORD,
             )
 
+    claims: list[str] = []
+
     def says(name: Name) -> str:
         table = BatchTable(*name)
-        text = _shared(session, table, wanted)
-        return text and f"as {table} says, {text}; see who created it"
+        if not (text := _shared(session, table, wanted)):
+            return ""
+        claims.append(f"as {table} says, {text}; see who created it")
+        return claims[-1]
 
     def unread(name: Name, error: SpiritError) -> str:
         return f"{BatchTable(*name)} has the mark of a batch and cannot be read: {error}"
@@ -190,6 +197,7 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
     with doubtful(session):
         for text in filter(None, looked_at(_naming(session, elsewhere, schemas), says, unread)):
             _log.warning("%s", text)
+    return claims
 
 
 def _naming(session: SqlSession, names: Sequence[Name], schemas: Collection[str]) -> Iterator[Name]:

@@ -47,8 +47,9 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
             if plan.asks and not (yes or config.each.dry_run or refused):
                 tables, log_format = counted(len(plan.left), "table"), config.records.log_format
                 hint = "--exclude leaves tables out"
+                what = next(iter(plan.claims), f"the patterns match {tables}")
                 try:
-                    outcome.require_agreed(f"the patterns match {tables}", tables, hint, log_format)
+                    outcome.require_agreed(what, tables, hint, log_format)
                 except Refusal as refusal:
                     raise refused_again(refusal, written=plan.written) from refusal
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)

@@ -281,7 +281,7 @@ class MigrateCommand(
             common=True,
             needs=("tables", "statements", "servers", "servers_from"),
         ),
-        "With --tables or --servers: change them without asking first.",
+        "Change many tables without asking first.",
     ]
 
 

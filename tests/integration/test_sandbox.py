@@ -81,6 +81,12 @@ def test_a_batch_believes_nothing_of_a_schema_in_which_it_changes_nothing(db, sa
         with open_session(db) as session:
             for name in ("_spirit_py_batch_other", of_this_one):
                 _forge(session, sandbox, name, made.schemas)
+        # An edited file may leave such a record, too: on the command line the operator is asked.
+        script = f"ALTER TABLE {made.names[0]} ADD COLUMN z INT;"
+        for plan in plan_batch(config), plan_batch(batch_config(db, statements=script, file="f")):
+            claim = f"as {sandbox}._spirit_py_batch_other says, another, unfinished batch"
+            assert any(one.startswith(claim) for one in plan.claims)
+            assert plan.asks
         report, _ = batch_here(ThreadEngine(), config)
         assert report.exit_code == 0
         assert [one["outcome"] for one in report.tables] == ["done", "done"]

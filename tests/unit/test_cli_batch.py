@@ -124,6 +124,19 @@ def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked, 
     assert "ran" not in asked
 
 
+@pytest.mark.parametrize(("more", "code"), [((), 2), (("--yes",), 0)])
+def test_a_file_whose_tables_another_batch_may_have_needs_a_yes(asked, tmp_path, more, code):
+    """That one's record is where anybody may write; one that has begun was asked before."""
+    claim = "as x._spirit_py_batch_2 says, another, unfinished batch has 1 of these tables"
+    asked["plan"] = plan = replace(planned(place="f, line 1"), claims=(claim,))
+    file = tmp_path / "changes.sql"
+    file.write_text("ALTER TABLE t FORCE")
+    result = run(*BASE, "--statements", str(file), *more)
+    assert result.exit_code == code
+    assert (claim in result.output) is (code == 2)
+    assert not replace(plan, earlier={}).asks
+
+
 @pytest.mark.parametrize(("answer", "ran"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_terminal_is_asked(asked, monkeypatch, answer, ran):
     """No answer means no."""
