@@ -15,6 +15,7 @@ from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.tables.definition import near_name, stored_name
+from spirit_py.preflight.preflight import with_present_name
 from spirit_py.sql import is_like, quote_identifier
 from spirit_py.statement import ClauseKind, alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
@@ -125,7 +126,7 @@ class TableChange(OfTable):
 
     Schema and table are as the server keeps them; ``place`` is file and line of the statement.
     Tables with the same ``alike`` are expected to have the same definition. ``other`` is the table
-    that the statement names beside its own, as it is written. ``once``: made again, the statement
+    that the statement names beside its own. ``once``: made again, the statement
     would undo itself, or do more.
     """
 
@@ -190,7 +191,7 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> Sel
             )
         for name in names:
             statement = alter_of(*name, config.each.alter, sql_mode=sql_mode)
-            found.setdefault(name, _change(statement, alike=_alike(pattern, name[1])))
+            found.setdefault(name, _change(session, statement, alike=_alike(pattern, name[1])))
     changes = [found[name] for name in sorted(found)]
     return Selection(changes=changes, unmatched=unmatched if found else unmatched | excused)
 
@@ -335,10 +336,16 @@ def _of_statement(
     named = replace(statement, schema=str(schema), table=str(table))
     alike = f"{named.table} {', '.join(clause.normalized for clause in named.parsed)}"
     alike = alike.replace(f"{quote_identifier(statement.schema)}.", "")
-    return _change(named, place=place, alike=alike), absent
+    return _change(session, named, place=place, alike=alike), absent
 
 
-def _change(statement: AlterStatement, *, place: str = "", alike: str = "") -> TableChange:
+def _change(
+    session: SqlSession, statement: AlterStatement, *, place: str = "", alike: str = ""
+) -> TableChange:
+    if statement.parsed and statement.parsed[0].other[1]:
+        # As its checkpoint will have it, by which the batch knows that as its own.
+        clauses = with_present_name(session, statement).clauses
+        statement = alter_of(statement.schema, statement.table, clauses)
     return TableChange(
         schema=statement.schema,
         table=statement.table,

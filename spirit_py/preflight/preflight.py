@@ -126,7 +126,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
             config=config,
             facts=facts,
             grants=grants,
-            statement=_with_present_name(session, statement),
+            statement=with_present_name(session, statement),
             found=_found(session, statement.schema, statement.table),
         )
         for statement in statements
@@ -141,7 +141,7 @@ def _found(session: SqlSession, schema: str, table: str) -> TableSchema | None:
     return None if found is None else with_file_bytes(session, found)
 
 
-def _with_present_name(session: SqlSession, statement: AlterStatement) -> AlterStatement:
+def with_present_name(session: SqlSession, statement: AlterStatement) -> AlterStatement:
     """Return a statement whose clause names its other table as the server does."""
     clause = statement.parsed[0]
     found = read_table(session, *clause.other) if clause.other[1] else None

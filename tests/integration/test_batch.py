@@ -20,7 +20,9 @@ from spirit_py.events.run import RunEnded, TableEnded
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
 from spirit_py.mysql.faults import server_fault
+from spirit_py.plan.earlier_run import statement_of
 from spirit_py.plan.text import text_of
+from spirit_py.preflight.preflight import prepare
 from spirit_py.records import RecordOptions
 from spirit_py.threads import StopSwitch
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
@@ -527,6 +529,21 @@ def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, 
     assert report.record in refused.value.hint
     two.db.execute(f"DROP TABLE {report.record}")
     assert len(planned(other).left) == 2
+
+
+@pytest.mark.parametrize(
+    "clause",
+    ["EXCHANGE PARTITION P1 WITH TABLE x", "ADD CONSTRAINT k FOREIGN KEY (V) REFERENCES x (id)"],
+)
+def test_a_batch_knows_the_checkpoint_of_a_statement_that_names_another_table(db, clause):
+    """However it names that one: otherwise a killed EXCHANGE leaves its checkpoint for ever."""
+    db.execute("CREATE TABLE x (id INT PRIMARY KEY, v INT, KEY (v)); CREATE TABLE p LIKE x")
+    db.execute("ALTER TABLE p PARTITION BY RANGE (id) (PARTITION p1 VALUES LESS THAN (9))")
+    config = batch_config(db, statements=f"ALTER TABLE p {clause};", file="f", database=db.name)
+    (one,) = planned(config).tables
+    with open_session(db) as session:
+        contexts = prepare(session, one.change.config(config.each))
+        assert one.change.normalized == statement_of(contexts)
 
 
 @pytest.mark.draws(3)
