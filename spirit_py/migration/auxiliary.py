@@ -28,7 +28,7 @@ from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import RepeatingSession, retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import NewTable, drop_sentinel
@@ -183,7 +183,8 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
             raise
     run.show("")
     with search_throttled(run, context.session) as turn:
-        watched = replace(context, tell=run.tell, check_stop=turn)
+        patient = RepeatingSession(context.session, turn)
+        watched = replace(context, session=patient, tell=run.tell, check_stop=turn)
         mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)
     try_triggers(run, Swap.of(mapping))

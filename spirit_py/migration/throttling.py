@@ -179,7 +179,7 @@ def throttled(run: Run, work: Work, *, rebuilds: bool = False) -> Iterator[None]
     """Let work before the copy, or after the swap, ask what holds it back.
 
     The throttlers of the copy do not run meanwhile: only those that were asked for, and the
-    server's load, whose limits may be set while the work waits; for an archive a global lock too,
+    server's load, whose limits may be set while the work waits; of what reads a global lock too,
     and where the server ``rebuilds`` the table, which fills disks and keeps such a lock waiting.
     """
     throttles = Throttles(run.settings, tell=run.tell)
@@ -195,9 +195,10 @@ def throttled(run: Run, work: Work, *, rebuilds: bool = False) -> Iterator[None]
             throttles.add(throttler, first=True)
         else:
             throttler.close()
-    if rebuilds or work is Work.ARCHIVE:
+    if rebuilds or work in {Work.ARCHIVE, Work.SEARCH}:
         # A stream that Spark reads would not be repeated: it is not ended, but no other begins.
-        throttles.add(server.global_lock_throttler(config.connection, run.tell, ends=rebuilds))
+        ends = work is not Work.ARCHIVE
+        throttles.add(server.global_lock_throttler(config.connection, run.tell, ends=ends))
     throttles.start()
     run.work_at(throttles)
     try:

@@ -24,6 +24,7 @@ from spirit_py.mysql.endpoint import how_to_set, service_of
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.retry import RepeatingSession
 from spirit_py.mysql.tables.definition import create_in_full, existing_tables, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.identity import is_one_of
@@ -128,7 +129,8 @@ def mapped_there(
 ) -> TableMapping:
     """Return the mapping to a new table that was just made; Refusal with all findings."""
     with search_throttled(run, context.session) as turn:
-        watched = replace(context, tell=run.tell, check_stop=turn)
+        patient = RepeatingSession(context.session, turn)
+        watched = replace(context, session=patient, tell=run.tell, check_stop=turn)
         mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)
     return set_apart(run, there, context, mapping)

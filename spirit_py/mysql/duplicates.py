@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 10
 RANGE_ROWS = 100_000
-"""Rows of a range; all rows with one value are in the same range."""
+"""Rows of a range; all rows with one value are in the same range, which may have twice as many."""
 _CARDINALITY = """
 SELECT CARDINALITY FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND INDEX_NAME = %s AND SEQ_IN_INDEX = 1"""
@@ -68,26 +68,25 @@ def duplicates_for(
     limit: int = EXAMPLES,
     *,
     seen: Callable[[int], None] = lambda _: None,
+    hashing: Callable[[int], None] = lambda _: None,
 ) -> tuple[Duplicate, ...]:
     """Find values that several rows of the source share in a unique index of the new table.
 
     Compared under the new collation, type and expression. Locks nothing; reads the source in short
     ranges of an index of :func:`_walked`, or of the chunk key with hashes
-    (:mod:`spirit_py.mysql.hashes`) that take :func:`search_room`. ``seen`` is called after each
-    range with the rows read so far; may raise.
+    (:mod:`spirit_py.mysql.hashes`), from the first value on that has too many rows for a range.
+    ``seen`` is called after each range with the rows read so far, ``hashing`` before hashes are
+    kept, with about the bytes of temporary tablespace that they take; both may raise.
     """
     columns = tuple(part.column or part.expression or "" for part in index.parts)
     found: list[Duplicate] = []
     try:
         session.execute(f"SET SESSION time_zone = {string_literal(mapping.time_zone or '+00:00')}")
-        walk = _walked(session, mapping, index)
-        within = (
-            _by_hashes(session, mapping, index, seen)
-            if walk is None
-            else _by_index(session, mapping, walk, seen)
-        )
-        with contextlib.closing(within):
+        with contextlib.closing(_within(session, mapping, index, seen, hashing)) as within:
             for where in within:
+                if where is None:
+                    found = []
+                    continue
                 rows = session.query(duplicates_sql(mapping, index, limit - len(found), where))
                 found += [
                     Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1]))
@@ -101,7 +100,10 @@ def duplicates_for(
 
 
 def search_room(session: SqlSession, mapping: TableMapping) -> int:
-    """Return about how many bytes of temporary tablespace a search takes at once; 0 for few."""
+    """Return about how many bytes of temporary tablespace a search takes at once; 0 for few.
+
+    One frequent value among many others is not known before it is met.
+    """
     hashed = any(_walked(session, mapping, index) is None for index in mapping.tightened)
     return room_for(mapping.source, mapping.key) if hashed else 0
 
@@ -114,6 +116,25 @@ def _walked(session: SqlSession, mapping: TableMapping, index: Index) -> Index |
     found = session.query(_CARDINALITY, (source.schema, source.name, walk.name))
     values = found[0][0] if found else None
     return None if values and source.estimated_rows / int(values) > RANGE_ROWS else walk
+
+
+def _within(
+    session: SqlSession,
+    mapping: TableMapping,
+    index: Index,
+    seen: Callable[[int], None],
+    hashing: Callable[[int], None],
+) -> Generator[str | None]:
+    """Yield a condition for each range; None where all begins again."""
+    if (walk := _walked(session, mapping, index)) is not None:
+        for where in _by_index(session, mapping, walk, seen):
+            yield where
+            if where is None:
+                break
+        else:
+            return
+    hashing(room_for(mapping.source, mapping.key))
+    yield from _by_hashes(session, mapping, index, seen)
 
 
 def _by_hashes(
@@ -146,13 +167,15 @@ def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: 
 
 def _by_index(
     session: SqlSession, mapping: TableMapping, walk: Index, seen: Callable[[int], None]
-) -> Generator[str]:
+) -> Generator[str | None]:
+    """Yield a condition for each range; None for one that has too many rows with one value."""
     column = mapping.source.column(walk.columns[0])
     # NULL equals no value; without this it would be the first range's bound.
     first = f"{quote_identifier(column.name)} IS NOT NULL"
     within = ranges(session, mapping.source.quoted, walk, [column], rows=RANGE_ROWS, lower=first)
     for number, where in enumerate(within, start=1):
-        yield where
+        many = f"SELECT 1 FROM {mapping.source.quoted}{where} LIMIT 1 OFFSET {2 * RANGE_ROWS}"
+        yield None if session.query(many) else where
         seen(number * RANGE_ROWS)
 
 

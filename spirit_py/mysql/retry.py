@@ -18,6 +18,7 @@ from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import (
+    INTERRUPTED,
     LOCK_WAIT_TIMEOUT,
     Disposition,
     disposition,
@@ -26,10 +27,10 @@ from spirit_py.mysql.faults import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock
+    from spirit_py.contracts import Clock, SqlSession
     from spirit_py.errors import SpiritError
     from spirit_py.mysql.session import Session
     from spirit_py.threads import StopSwitch
@@ -267,6 +268,45 @@ class RenewedSession:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+
+#: Times that one statement may be ended.
+_ENDS: Final = 20
+
+
+class RepeatingSession:
+    """A session whose statements, each by itself, are sent again after they were ended.
+
+    As one is in front of a global lock; ``turn`` waits until that has passed, or raises on a stop.
+    """
+
+    def __init__(self, session: SqlSession, turn: Callable[[], None]) -> None:
+        self._session, self._turn = session, turn
+        self.id, self.address, self.origin = session.id, session.address, session.origin
+        self.warnings, self.close = session.warnings, session.close
+
+    @property
+    def warning_count(self) -> int:
+        """Warnings of the last statement."""
+        return self._session.warning_count
+
+    def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
+        """Run a statement without a result; return the affected rows."""
+        return self._again(self._session.execute, sql, parameters)
+
+    def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement with a result; return its rows."""
+        return self._again(self._session.query, sql, parameters)
+
+    def _again(self, work: Callable[..., T], *given: object) -> T:
+        for _ in range(_ENDS):
+            try:
+                return work(*given)
+            except ServerFault as fault:
+                if fault.code != INTERRUPTED:
+                    raise
+            self._turn()
+        return work(*given)
 
 
 #: Of one statement's seconds so many count: a longer one was held up by others.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.plan.earlier_run import goes_on
 from spirit_py.plan.model import Note
-from spirit_py.preflight.check import Severity
+from spirit_py.preflight.check import Severity, TooLong
 from spirit_py.preflight.preflight import require_free_relatives
 from spirit_py.preflight.registry import CheckScope, findings_of, names_missing
 from spirit_py.spark.choice import engine_of
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 _CHECK_SECONDS: Final = 10.0
 
 _NO_KEY: Final = ErrorCode.NO_USABLE_KEY
-
-
-class _TooLong(Refusal):
-    """A check took longer than a plan may."""
 
 
 @dataclass(kw_only=True)
@@ -84,8 +80,6 @@ class Remarks:
         """Note a refusal of the block and go on, unless the server is lost; a lock is a warning."""
         try:
             yield
-        except _TooLong as error:
-            self.warnings.append(Note(cause=error.message, remedy=error.hint, table=table))
         except SpiritError as error:
             if isinstance(error, ServerFault) and connection_lost(error):
                 raise
@@ -131,9 +125,9 @@ def timed(
     def check() -> None:
         stop.check()
         if time.monotonic() > until:
-            raise _TooLong(
-                f"the search for duplicates was stopped after {_CHECK_SECONDS:.0f} s",
-                hint="migrate searches the whole table before it copies a row",
+            raise TooLong(
+                f"not all rows were checked: a plan does so for {_CHECK_SECONDS:.0f} s",
+                hint="migrate reads the whole table before it copies a row",
             )
 
     return tuple(replace(context, check_stop=check, moment=f"{now}+00:00") for context in contexts)

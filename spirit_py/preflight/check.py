@@ -81,6 +81,10 @@ class PreflightContext:
         return AuxiliaryNames.of(self.table)
 
 
+class TooLong(Refusal):
+    """A check would take longer than a plan may; a warning."""
+
+
 class Severity(enum.Enum):
     """The consequence of a finding."""
 

@@ -10,7 +10,15 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, access_denied, connection_lost
-from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
+from spirit_py.preflight.check import (
+    Finding,
+    PreflightContext,
+    Severity,
+    TooLong,
+    refusal_of,
+    refuse,
+    warn,
+)
 from spirit_py.preflight.checks import (
     archive,
     as_native,
@@ -218,6 +226,8 @@ def names_missing(finding: Finding) -> bool:
 def _findings(check: Check, context: PreflightContext) -> list[Finding]:
     try:
         return list(check.run(context))
+    except TooLong as error:
+        return [warn(error.message, error.hint)]
     except Refusal as error:
         code = None if error.error_code is Refusal.error_code else error.error_code
         return [refuse(error.message, error.hint, error.details, code=code)]

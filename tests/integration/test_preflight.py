@@ -1043,24 +1043,29 @@ def test_ranges_of_an_index_find_every_duplicate_once(db, desk, monkeypatch, col
 
     A range holds all rows of a value, also where these are more than its size.
     """
-    monkeypatch.setattr(duplicates, "RANGE_ROWS", 3)
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 4)
     db.execute(f"DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, {column})")
     db.execute(
         "INSERT INTO t (id) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
         " WHERE i < 50) SELECT i FROM n"
     )
-    places = "CASE WHEN id <= 5 THEN NULL WHEN id BETWEEN 20 AND 30 THEN 20 WHEN id = 50 THEN 49"
+    places = "CASE WHEN id <= 5 THEN NULL WHEN id BETWEEN 20 AND 24 THEN 20 WHEN id = 50 THEN 49"
     db.execute(
         f"UPDATE t JOIN (SELECT id AS n, {places} ELSE id END AS i FROM t) q ON q.n = t.id"
         f" SET a = {value}"
     )
+    db.execute("ANALYZE TABLE t")
     (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a)"))
     mapping = mapping_of(context, desk.create("ADD UNIQUE u (a)"))
     (index,) = mapping.tightened
     looked: list[int] = []
-    found = duplicates.duplicates_for(desk.session, mapping, index, seen=looked.append)
-    assert sorted(each.rows for each in found) == [2, 11]
+    hashed: list[int] = []
+    found = duplicates.duplicates_for(
+        desk.session, mapping, index, seen=looked.append, hashing=hashed.append
+    )
+    assert sorted(each.rows for each in found) == [2, 5]
     assert len(looked) > 8
+    assert not hashed
     walked = duplicates.duplicates_for(desk.session, mapping, index, limit=1)
     assert len(walked) == 1
 
@@ -1129,6 +1134,33 @@ def test_a_search_takes_no_more_room_than_is_known_before(db, desk, monkeypatch)
     assert duplicates.duplicates_for(desk.session, mapping, index, seen=looked.append) == ()
     assert len(looked) > 90 // 20
     assert duplicates.search_room(desk.session, mapping) >= 90 * 100
+
+
+def test_one_frequent_value_is_searched_in_short_statements_too(db, desk, monkeypatch):
+    """No statement groups its rows, whatever the mean is; the room is counted when it is met."""
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 20)
+    db.execute("DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY k (a))")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 200) SELECT i, IF(i BETWEEN 50 AND 179, 70, i), i DIV 2 FROM n"
+    )
+    db.execute("ANALYZE TABLE t")
+    (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a, b)"))
+    mapping = mapping_of(context, desk.create("ADD UNIQUE u (a, b)"))
+    (index,) = mapping.tightened
+    looked: list[int] = []
+    hashed: list[int] = []
+    found = duplicates.duplicates_for(
+        desk.session, mapping, index, 500, seen=looked.append, hashing=hashed.append
+    )
+    assert len(found) == 65
+    assert len(looked) >= 2 * (200 // 20)
+    assert duplicates.search_room(desk.session, mapping) == 0
+    (room,) = hashed
+    assert room >= 90 * 200
+    monkeypatch.setattr(duplicates_check, "free_bytes", lambda _: 10)
+    with pytest.raises(Refusal, match="in a temporary tablespace, and the server has 10 B free"):
+        check_after_create(context, mapping.target)
 
 
 def test_a_search_without_room_is_refused_before_it_begins(db, desk, monkeypatch):

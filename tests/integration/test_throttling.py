@@ -16,6 +16,7 @@ from spirit_py import points
 from spirit_py.errors import Aborted, CriticalLoad, Refusal
 from spirit_py.locks.look import waits_for_all
 from spirit_py.migration.control.command import control
+from spirit_py.mysql import duplicates
 from spirit_py.plan import make_plan
 from spirit_py.throttle import server
 from spirit_py.units import Window, parse_windows
@@ -319,6 +320,40 @@ def test_a_search_for_duplicates_waits(small, engine):
     with pytest.raises(Refusal, match="meets duplicates"):
         run.end()
     assert_nothing_left(small)
+
+
+@pytest.mark.slow
+def test_a_search_in_front_of_a_global_lock_is_ended_and_goes_on(small, engine, monkeypatch):
+    """All writes of the server would wait for the statement; it is sent again when they do not."""
+    built, gate = duplicates.duplicates_sql, f"gate of {small.name}"
+    backup = small.connect()
+    backup.query(f"SELECT GET_LOCK('{gate}', 0)")
+    backup.store_result()
+    wait = f"SLEEP(IF(IS_USED_LOCK('{gate}') IS NULL, 0, 600))"
+    slow = f"(SELECT {wait} AS s FROM {small.name}.t LIMIT 1) w"
+    sent: list[str] = []
+
+    def slowly_built(*given) -> str:
+        sent.append(built(*given))
+        return f"SELECT q.* FROM {slow} STRAIGHT_JOIN ({sent[-1]}) q ON w.s = 0"
+
+    def lock() -> None:
+        backup.query("FLUSH TABLES WITH READ LOCK")
+        backup.query(f"DO RELEASE_LOCK('{gate}')")
+        backup.query("UNLOCK TABLES")
+
+    monkeypatch.setattr(duplicates, "duplicates_sql", slowly_built)
+    small.execute("UPDATE t SET v = id; ALTER TABLE t ADD INDEX (v)")
+    run = Migrating(engine, config_for(small, table="t", alter="ADD UNIQUE u (v)"))
+    run.wait_until(lambda: sent, "the search")
+    call = BackgroundCall(lock)
+    try:
+        run.end()
+        call.result()
+    finally:
+        backup.close()
+    assert run.told.said("all writes of the server wait behind")
+    assert len(small.query("SHOW INDEX FROM t WHERE Key_name = 'u'")) == 1
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
 from spirit_py.events.copy import DuplicatesSearched
 from spirit_py.mysql.duplicates import EXAMPLES, duplicates_for, search_room
-from spirit_py.preflight.check import Findings, PreflightContext, Severity, refuse, warn
+from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.units import human_bytes
 
@@ -23,14 +24,20 @@ _LARGE: Final = 1 << 30
 def duplicates(context: PreflightContext) -> Findings:
     """Search the source under the new definition, for each key that it does not guarantee."""
     mapping = context.mapping
-    refused = list(_check_room(context))
-    yield from refused
-    if any(one.severity is Severity.REFUSAL for one in refused):
-        return
+    tight: list[Finding] = []
+
+    def require_room(needed: int) -> None:
+        tight.extend(_check_room(context, needed))
+
+    require_room(search_room(context.session, mapping))
     for index in mapping.tightened:
         context.check_stop()
         found = duplicates_for(
-            context.session, mapping, index, seen=_now_and_then(context, index.name)
+            context.session,
+            mapping,
+            index,
+            seen=_now_and_then(context, index.name),
+            hashing=require_room,
         )
         if found:
             count = "one value is"
@@ -43,19 +50,21 @@ def duplicates(context: PreflightContext) -> Findings:
                 "change or delete these rows, or add columns to the key",
                 [str(duplicate) for duplicate in found],
             )
+    yield from tight
 
 
-def _check_room(context: PreflightContext) -> Findings:
-    needed, free = search_room(context.session, context.mapping), free_bytes(context.facts)
+def _check_room(context: PreflightContext, needed: int) -> Findings:
+    free = free_bytes(context.facts)
     if free is not None and needed > free:
-        yield refuse(
+        raise Refusal(
             f"the search for duplicates of a new unique key takes about {human_bytes(needed)} in a"
             f" temporary tablespace, and the server has {human_bytes(free)} free",
-            "free disk space; or first add an index that begins with a column of the new key and"
-            " has many values: the search then goes by its ranges and needs no such space",
-            code=ErrorCode.NO_DISK_SPACE,
+            hint="free disk space; or first add an index that begins with a column of the new key"
+            " in which no value is frequent: the search then goes by its ranges and needs no such"
+            " space",
+            error_code=ErrorCode.NO_DISK_SPACE,
         )
-    elif free is None and needed >= _LARGE:
+    if free is None and needed >= _LARGE:
         yield warn(
             "the server's free disk space cannot be seen from here; the search for duplicates of a"
             f" new unique key takes about {human_bytes(needed)} in a temporary tablespace",

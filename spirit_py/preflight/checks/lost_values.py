@@ -127,6 +127,7 @@ def _refuse_row(
     context: PreflightContext, column: str, condition: str, *, doubt: str, cause: str, remedy: str
 ) -> Findings:
     key = context.mapping.key.columns
+    context.check_stop()
     try:
         row = first_row(context, condition, (*key, column))
     except ServerFault as error:

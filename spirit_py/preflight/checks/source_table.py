@@ -139,6 +139,7 @@ def nullable_key(context: PreflightContext) -> Findings:
     pairs = [pair for pair in mapping.key_pairs if pair.old.nullable]
     if not pairs:
         return
+    context.check_stop()
     try:
         refuse_null_keys(context.session, mapping)
     except NullInKey as error:

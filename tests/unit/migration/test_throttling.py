@@ -104,3 +104,11 @@ def test_a_global_lock_is_looked_for_on_every_server(watched, run):
     throttling.begin_throttling(run, checkpoint, (0.0, None))  # type: ignore[arg-type]
     assert {host for kind, host in watched if kind == "global"} == {"db1", "db2", "db9"}
     assert {host for kind, host in watched if kind == "load"} == {"db1", "db2", "db9"}
+
+
+@pytest.mark.parametrize("work", [Work.SEARCH, Work.ARCHIVE])
+def test_a_global_lock_is_looked_for_while_rows_are_only_read(watched, run, work):
+    """All writes wait behind it just as well."""
+    with throttling.throttled(run, work):
+        pass
+    assert ("global", "db1") in watched

@@ -12,7 +12,7 @@ import pytest
 from spirit_py.errors import FeedFailure, Interrupted, SchemaChanged, ServerFault
 from spirit_py.mysql import retry
 from spirit_py.mysql.faults import takes_no_writes
-from spirit_py.mysql.retry import patiently, retrying
+from spirit_py.mysql.retry import RepeatingSession, patiently, retrying
 from spirit_py.threads import StopSwitch
 
 
@@ -197,3 +197,24 @@ def test_a_task_rests_by_the_ratio_as_far_as_it_may_say_nothing(monkeypatch, sec
     resting = retry.TaskRest()
     resting.owe(seconds, ratio)
     assert resting._until == 100.0 + rest
+
+
+def test_a_statement_that_was_ended_is_sent_again_when_it_may_be():
+    """Each waits for its turn first; other faults, and a stop, are raised."""
+    work: Any = Flaky(1317, 1317, 1205)
+    turns: list[int] = []
+    server: Any = SimpleNamespace(
+        id=1, address="db1", origin="", warnings=list, close=str, execute=lambda *_: work()
+    )
+    session = RepeatingSession(server, lambda: turns.append(work.calls))
+    with pytest.raises(ServerFault, match="1205"):
+        session.execute("SELECT 1")
+    assert turns == [1, 2]
+    assert session.execute("SELECT 1") == work()
+    work.codes = [1317]
+
+    def stopped() -> None:
+        raise Interrupted(2)
+
+    with pytest.raises(Interrupted):
+        RepeatingSession(server, stopped).execute("SELECT 1")

@@ -13,7 +13,7 @@ import spirit_py.preflight.checks
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.preflight import registry
-from spirit_py.preflight.check import refusal_of, refuse, warn
+from spirit_py.preflight.check import Finding, TooLong, refusal_of, refuse, warn
 from spirit_py.preflight.registry import CHECKS, PRIVILEGES, Check, CheckScope, run_checks
 from spirit_py.statement import alter_of
 
@@ -74,6 +74,16 @@ def test_a_refusal_keeps_no_other_check_from_running(monkeypatch):
     ]
     (warning,) = run(monkeypatch, checks[1])
     assert (warning.check, warning.cause) == ("b", "hm")
+
+
+def test_a_check_that_a_plan_ends_refuses_nothing(monkeypatch):
+    """What it would have found is not known; the migration looks."""
+
+    def check(_: object) -> list[Finding]:
+        raise TooLong("not all", hint="later")
+
+    (warning,) = run(monkeypatch, Check("a", CheckScope.SERVER, check, ErrorCode.SERVER_SETTINGS))
+    assert (warning.cause, warning.remedy) == ("not all", "later")
 
 
 def test_checks_wait_for_the_table_they_need(monkeypatch):
