@@ -153,10 +153,17 @@ class Crew:
 
     def _fill(self, team: Team, rank: int, next_order: Callable[[int], CopyOrder | None]) -> None:
         while team in self._current and self._wants(team, rank):
+            if self._again and self._held():
+                break
             order = self._again.pop(0) if self._again else next_order(rank)
             if order is None:
                 break
             self._post(team, rank - team.first, order)
+
+    def _held(self) -> bool:
+        """Whether lost chunks wait as new ones do: not where the feed, without room, needs them."""
+        reason = self.pace.reason(Work.REPAIR)
+        return bool(reason) and reason == self.pace.reason(Work.COPY)
 
     def collect(self) -> list[ChunkCopied]:
         """Return the chunks that were copied after some milliseconds; raise a task's error."""

@@ -28,6 +28,7 @@ from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk
 from tests.kits.copying import Throttle, chunk_sessions
 from tests.kits.engine import SharedEngine
+from tests.kits.paces import SetPace
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -264,6 +265,32 @@ def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
     at(point, lose, nth=3)
     copier = copy(filled)
     assert copier.statistics().replaced_chunks >= 1
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_a_lost_chunk_waits_for_the_end_of_a_pause_unless_changes_need_it(filled, at, posted):
+    """Nothing new begins meanwhile; a feed without room waits for these chunks itself."""
+    lost = threading.Event()
+    seen: list[int] = []
+
+    def lose() -> None:
+        for session in chunk_sessions(filled.db):
+            filled.db.kill(session)
+        lost.set()
+
+    def why(work: Work) -> str:
+        numbers = [number for _, _, number in posted]
+        if not lost.is_set() or len({*numbers}) < len(numbers):
+            return ""
+        if work is Work.REPAIR:
+            seen.append(len(posted))
+        return "the change feed; a pause" if work is Work.COPY and len(seen) > 20 else "a pause"
+
+    at("chunk.executing", lose, nth=3)
+    copier = copy(filled, pace=SetPace(why=why, chunk_seconds=0.02))
+    assert copier.statistics().replaced_chunks >= 1
+    assert len(seen) > 20
     filled.drain()
     filled.assert_equal()
 
