@@ -191,10 +191,16 @@ def _opened(
 
 
 def _records(plan: BatchPlan, earlier: dict[Name, TableRecord]) -> dict[Name, TableRecord]:
-    """Return the record of each table; those that earlier runs have changed stay as they are."""
+    """Return the record of each table; those that earlier runs have changed stay as they are.
+
+    One that is left out now is done: the same command is not to change it again.
+    """
     planned = {one.change.name: _record(one, earlier) for one in plan.tables}
-    done = {name: record for name, record in earlier.items() if record.state == TableState.DONE}
-    return planned | {name: done[name] for name in done if name not in planned}
+    left = {name: record for name, record in earlier.items() if name not in planned}
+    done = {name: one for name, one in left.items() if one.state == TableState.DONE}
+    changed = {name: one for name, one in left.items() if one.state == TableState.CHANGED}
+    ended = {name: replace(one, state=TableState.DONE.value) for name, one in changed.items()}
+    return planned | done | ended
 
 
 def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,20 @@ ACTIONS = {
     Step.LOOK: "perhaps changed since an earlier run began it, and nothing shows by whom: it will"
     " fail",
 }
+
+
+_LEFT: Final[dict[str, str]] = {
+    TableState.PENDING: "has left unchanged",
+    TableState.RUNNING: "began to change",
+    TableState.CHANGED: "has changed",
+}
+
+
+def _to_drop(one: TableRecord) -> str:
+    if one.state == TableState.PENDING:
+        return ""
+    words = shlex.join(["--database", one.schema, "--table", one.table])
+    return f"; what is left of its migration, spirit-py cleanup {words} drops"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +139,8 @@ class BatchPlan:
     def left_out(self) -> list[str]:
         """Return what is said of these tables, a line each."""
         return [
-            f"{one}, which an earlier run has left unchanged ({one.state}), no longer exists or is"
-            " no longer selected: the batch goes on without it"
+            f"{one}, which an earlier run {_LEFT[one.state]}, no longer exists or is"
+            f" no longer selected: the batch goes on without it{_to_drop(one)}"
             for one in self.lost
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.batch.store import TableState
+from spirit_py.batch.store import SUMS, TableState
 from spirit_py.classes import dataclass, field
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.status.report import REVERTED, OutcomeReport
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from spirit_py.batch.store import TableRecord
     from spirit_py.codes import ErrorCode
 
-_SUMS: Final = (
-    "rows_copied", "chunks", "changes_received", "changes_applied", "checksum_rows",
-    "differences_found", "chunks_repaired",
-)  # fmt: skip
 REHEARSED: Final = "rehearsed"
 _GOOD: Final = frozenset({"done", REHEARSED})
 #: An earlier run of one table alone may have been swapped back; the batch cleans up after it.
@@ -50,8 +46,8 @@ class BatchReport(OutcomeReport):
         """Add the tables and their totals."""
         self.tables = [_shown(table) for table in tables]
         reports = [one["report"] for one in self.tables if one["report"] is not None]
-        self.totals = {name: sum(one[name] for one in reports) for name in _SUMS}
-        held = (one["lock_held_ms"] for one in reports)
+        self.totals = {name: sum(one.get(name, 0) for one in reports) for name in SUMS}
+        held = (one.get("lock_held_ms", 0.0) for one in reports)
         self.totals["longest_lock_held_ms"] = max(held, default=0.0)
 
     def carry_on(self, runs: int) -> None:

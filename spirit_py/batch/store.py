@@ -24,7 +24,13 @@ from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetOrders
 from spirit_py.errors import Refusal, ServerFault, SpiritError
-from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
+from spirit_py.mysql.faults import (
+    ABSENT_TABLE,
+    NO_SUCH_KEY,
+    connection_lost,
+    excused,
+    server_away,
+)
 from spirit_py.mysql.tables.identity import doubtful, looked_at, marked
 from spirit_py.sql import quote_table
 from spirit_py.statement.rewrite import FOREIGN_KEY
@@ -40,6 +46,11 @@ _Row = TypeVar("_Row")
 _DIGITS = 12
 _DIGEST = re.compile(r"(?:[0-9a-f]{32})?")
 _PREFIX = "_spirit_py_batch_"
+SUMS: Final = (
+    "rows_copied", "chunks", "changes_received", "changes_applied", "checksum_rows",
+    "differences_found", "chunks_repaired",
+)  # fmt: skip
+"""What a batch sums up of its tables' reports."""
 
 
 class TableState(StrEnum):
@@ -100,6 +111,21 @@ class TableRecord(OfTable):
             raise ValueError(f"there is no state {self.state!r}")
         if not all(map(_DIGEST.fullmatch, (self.before, self.after))):
             raise ValueError("a definition is noted as a digest")
+        if self.report and not _is_report(self.report):
+            raise ValueError("the report of a table cannot be read")
+
+
+def _is_report(text: str) -> bool:
+    """Return whether a text is a report as far as a batch sums up, and shows, what it says."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    numbers = (*SUMS, "lock_held_ms", "exit_code")
+    return isinstance(found, dict) and (
+        all(isinstance(found.get(name, 0), (int, float)) for name in numbers)
+        and isinstance(found.get("details", []), list)
+    )
 
 
 def form_of(shape: str, foreign_keys: str = "") -> str:
@@ -145,7 +171,7 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
         )
     tables = [BatchTable(*one) for one in named if one[0] in schemas]
     # Others are copies, or what a run left that was killed before it wrote a row.
-    found = [one for one in tables if (kept := one.read(session)) and kept.home == one.name[0]]
+    found = [one for one in tables if (kept := _kept(session, one)) and kept.home == one.name[0]]
     if len(found) > 1:
         raise Refusal(
             "the record of this batch exists twice: " + ", ".join(str(one) for one in found),
@@ -164,7 +190,7 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> l
     others = [BatchTable(*one) for one in marked_tables(session) if one[1] != name]
     for table in others:
         if table.name[0] in schemas and (text := _shared(session, table, wanted)):
-            record = table.read(session)
+            record = _kept(session, table)
             if record is not None and record.fleet:
                 raise Refusal(
                     f"{text}; it is a part of a change for many servers",
@@ -224,11 +250,17 @@ def _naming(session: SqlSession, names: Sequence[Name], schemas: Collection[str]
             yield from (together[int(number)] for (number,) in rows)
 
 
+def _kept(session: SqlSession, table: BatchTable) -> BatchRecord | None:
+    """Return the row of a batch; None for one that has ended since its table was seen."""
+    return excused(lambda: table.read(session), None, ABSENT_TABLE)
+
+
 def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) -> str:
-    record = table.read(session)
+    record = _kept(session, table)
     if record is None or record.home != table.name[0]:
         return ""
-    found = table.tables(session)
+    nothing: dict[Name, TableRecord] = {}
+    found = excused(lambda: table.tables(session), nothing, ABSENT_TABLE)
     shared = sorted(set(wanted) & found.keys())
     if not shared:
         return ""

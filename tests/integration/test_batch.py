@@ -9,7 +9,7 @@ import json
 import MySQLdb
 import pytest
 
-from spirit_py.batch import entry
+from spirit_py.batch import entry, store
 from spirit_py.batch.batch import Batch, related_tables
 from spirit_py.batch.entry import run_batch
 from spirit_py.batch.planning import plan_batch, plan_of_batch
@@ -544,6 +544,17 @@ def test_a_batch_knows_the_checkpoint_of_a_statement_that_names_another_table(db
     with open_session(db) as session:
         contexts = prepare(session, one.change.config(config.each))
         assert one.change.normalized == statement_of(contexts)
+
+
+def test_another_batch_that_ends_meanwhile_ends_no_plan(two, monkeypatch):
+    """Its record was listed, and is dropped before it is read."""
+    config = batch_config(two.db, two.pattern, alter="ADD COLUMN n INT")
+    own, other = planned(config).name, "_spirit_py_batch_1"
+    gone = [(schema, name) for schema in two.schemas for name in (own, other)]
+    monkeypatch.setattr(
+        store, "marked_tables", lambda _, name="": [one for one in gone if name in {"", one[1]}]
+    )
+    assert len(planned(config).left) == 2
 
 
 @pytest.mark.draws(3)

@@ -128,6 +128,14 @@ def test_a_batch_is_refused_without_a_trace_only_where_no_earlier_run_left_one(w
     assert "1 of 1 tables cannot be changed" in raised.value.message
 
 
+def test_a_changed_table_that_is_left_out_counts_as_done():
+    """Forgotten, it would be changed again by the same command; one that was begun is not known."""
+    tables = (PlannedTable(change=change("a"), action="copied"),)
+    earlier = {("s", one.table): one for one in (record("b", state="changed"), record("c"))}
+    found = entry._records(BatchPlan(name="b", server_uuid="u", tables=tables), earlier)
+    assert {name: one.state for (_, name), one in found.items()} == {"a": "pending", "b": "done"}
+
+
 def test_counts_say_of_a_table_that_is_resumed_that_it_is_under_way(begun, monkeypatch):
     """Not that it has failed, as it did before; so that no count falls below zero."""
     store, seen = Store(), []

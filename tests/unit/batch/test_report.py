@@ -177,6 +177,7 @@ def test_the_plan_says_of_a_table_that_is_left_out_what_the_batch_says():
     """One decision has one wording."""
     plan = BatchPlan(name="b", server_uuid="u", tables=(), earlier={("s", "t"): record("t")})
     (line,) = plan.left_out()
+    assert line.startswith("s.t, which an earlier run has left unchanged, no longer exists or is")
     assert line.endswith("no longer selected: the batch goes on without it")
     begun, left = planning._lines(plan)
     assert begun == "this command goes on with a batch that an earlier run has not finished"
@@ -196,6 +197,33 @@ def test_the_plan_names_the_schema_that_must_not_be_dropped():
     assert list(planning._lines(plan)) == [line.strip()]
     assert not replace(plan, tables=tables[:1]).remarks()
     assert not replace(plan, home="").remarks()
+
+
+@pytest.mark.parametrize(
+    "report",
+    ["x", "[]", "3", '{"rows_copied": "5"}', '{"exit_code": []}', '{"details": 1}', "[" * 99_999],
+)
+def test_a_row_whose_report_is_none_is_no_row(report):
+    """It ended the batch in a defect, after all its work (R26)."""
+    with pytest.raises(ValueError, match="the report of a table cannot be read"):
+        replace(record("a"), report=report)
+
+
+def test_a_report_of_another_version_lacks_figures():
+    """They count as none."""
+    lacking = replace(record("a", "done", "done"), report="{}")
+    assert concluded(lacking, record("b", "done", "done", rows=3)).totals["rows_copied"] == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("running", "began to change"), ("changed", "has changed")]
+)
+def test_a_table_that_is_left_out_is_not_called_unchanged_if_it_was_begun(state, said):
+    """Its old table may be there, and its checkpoint."""
+    earlier = {("s", "t"): record("t", state=state)}
+    (line,) = BatchPlan(name="b", server_uuid="u", tables=(), earlier=earlier).left_out()
+    assert line.startswith(f"s.t, which an earlier run {said}, no longer exists")
+    assert "spirit-py cleanup --database s --table t drops" in line
 
 
 @pytest.mark.parametrize("behind", [True, False])
