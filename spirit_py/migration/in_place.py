@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
+#: Values and names, of which a value may hold quotes.
+_QUOTED = re.compile(r"['`].*['`]", re.DOTALL)
 #: Not with this algorithm, or not with this lock; with the third, too many changes for its log.
 _NOT_SO: Final = frozenset({1845, 1846})
 _LOG_TOO_BIG: Final = 1799
@@ -292,7 +294,8 @@ class Shortcut:
     def _judge(self, error: ServerFault, fence: str) -> str:
         fate = disposition(error, committing=True)
         not_so = error.code in _NOT_SO or (self.whole and error.code == _LOG_TOO_BIG)
-        if fate is Disposition.FATAL and (not_so or _IMPOSSIBLE.search(error.text)):
+        not_so = not_so or _IMPOSSIBLE.search(_QUOTED.sub("", error.text)) is not None
+        if fate is Disposition.FATAL and not_so:
             return error.text
         if fate is Disposition.FATAL and not error.hint:
             modes = copying_modes(error) if self.whole else ""

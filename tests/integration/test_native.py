@@ -74,6 +74,19 @@ def contents(db, table="t"):
     return definition, db.query(f"SELECT * FROM {table} ORDER BY id")
 
 
+def counted_sends(monkeypatch):
+    """Return a list that gets the algorithm of each ALTER that is sent."""
+    sent: list[Any] = []
+    plain = Shortcut._sent
+
+    def counted(self: Any, algorithm: Any, wait: int) -> str | None:
+        sent.append(algorithm)
+        return plain(self, algorithm, wait)
+
+    monkeypatch.setattr(Shortcut, "_sent", counted)
+    return sent
+
+
 def test_the_sample_of_a_native_copy_keeps_the_limits_of_the_plan(keyless, monkeypatch):
     """Rows, bytes and time; none is taken above the load that is named."""
     keyless.execute("ANALYZE TABLE t")
@@ -230,6 +243,16 @@ def test_values_are_judged_strictly_whatever_the_server_does(keyless, engine):
     assert contents(db) == before
 
 
+def test_a_name_that_holds_instant_is_no_algorithm(db, engine, monkeypatch):
+    """Rows are refused at once, and not once more by a copy for which writes wait."""
+    db.execute("CREATE TABLE instant_t (id INT PRIMARY KEY, a VARCHAR(20))")
+    db.execute("INSERT INTO instant_t VALUES (1, 'it''s'), (2, 'it''s')")
+    sent = counted_sends(monkeypatch)
+    with pytest.raises(Refusal, match="Duplicate entry"):
+        change(db, engine, "ADD UNIQUE u (a)", table="instant_t")
+    assert sent == ["instant", "inplace"]
+
+
 def test_what_holds_the_change_back_leaves_it_to_no_copy(keyless, engine):
     """Nothing was checked for a copy."""
     db = keyless
@@ -313,15 +336,8 @@ def test_copies_that_are_lost_at_their_end_are_far_apart_and_few(keyless, monkey
 @pytest.mark.slow
 def test_who_is_in_front_of_a_copy_at_its_end_is_killed_then(keyless, engine, monkeypatch):
     """It has been there for as long as the copy has seen it, which is not made again."""
-    db, sent = keyless, []
+    db, sent = keyless, counted_sends(monkeypatch)
     db.execute("DELETE FROM t WHERE id > 400")
-    plain = Shortcut._sent
-
-    def counted(self: Any, algorithm: Any, wait: int) -> str | None:
-        sent.append(algorithm)
-        return plain(self, algorithm, wait)
-
-    monkeypatch.setattr(Shortcut, "_sent", counted)
     options = {"native": 1 << 20, "kill_blockers": "idle", "kill_after": 1.0}
     run = Migrating(engine, config_for(db, table="t", alter=SLOW, **options))
     until(lambda: db.query(COPYING), "the server's copy")
