@@ -21,6 +21,7 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
+from spirit_py.events.run import Warned
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.evaluation import DEPENDING_ON_MODES, copying_modes, server_refusal
 from spirit_py.mysql.faults import (
@@ -173,6 +174,7 @@ class Shortcut:
     _sends: int = field(default=0, init=False)
     _lost_rebuilds: int = field(default=0, init=False)
     _fenced: str = field(default="", init=False)
+    _not_online: str = field(default="", init=False)
     _unchanged: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -202,6 +204,9 @@ class Shortcut:
 
     def _run(self, algorithm: Algorithm) -> str:
         """Change the table; return why the server cannot with this algorithm, or an empty text."""
+        if algorithm == "native":
+            said = f"writes to {self.source.full_name} wait while the server copies its rows"
+            self.turns.tell(Warned(said=f"{said}{self._not_online and f': {self._not_online}'}"))
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
         while True:
@@ -232,6 +237,7 @@ class Shortcut:
                 self.turns.pause(self._sends, took, "", in_vain=True, least=least)
             else:
                 if found is not None:
+                    self._not_online = found
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
@@ -379,8 +385,11 @@ class Shortcut:
     def _has_changed(self, error: ServerFault) -> bool:
         shape, same = self._look()
         if same and shape == shape_of(self.source):
-            if self.made == shape and self.statement.dropped:
+            unseen = self.statement.dropped or self.statement.auto_increment
+            unknown = disposition(error, committing=True) is Disposition.UNKNOWN
+            if unknown and unseen and self.made in {"", shape}:
                 # A column that is dropped and added again: made again, new values would go.
+                # Nor does a definition always show a counter.
                 raise self._lost(error) from error
             return False
         if self._is_made(shape, same=same, answered=False):

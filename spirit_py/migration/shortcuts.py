@@ -13,6 +13,7 @@ from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.estimates import likely_sizes
 from spirit_py.events.run import SAME_ALREADY, AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest, waited_for
@@ -35,6 +36,7 @@ from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
 from spirit_py.threads import Background
+from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
     import threading
@@ -203,9 +205,12 @@ def _tried(
     listen: Callable[[], None],
 ) -> shortcut.ShortcutResult:
     """Change the table in place once nothing holds that back; other modes are left to the copy."""
-    # A session of its own: its temporary table hides the table itself.
-    with run.session("trial", native=True) as trial:
-        made = shape_after(trial, context.source, context.statement)
+    made = ""
+    # Else its temporary table is in the binary log, under the name of the table itself.
+    if context.facts.text("binlog_format").upper() != "STATEMENT":
+        # A session of its own: the temporary table hides the table itself.
+        with run.session("trial", native=True) as trial:
+            made = shape_after(trial, context.source, context.statement)
     whole = None
     if clauses.made_natively([context]):
         zone = clauses.native_zone(context)
@@ -238,6 +243,8 @@ def _tried(
 
                 @contextlib.contextmanager
                 def sending(algorithm: shortcut.Algorithm) -> Iterator[in_place.Sending]:
+                    if whole is not None and algorithm != "instant":
+                        _require_small(run, context)
                     with _sending(run, heeded) as sent, _watched(run, native, turns, algorithm):
                         yield sent
 
@@ -356,6 +363,19 @@ def _sending(run: Run, heeded: int) -> Iterator[in_place.Sending]:
         yield sending
     finally:
         run.note(AlterAnswered(sending.made))
+
+
+def _require_small(run: Run, context: PreflightContext) -> None:
+    """Refuse what has grown beyond --native since the start, which may be days ago."""
+    work = partial(read_table, schema=context.schema, table=context.table)
+    found = run.step("shortcut", work)
+    if found is not None and not clauses.made_natively([replace(context, found=found)]):
+        size, most = human_bytes(sum(likely_sizes(found))), human_bytes(run.config.native)
+        raise MigrationFailure(
+            f"table {found.full_name} has {size} by now, more than the {most} of --native",
+            hint="run the same command again, which decides anew, or with a larger --native",
+            error_code=ErrorCode.SWAP_HELD_BACK,
+        )
 
 
 _LOOK_SECONDS: Final = 0.5

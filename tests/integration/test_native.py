@@ -23,6 +23,7 @@ from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.plan import make_plan, sample
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.sample import native_time
+from spirit_py.preflight import clauses
 from spirit_py.preflight.checks import disk_space
 from spirit_py.preflight.clauses import made_natively
 from spirit_py.preflight.preflight import prepare
@@ -416,7 +417,34 @@ def test_the_run_says_what_the_server_did(keyless, engine):
     """To people and to programs."""
     run = Migrating(engine, config_for(keyless, table="t", alter=COPIED, native=1 << 20))
     assert run.end().algorithm == "native"
-    assert "a copy of its own, for which writes wait" in run.told.text
+    before, _, after = run.told.text.partition("wait while the server copies its rows: ALGORITHM=")
+    assert "a copy of its own, for which writes wait" in after
+    assert "a copy of its own" not in before
+
+
+def test_a_table_that_has_grown_since_the_start_is_left_alone(keyless, engine, monkeypatch):
+    """The lock, a pause or a hook may have been waited for, for days."""
+    plain = Shortcut._sent
+
+    def grows(self: Any, algorithm: Any, wait: int) -> str | None:
+        monkeypatch.setattr(clauses, "likely_sizes", lambda _: (1 << 40, 0))
+        assert algorithm == "instant"
+        return plain(self, algorithm, wait)
+
+    monkeypatch.setattr(Shortcut, "_sent", grows)
+    with pytest.raises(MigrationFailure, match=r"by now, more than the 1\.0 MiB of --native"):
+        change(keyless, engine, COPIED)
+
+
+def test_no_trial_is_in_the_binary_log_as_the_table(keyless, engine):
+    """With binlog_format=STATEMENT the server logs what is done to a temporary table."""
+    db = keyless
+    db.set_global("binlog_format", "STATEMENT")
+    file, place = db.query("SHOW BINARY LOG STATUS")[0][:2]
+    assert change(db, engine, COPIED).outcome == "done"
+    events = db.query(f"SHOW BINLOG EVENTS IN '{file}' FROM {place}")
+    texts = [str(event[5]) for event in events if db.name in str(event[5])]
+    assert len([text for text in texts if "ALTER TABLE" in text]) == 1
 
 
 def test_triggers_and_foreign_keys_are_checked_as_for_any_change(keyless, engine):

@@ -129,7 +129,8 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
     monkeypatch.setattr(clauses, "made_by_server", lambda _: None)
     monkeypatch.setattr(in_place, "locked_tables", lambda *_: [])
     monkeypatch.setattr(in_place, "Shortcut", Tried)
-    context = anything(source=None, statement=None)
+    facts = anything(text=lambda _: "ROW")
+    context = anything(source=None, statement=None, facts=facts)
     shortcuts._tried(run, anything(), anything(), context, lambda: None)
     assert seen == [(0.0, True), (-1.0, True)]
     assert not held
