@@ -13,7 +13,9 @@ import spirit_py.migration.indexes.build as module
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.migration.indexes.build import FALL, WINDOW, FallingRate, IndexBuild
 from spirit_py.migration.indexes.plan import named_indexes
+from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.mysql.retry import retrying
+from spirit_py.pace import Unhindered
 from spirit_py.preflight import index_deferral as plan
 from spirit_py.threads import Background, StopSwitch
 from tests.kits.reporter import RecordingReporter
@@ -122,7 +124,9 @@ def test_no_index_is_dropped_behind_the_copy(monkeypatch):
     deferred = SimpleNamespace(names=["i"])
     planned = SimpleNamespace(at_once=False, may_fall=True, deferred=deferred)
     pair: Any = SimpleNamespace(plan=planned, deferred=(), name="s.t", speed=lambda: (0, (), False))
-    run: Any = SimpleNamespace(stop=StopSwitch(), tell=RecordingReporter().event)
+    run: Any = SimpleNamespace(
+        stop=StopSwitch(), tell=RecordingReporter().event, step=lambda *_, **__: ""
+    )
     with module.dropping_when_slow(run, pair, None):
         assert dropping.wait(60)
         copied.set()
@@ -170,7 +174,8 @@ def test_a_build_that_ends_twice_without_its_connection_is_given_up(monkeypatch)
         _ended_unseen=0,
         _held=False,
         _sorts_in="/sorting",
-        _run=SimpleNamespace(stop=StopSwitch(), show=str, config=config),
+        _run=SimpleNamespace(stop=StopSwitch(), show=str, config=config, pace=Unhindered()),
+        _waiting=Stopwatch(),
         _deferred=deferred,
         _turns=SimpleNamespace(await_free=lambda: True, left=1.0),
         _session=SimpleNamespace(take=bool, close=bool),
