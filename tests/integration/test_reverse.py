@@ -307,6 +307,23 @@ def test_a_child_that_comes_later_refers_to_the_table_that_is_swapped_back(db, e
     assert db.query("SELECT o FROM child") == [(1,)]
 
 
+def test_a_key_that_fits_only_the_new_definition_is_refused_before_the_comparison(db, engine):
+    """It would fail under the lock of the swap back, behind the comparison, each time."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
+    db.execute("INSERT INTO t VALUES (1, 1)")
+    changed = SwappedTable(db, "MODIFY id BIGINT NOT NULL", engine=engine)
+    db.execute("CREATE TABLE child (o BIGINT, CONSTRAINT fk FOREIGN KEY (o) REFERENCES t (id))")
+    notes = RecordingReporter()
+    with pytest.raises(Refusal, match=r"foreign key fk of .* cannot be kept") as refused:
+        changed.revert(notes)
+    assert refused.value.error_code is ErrorCode.FOREIGN_KEY
+    assert not notes.said("comparing every row")
+    assert changed.tables() == {"t", "child", "_t_old", "_t_chkpnt"}
+    db.execute("ALTER TABLE child DROP FOREIGN KEY fk")
+    changed.revert()
+    assert db.query("SHOW COLUMNS FROM t")[0][1].startswith("int")
+
+
 def test_the_old_table_is_current_when_the_time_is_over(db, engine, monkeypatch):
     """At the end of the time the old table is current to the last row, and the caller's to drop."""
     clock = Clock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +14,13 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import LATEST, ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, PositionNotFound, Refusal, SchemaChanged
+from spirit_py.errors import (
+    MigrationFailure,
+    PositionNotFound,
+    Refusal,
+    SchemaChanged,
+    SpiritError,
+)
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.endpoint import how_to_set, service_of
@@ -28,7 +35,7 @@ from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
@@ -38,6 +45,9 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
     from spirit_py.threads import StopSwitch
+
+
+_LOG = logging.getLogger(__name__)
 
 
 def plan_reverse(
@@ -132,6 +142,18 @@ def open_reverse_feed(
     for pair in pairs:
         pair.tables.look()
     return pairs
+
+
+def place_of(pairs: Sequence[Pair]) -> str:
+    """Return the place to go on from; empty where a rebuild before it could not be noted."""
+    position = pairs[0].feed.position()
+    try:
+        for pair in pairs:
+            pair.tables.take_over()
+    except SpiritError as error:
+        _LOG.info("a rebuilt table could not be recorded: %s", error)
+        return ""
+    return position
 
 
 def _require_updates(session: SqlSession, olds: Iterable[TableSchema]) -> None:

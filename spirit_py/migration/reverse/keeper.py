@@ -24,8 +24,8 @@ from spirit_py.events.swap import (
     RevertRequested,
 )
 from spirit_py.migration.control.subject import Conversation
-from spirit_py.migration.reverse.feed import open_reverse_feed
-from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack, place_of
+from spirit_py.migration.reverse.feed import open_reverse_feed, place_of
+from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.migration.swap.old_tables import drop_swapped_out
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.grants import explain_access

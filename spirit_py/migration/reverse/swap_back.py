@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py import errors
-from spirit_py.attached.foreign_keys.catalogue import keys_around, require_free_around
+from spirit_py.attached.foreign_keys.catalogue import Trial, keys_around, require_free_around
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.examination import require_finished
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -23,7 +24,7 @@ from spirit_py.cutover.rename import check_names
 from spirit_py.estimates import likely_sizes
 from spirit_py.events.swap import CutoverHeldBack, RevertLoses, RevertStepBegun
 from spirit_py.migration.doubts import relieved
-from spirit_py.migration.reverse.feed import require_definitions
+from spirit_py.migration.reverse.feed import place_of, require_definitions
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.migration.swap.swap import PairSwap, swaps_of
 from spirit_py.mysql.facts import server_now
@@ -31,6 +32,7 @@ from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.plan.sample import comparison_time, take_sample
+from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.threads import Background, every
 from spirit_py.units import human_bytes, human_count, human_seconds
@@ -139,6 +141,7 @@ class SwapBack:
             check_names(session, swaps)
             require_definitions(session, tables)
             require_guard(session, swaps, job.config.snapshot_guard)
+            _try_keys(session, tables)
 
     def _tell_comparison(self) -> None:
         sizes = [pair.mapping.source for pair in self._pairs]
@@ -185,7 +188,7 @@ class SwapBack:
         check = partial(require_definitions, tables=tables)
         names = [pair.source_name for pair in self._pairs]
         here = partial(require_still_here, config=self._job.config, tables=names)
-        carried = partial(_carried_back, changes={table.name: table.changes for table in tables})
+        carried = _carrier_of(tables)
         swap = PairSwap(
             job=self._job,
             pairs=self._pairs,
@@ -208,16 +211,22 @@ class SwapBack:
                 self._kept.write(state=FOLLOWING)
 
 
-def place_of(pairs: Sequence[Pair]) -> str:
-    """Return the place to go on from; empty where a rebuild before it could not be noted."""
-    position = pairs[0].feed.position()
-    try:
-        for pair in pairs:
-            pair.tables.take_over()
-    except errors.SpiritError as error:
-        _LOG.info("a rebuilt table could not be recorded: %s", error)
-        return ""
-    return position
+def _try_keys(session: Session, tables: Sequence[ReverseTable]) -> None:
+    """Try the keys that there are now on the old definitions; Refusal where the server has none."""
+    around = dict.fromkeys(key for table in tables for key in keys_around(session, *table.name))
+    trial = Trial(
+        session=session,
+        keys=tuple(map(_carrier_of(tables), around)),
+        new_tables={table.name: (table.schema, table.old) for table in tables},
+        schema=tables[0].schema,
+        building=read_proofs(session, *tables[0].name).building,
+    )
+    if found := [refuse(*one, code=ErrorCode.FOREIGN_KEY) for one in trial.run()]:
+        raise refusal_of(found, "the revert")
+
+
+def _carrier_of(tables: Sequence[ReverseTable]) -> Callable[[ForeignKey], ForeignKey]:
+    return partial(_carried_back, changes={table.name: table.changes for table in tables})
 
 
 def _carried_back(key: ForeignKey, changes: Mapping[Name, ReverseChanges]) -> ForeignKey:
