@@ -144,7 +144,11 @@ def test_what_the_server_rounds_without_a_warning_is_said(was, becomes, rounded)
     [
         ("varchar(20)", "enum('a','b')", True),
         ("timestamp", "date", True),
+        ("varchar(20)", "datetime", True),
+        ("int", "date", True),
+        ("double", "bigint unsigned", True),
         ("varchar(20)", "int", False),
+        ("int", "varchar(20)", False),
         ("datetime(6)", "datetime", False),
         ("enum('a','b')", "varchar(20)", False),
     ],
