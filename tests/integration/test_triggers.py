@@ -8,8 +8,10 @@ import threading
 import MySQLdb
 import pytest
 
+from spirit_py.attached.triggers import catalogue
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.errors import Refusal
+from spirit_py.migration.swap.attachments import SwapAttachments
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import once_at
 from tests.kits.tables import open_session, tables
@@ -226,4 +228,31 @@ def test_triggers_created_and_dropped_meanwhile_are_those_of_the_swapped_table(
     db = audited
     once_at(monkeypatch, "drain.begun", lambda: db.execute("DROP TRIGGER u1"))
     migrate_here(engine, config_for(db, table="t", alter=ADD))
+    assert [one.name for one in triggers_of(db)] == ["b1", "a1", "a2", "d1"]
+
+
+def test_a_trigger_that_is_dropped_while_it_is_read_is_not_there(audited, engine, monkeypatch):
+    """The catalogue has listed it: a deployment that replaces it ends no run."""
+    db, shown = audited, catalogue._shown
+
+    def dropping(session, schema, name):
+        if name == "u1":
+            db.execute("DROP TRIGGER IF EXISTS u1")
+        return shown(session, schema, name)
+
+    monkeypatch.setattr(catalogue, "_shown", dropping)
+    with open_session(db) as session:
+        found = read_triggers(session, db.name, "t")
+    assert [one.name for one in found] == ["b1", "a1", "a2", "d1"]
+    db.execute("CREATE TRIGGER u1 AFTER UPDATE ON t FOR EACH ROW SET @x = 1")
+    monkeypatch.setattr(catalogue, "_shown", shown)
+    survey = SwapAttachments.survey
+
+    def surveying(self):
+        monkeypatch.setattr(catalogue, "_shown", dropping)
+        survey(self)
+
+    monkeypatch.setattr(SwapAttachments, "survey", surveying)
+    report, told = migrate_here(engine, config_for(db, table="t", alter=ADD, no_shortcut=True))
+    assert report.outcome == "done", told.text
     assert [one.name for one in triggers_of(db)] == ["b1", "a1", "a2", "d1"]

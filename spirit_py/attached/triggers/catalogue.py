@@ -8,6 +8,7 @@ head made of the catalogue in UTF-8.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from spirit_py.attached.triggers.model import BYTES, Listed, Placed, Trigger, me
 from spirit_py.attached.triggers.statements import OWN_SETTINGS, create, gate, withdrawn
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition, excused
 from spirit_py.mysql.processlist import query_bytes
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 
@@ -48,6 +49,7 @@ FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT
 _COLLATION: Final = """
 SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"""
 _STATEMENT_COLUMN: Final = 2
+_NO_SUCH_TRIGGER: Final = 1360
 
 
 def read_triggers(
@@ -65,7 +67,11 @@ def read_triggers(
     """
     rows = session.query(_TRIGGERS, (schema, table))
     beside = [*beside, *(str(row[0]) for row in rows)]
-    return tuple(_trigger(session, schema, row, (schema, table, *also), beside) for row in rows)
+    return tuple(
+        found
+        for row in rows
+        if (found := _trigger(session, schema, row, (schema, table, *also), beside)) is not None
+    )
 
 
 def list_triggers(session: SqlSession, schema: str, table: str) -> tuple[Listed, ...]:
@@ -96,10 +102,13 @@ def _trigger(
     row: tuple[Any, ...],
     names: tuple[str, ...],
     beside: Iterable[str],
-) -> Trigger:
+) -> Trigger | None:
+    """Return a trigger that was listed; None where it was dropped since."""
     name, timing, event, order, definer, mode, client, connection, database, text, table = row
     user, _, host = str(definer).rpartition("@")
-    shown = _shown(session, schema, str(name))
+    shown = excused(partial(_shown, session, schema, str(name)), None, {_NO_SUCH_TRIGGER})
+    if shown is None:
+        return None
     head = (
         f"CREATE DEFINER={quote_identifier(user)}@{quote_identifier(host)}"
         f" TRIGGER {quote_identifier(str(name))} {timing} {event}"
