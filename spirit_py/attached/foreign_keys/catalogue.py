@@ -26,8 +26,9 @@ from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, access_denied, di
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import drop_tables
-from spirit_py.sql import quote_table
+from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.names import lock_name, trial_name
+from spirit_py.table.schema import type_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -214,12 +215,30 @@ def _plain(index: Index) -> Sequence[str]:
     return [column.lower() for column in index.columns] if plain and not descending else []
 
 
+def _columns_of(index: Index) -> set[str]:
+    """Return an index's columns in lower case; none of one that is no plain tree of columns."""
+    names = {(part.column or "").lower() for part in index.parts}
+    return set() if "" in names or index.kind.upper() != "BTREE" else names
+
+
+def _index_sql(index: Index) -> str:
+    kind = "UNIQUE KEY" if index.unique else "KEY"
+    head = f"{kind} {quote_identifier(index.name)}" if index.name != "PRIMARY" else "PRIMARY KEY"
+    parts = (
+        f"{quote_identifier(part.column or '')}{f'({part.prefix})' if part.prefix else ''}"
+        f"{' DESC' if part.descending else ''}"
+        for part in index.parts
+    )
+    return f"{head} ({', '.join(parts)})"
+
+
 def _is_passing(error: ServerFault) -> bool:
     """Whether an error says nothing about a definition."""
     return disposition(error) is not Disposition.FATAL or bool(error.hint) or access_denied(error)
 
 
 _AS_IT_IS: Final = "see SHOW CREATE TABLE for what the server refuses now in that table"
+_REMEDIES: Final = {**REMEDIES, WITHOUT_KEY: KEY_NOT_REQUIRED}
 _REMEDY: Final = "keep what the foreign key needs, or drop the foreign key first"
 
 
@@ -256,10 +275,13 @@ class Trial:
             drop_tables(self.session, self.schema, made)
 
     def _copy(self, table: Name, name: str) -> Name:
-        like = quote_table(*self.new_tables.get(table, table))
+        new = self.new_tables.get(table)
+        found = read_table(self.session, *table) if new is None else None
+        # A replica may have no relative: what is made of its columns needs none there.
+        like = f"LIKE {quote_table(*(new or table))}" if found is None else self._skeleton(found)
         try:
             with as_stored(self.session):
-                self.session.execute(f"CREATE TABLE {quote_table(self.schema, name)} LIKE {like}")
+                self.session.execute(f"CREATE TABLE {quote_table(self.schema, name)} {like}")
         except ServerFault as error:
             if error.code == NO_SUCH_TABLE:
                 return table
@@ -269,10 +291,33 @@ class Trial:
             raise Refusal(
                 f"a key between {named} and another table cannot be tried on a copy of the"
                 f" definition of {named}: {error.text} (error {error.code})",
-                hint=KEY_NOT_REQUIRED if error.code == WITHOUT_KEY else _AS_IT_IS,
+                hint=_REMEDIES.get(error.code, _AS_IT_IS),
                 error_code=ErrorCode.FOREIGN_KEY,
             ) from error
         return self.schema, name
+
+    def _skeleton(self, table: TableSchema) -> str:
+        """Return a table's columns of keys, and its indexes that have some: the rest says nothing.
+
+        What is computed is a plain column: that its own keys may have it is known.
+        """
+        name = (table.schema, table.name)
+        ends = ((one.child, one.columns) for one in self.keys)
+        others = ((one.parent, one.parent_columns) for one in self.keys)
+        used = {column for end, columns in (*ends, *others) if end == name for column in columns}
+        # One at least: a key may refer to a column that is not there.
+        folded = {column.lower() for column in {*used, table.columns[0].name}}
+        # The primary key, too, without which the server may take no table.
+        plain = {one: _columns_of(one) for one in table.indexes}
+        indexes = [one for one in plain if folded & plain[one] or one is table.primary_key]
+        folded = folded.union(*map(plain.__getitem__, indexes))
+        columns = (
+            f"{quote_identifier(one.name)} {type_sql(one)} {'NULL' if one.nullable else 'NOT NULL'}"
+            for one in table.columns
+            if one.name.lower() in folded
+        )
+        body = ", ".join([*columns, *map(_index_sql, indexes)])
+        return f"({body}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
 
     def _between_copies(self, key: ForeignKey) -> ForeignKey:
         return key.between(self._names[key.child], self._names[key.parent])
@@ -309,4 +354,4 @@ class Trial:
             text = text.replace(copy[1], table[1])
         which = "; ".join(map(str, named or keys.values()))
         cause = f"{which} cannot be kept: {text} (error {error.code})"
-        return Objection(cause, REMEDIES.get(error.code, _REMEDY))
+        return Objection(cause, _REMEDIES.get(error.code, _REMEDY))
