@@ -346,7 +346,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "status":
             command.add_argument("--url", action="store_true", help="print only the URL")
         if name in {"run", "client"}:
-            command.add_argument("words", nargs="*", help="the command, after --")
+            words = "+" if name == "run" else "*"
+            command.add_argument("words", nargs=words, help="the command, after --")
     return parser
 
 
@@ -360,7 +361,8 @@ def main(argv: list[str] | None = None) -> int:
                 lock = _state_file(arguments.name).with_suffix(".lock")
                 stack.enter_context(exclusive(lock))
             code: int = arguments.action(arguments)
-    except (ServerError, FetchError) as error:
+    # Such as a command that is not there, or a cache of another account's.
+    except (ServerError, FetchError, OSError) as error:
         say(f"MySQL: {error}")
         return 1
     return code

@@ -627,6 +627,41 @@ def test_a_server_that_cannot_be_noted_is_stopped(
     assert done == ["start", "stop"]
 
 
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [((), "required: words"), (("--",), "required: words"), (("nosuch",), "directory: 'nosuch'")],
+)
+def test_a_command_that_cannot_be_run_is_said_in_a_line(
+    words: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A traceback was above it."""
+    nobody = SimpleNamespace(start=lambda _: None, stop=lambda: None, url="", password="")
+    provider = Provider(name="the test", why="it is one", make=lambda: cast("Any", nobody))
+    monkeypatch.setattr(mysql_server, "choose", lambda: provider)
+    monkeypatch.setattr(mysql_server, "end_on_sigterm", lambda: None)
+    try:
+        code: object = main(["run", *words])
+    except SystemExit as ended:
+        code = ended.code
+    assert code in {1, 2}
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.smoke
+def test_a_cache_that_cannot_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As below a folder of another account's."""
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("SPIRIT_PY_CACHE", str(tmp_path / "cache"))
+    assert main(["start"]) == 1
+    assert f"'{tmp_path}/cache" in capsys.readouterr().err
+
+
 def test_a_command_that_passes_its_end_over_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As an interactive shell does; the server and its folder stayed until it was left."""
     nobody = SimpleNamespace(start=lambda _: None, stop=lambda: None, url="", password="")
