@@ -123,6 +123,8 @@ class Fleet:
         try:
             with contextlib.ExitStack() as stack:
                 if not self.rehearses:
+                    # For what was ordered since the plan: an abort begins nothing.
+                    self._look()
                     stack.enter_context(Background("orders", every(_LOOK_SECONDS, self._look)))
                 for number, wave in enumerate(waves_of(self.config)):
                     self._run_wave(wave, asks=number > 0)

@@ -17,7 +17,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.events.run import RunBegun, Warned
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.places import Here, OnSpark
-from spirit_py.fleet.planning import LOOKING, allowed_files, orders_of
+from spirit_py.fleet.planning import LOOKING, allowed_files
 from spirit_py.fleet.records import order, read_again
 from spirit_py.fleet.report import FleetReport
 from spirit_py.locks.named import AdvisoryLock
@@ -31,10 +31,9 @@ from spirit_py.threads import StopSwitch, side_by_side
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from spirit_py.command_config import FleetConfig, FleetOrders
+    from spirit_py.command_config import FleetConfig
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
@@ -69,7 +68,8 @@ def run_fleet(
     # To the end of the report: a hook may be waited for.
     with stop_on_signals(switch):
         with Holds(plan, switch) as holds:
-            plan = _carried_on(config, plan, holds.read_again())
+            holds.read_again()
+            plan = _carried_on(config, plan)
             fleet, stopped = _run(config, plan, holds, reporter, gate=gate, most=most)
         report.add(fleet.state.servers)
         report.conclude(stopped, seconds=time.monotonic() - began, left_over=fleet.left_over)
@@ -110,27 +110,23 @@ def _most_servers(config: FleetConfig) -> int:
     return most
 
 
-def _carried_on(
-    config: FleetConfig, plan: FleetPlan, found: Mapping[str, FleetOrders]
-) -> FleetPlan:
+def _carried_on(config: FleetConfig, plan: FleetPlan) -> FleetPlan:
     """Withdraw an abort of before, and a limit: the command was given again, with its own number.
 
-    A pause stays, and so does what an operator orders meanwhile, which has a later number. The
-    servers that have begun learn of it, and of all servers of this list. ``found`` are the orders
-    that they have now, by their names.
+    A pause stays, and so does what an operator has ordered since the plan was made, as while the
+    command stood at its prompt: it has a later number, and the next look finds it. The servers that
+    have begun learn of it, and of all servers of this list.
     """
     if any(one.batch.each.dry_run for one in config.servers):
         return plan
-    latest = orders_of(plan.servers, found)
-    number = max(latest.number, last_number(found.values())) + 1
-    told = {"members": plan.orders.members, "places": plan.orders.places}
-    orders = replace(latest, aborted=False, at_once=0, number=number, **told, finished=())
+    begun = [one for one in plan.servers if one.begun]
+    number = max(plan.orders.number, last_number(one.orders for one in begun)) + 1
+    orders = replace(plan.orders, aborted=False, at_once=0, number=number, finished=())
 
     def tell(one: ServerPlan) -> None:
         with contextlib.suppress(SpiritError):
             order(one, orders)
 
-    begun = [one for one in plan.servers if one.begun]
     side_by_side("look", [partial(tell, one) for one in begun], LOOKING)
     return replace(plan, orders=orders)
 
@@ -230,23 +226,20 @@ class Holds:
             also=tuple(also),
         )
 
-    def read_again(self) -> dict[str, FleetOrders]:
-        """Return the orders of the servers that have begun, now that nobody else writes records.
+    def read_again(self) -> None:
+        """Raise Refusal where a record has changed since the plan was made, or cannot be read.
 
-        Raises Refusal where a record has changed since the plan was made, or cannot be read.
+        Nobody else writes them now, but for orders.
         """
-        found: dict[str, FleetOrders] = {}
         left = self._unread - self._failures.keys()
         errors: list[SpiritError] = []
 
         def read(name: str) -> None:
             try:
-                orders = read_again(self._plans[name])
+                read_again(self._plans[name])
             except SpiritError as error:
                 errors.append(error)
                 return
-            if orders is not None:
-                found[name] = orders
             left.discard(name)
             self._unread.discard(name)
 
@@ -254,7 +247,6 @@ class Holds:
         if left:
             names = ", ".join(sorted(left)[:3])
             raise errors[0] if errors else MigrationFailure(f"{names} could not be looked at again")
-        return found
 
     def at_turn(self, name: str) -> StopSwitch:
         """Return what ends a server's part, at its turn; a lock that was lost is taken anew.

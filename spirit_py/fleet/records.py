@@ -96,8 +96,8 @@ def left_by(plan: ServerPlan, stopped: SpiritError) -> BatchReport | None:
     return report
 
 
-def read_again(plan: ServerPlan) -> FleetOrders | None:
-    """Return the orders of a server whose record is as the plan has seen it; else Refusal."""
+def read_again(plan: ServerPlan) -> None:
+    """Raise Refusal where a server's record is not as the plan has seen it."""
     each = plan.server.batch.each
     with connect(each.connection, role="batch", read_timeout=_READ_SECONDS) as session:
         store = record_of(session, plan)
@@ -108,7 +108,6 @@ def read_again(plan: ServerPlan) -> FleetOrders | None:
                 hint="run the same command again, for what the plan shows then",
                 error_code=ErrorCode.BATCH_RECORD,
             )
-        return None if store is None else store.orders(session)
 
 
 def _status_of(session: SqlSession, schema: str, table: str) -> MigrationStatus | None:

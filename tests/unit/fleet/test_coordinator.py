@@ -17,7 +17,14 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.classes import replace
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SparkFailure, SpiritError
+from spirit_py.errors import (
+    Aborted,
+    Interrupted,
+    MigrationFailure,
+    Refusal,
+    SparkFailure,
+    SpiritError,
+)
 from spirit_py.events.run import Warned
 from spirit_py.fleet import coordinator, places
 from spirit_py.fleet.coordinator import Fleet
@@ -269,6 +276,16 @@ def test_a_process_that_no_task_follows_any_more_is_seen_to_its_end(monkeypatch,
     assert ("not seen to end" in ended.hint) is (end == "never")
     said = [one.text for one in run.reporter.events]  # type: ignore[attr-defined]
     assert any("not seen to end" in one for one in said) is (end == "never")
+
+
+def test_an_abort_of_before_the_first_wave_begins_nothing(monkeypatch):
+    """It was given while the command stood at its prompt."""
+    ordered = FleetOrders(number=time.time_ns() // 1_000_000, aborted=True)
+    monkeypatch.setattr(coordinator, "orders_of", lambda _: ordered)
+    run = fleet(dry_run=False, begun=True)
+    with pytest.raises(Aborted):
+        run.run()
+    assert [one.state for one in run.state.servers] == ["waiting", "waiting"]
 
 
 def test_an_order_names_no_further_servers(monkeypatch):

@@ -322,7 +322,7 @@ class Row:
 
 
 def test_an_order_that_is_given_while_a_command_begins_stays(monkeypatch):
-    """It has read the records before that; who gave the order was told that it holds."""
+    """It has read the records before that, for its prompt; the operator was told that it holds."""
     monkeypatch.setattr(fleet_records, "connect", lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(fleet_records, "server_now", lambda _: NOW / 1000)
     plans = tuple(map(server_plan, ("s1", "s2")))
@@ -331,8 +331,7 @@ def test_an_order_that_is_given_while_a_command_begins_stays(monkeypatch):
     meanwhile = order(100, paused=True)
     rows["s1"].row = rows["s2"].row = meanwhile
     config = FleetConfig(servers=tuple(one.server for one in plans), asked="")
-    found = {one.server.name: KNOWN for one in plans}
-    carried = entry._carried_on(config, FleetPlan(servers=plans, orders=KNOWN), found).orders
+    carried = entry._carried_on(config, FleetPlan(servers=plans, orders=KNOWN)).orders
     assert [one.row for one in rows.values()] == [meanwhile] * 2
     # An order for the change finds all of them, however it was spelled when they began.
     assert {one.fleet for one in rows.values()} == {plans[0].server.batch.fleet}

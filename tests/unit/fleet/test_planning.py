@@ -121,7 +121,7 @@ def test_a_lone_row_is_not_believed_while_another_server_is_away(monkeypatch, be
     if begun:
         monkeypatch.setattr(entry, "order", lambda *_: None)
         fleet = FleetPlan(servers=tuple(plans.values()), orders=row)
-        orders = entry._carried_on(config, fleet, {"db1": row}).orders
+        orders = entry._carried_on(config, fleet).orders
     else:
         monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
         orders = planning.plan_fleet(config).orders
@@ -162,7 +162,7 @@ def test_a_limit_of_an_earlier_command_does_not_hold_for_the_next_one(monkeypatc
     )
     config = FleetConfig(servers=tuple(one.server for one in plans), asked="", at_once=2)
     fleet = FleetPlan(servers=plans, orders=row)
-    orders = entry._carried_on(config, fleet, {"db1": row, "db2": row}).orders
+    orders = entry._carried_on(config, fleet).orders
     assert (orders.at_once, orders.paused) == (0, True)
     assert written == {"db1": orders, "db2": orders}
 
@@ -228,7 +228,7 @@ def test_a_lock_that_was_lost_is_taken_anew_at_the_turn_of_its_server(monkeypatc
     )
     plan = FleetPlan(servers=(planned("db1"), planned("db2")))
     with entry.Holds(plan) as holds:
-        assert holds.read_again() == {}
+        holds.read_again()
         assert (Lock.taken, read) == (["db1"], ["db1"])
         assert holds.at_turn("db1") is holds.stops["db1"]
         assert (Lock.taken, read) == (["db1"], ["db1"])
