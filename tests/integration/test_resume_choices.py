@@ -30,6 +30,7 @@ from spirit_py.errors import (
 from spirit_py.events.swap import CutoverDeferred
 from spirit_py.migration import auxiliary, cleanup
 from spirit_py.migration.checkpoints import Checkpoints
+from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.new_table import create_sentinel
@@ -296,6 +297,11 @@ def test_a_dry_run_begins_over_one_that_was_killed(db, engine, interrupt, monkey
         patched.setattr(auxiliary, "leave", lambda *_, **__: None)
         interrupt.at(engine, db, "checksum.compare", dry_run=True)
     assert tables(db) == KEPT
+    assert shown(db).again == "start afresh"
+    asked = {"database": db.name, "table": "t", "verb": "pause", "arguments": {}, "say": print}
+    with pytest.raises(Refusal) as refused:
+        control(config_for(db).connection, **asked)
+    assert refused.value.hint.startswith("the command that it was begun with begins anew; ")
     assert start(engine, db, dry_run=True, alter="MODIFY a BIGINT").end().rehearsal
     assert_nothing_left(db)
 

@@ -220,11 +220,14 @@ class Asking:
                     error_code=ErrorCode.NOTHING_TO_CONTROL,
                 )
             look = partial(record_of, self.session, (self.database, self.table))
-            left = _what_drops(excused(look, None, access_denied))
-            resumes = "" if left == REHEARSED else "the command that it was begun with resumes; "
+            record = excused(look, None, access_denied)
+            left = _what_drops(record)
+            # A rehearsal on a primary has no place in the log either.
+            resumes = "resumes" if record is None or record.position else "begins anew"
+            again = "" if left == REHEARSED else f"the command that it was begun with {resumes}; "
             raise Refusal(
                 f"no process works on {self._name} now: its migration was stopped",
-                hint=f"{resumes}{left}; spirit-py status shows it",
+                hint=f"{again}{left}; spirit-py status shows it",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         require_name(self.session, self.database, self.table)
