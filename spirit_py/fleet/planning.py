@@ -159,10 +159,14 @@ class ServerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetPlan:
-    """The plan of all servers, in the order of the list."""
+    """The plan of all servers, in the order of the list.
+
+    ``doubted``: further ones that one record alone names.
+    """
 
     servers: tuple[ServerPlan, ...]
     orders: FleetOrders = field(default_factory=FleetOrders)
+    doubted: tuple[str, ...] = ()
 
     @property
     def refused(self) -> tuple[ServerPlan, ...]:
@@ -217,6 +221,12 @@ class FleetPlan:
         for line, names in found.items():
             where = names[0] if len(names) == 1 else f"{len(names)} servers, {names[0]} first"
             yield f"  warning ({where}): {line}"
+        if self.doubted:
+            named = f"{counted(len(self.doubted), 'server')}, {', '.join(self.doubted[:5])}"
+            yield (
+                f"  warning: one record alone also has {named}: give a list with them if they are"
+                " of this change, whose records are dropped without them"
+            )
 
     def to_dict(self, config: FleetConfig) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -273,16 +283,16 @@ def plan_fleet(config: FleetConfig, *, sample: bool = False) -> FleetPlan:
 
     unsure = [number for number, told in enumerate(witnesses) if told]
     side_by_side("look", [partial(settle, number) for number in unsure], LOOKING)
-    orders = FleetOrders()
+    orders, doubted = FleetOrders(), tuple[str, ...]()
     if not any(one.batch.each.dry_run for one in config.servers):
         begun = {one.server.name: one.orders for one in plans if one.begun}
         places = {one.place: one.server.name for one in plans if one.place}
         listed = FleetOrders(members=tuple(sorted(found)), places=places)
-        known = _with_others(listed, begun.values())
+        known, doubted = _with_others(listed, begun.values())
         orders = orders_of(plans, begun)
         orders = replace(orders, members=known.members, places=known.places, finished=())
     plans = _with_differences(_with_clashes(plans))
-    return FleetPlan(servers=tuple(plans), orders=orders)
+    return FleetPlan(servers=tuple(plans), orders=orders, doubted=doubted)
 
 
 def orders_of(plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders]) -> FleetOrders:
@@ -300,8 +310,10 @@ def orders_of(plans: Sequence[ServerPlan], found: Mapping[str, FleetOrders]) -> 
     return agreed(found.values(), lone, begun=len(found) + len(away))
 
 
-def _with_others(listed: FleetOrders, rows: Collection[FleetOrders]) -> FleetOrders:
-    """Return a list's servers with those that earlier commands had in theirs.
+def _with_others(
+    listed: FleetOrders, rows: Collection[FleetOrders]
+) -> tuple[FleetOrders, tuple[str, ...]]:
+    """Return a list's servers with those that earlier commands had in theirs, and doubted ones.
 
     What one of several rows alone names may be forged (R26): it would keep all records for ever.
     """
@@ -313,7 +325,8 @@ def _with_others(listed: FleetOrders, rows: Collection[FleetOrders]) -> FleetOrd
     believed = [name for name in others if named[name] > 1 or len(rows) == 1][:MOST_SERVERS]
     members = own.union(believed)
     places = {place: name for place, name in joined.places.items() if name in members}
-    return replace(listed, members=tuple(sorted(members)), places=places)
+    known = replace(listed, members=tuple(sorted(members)), places=places)
+    return known, tuple(name for name in others if named[name] == 1 < len(rows))
 
 
 def _settled(plan: ServerPlan, witnesses: int) -> ServerPlan:

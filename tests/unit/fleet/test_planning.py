@@ -146,8 +146,11 @@ def test_a_server_that_is_not_listed_counts_where_two_records_name_it(monkeypatc
     }
     monkeypatch.setattr(planning, "_planned", lambda each, **_: plans[each.name])
     config = FleetConfig(servers=tuple(one.server for one in plans.values()), asked="")
-    found = planning.plan_fleet(config).orders
+    plan = planning.plan_fleet(config)
+    found = plan.orders
     more = {*found.members} - {*names}
+    warned = any("one record alone also has 1 server, db9:" in line for line in plan.warnings())
+    assert warned is (others == ())
     assert (len(more) == 10_000) if others is None else (more == {*others})
     assert set(found.places.values()) <= {*names}
 
