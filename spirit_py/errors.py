@@ -149,6 +149,10 @@ class ValueLost(MigrationFailure, code=ErrorCode.VALUE_LOST):
     """A value would be changed or cut by the conversion; changing the source's row helps (R10)."""
 
 
+class NumbersUsedUp(MigrationFailure, code=ErrorCode.AUTO_INCREMENT, resumable=False):
+    """A new AUTO_INCREMENT column has no number left for a row: its type is too small."""
+
+
 class PacketTooSmall(MigrationFailure, code=ErrorCode.PACKET_TOO_SMALL):
     """A value is larger than ``max_allowed_packet``, which can be raised."""
 

@@ -20,7 +20,13 @@ from spirit_py.locks.named import release_named_lock, take_from_lost_session
 from spirit_py.mysql import faults
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, read_complaint, telling
+from spirit_py.mysql.lost_values import (
+    DEPRECATED,
+    VALUE_ERRORS,
+    numbers_used_up,
+    read_complaint,
+    telling,
+)
 from spirit_py.mysql.session import CuttableSession
 from spirit_py.table.names import lock_name
 
@@ -227,7 +233,7 @@ def judge_fault(fault: ServerFault, mapping: TableMapping) -> Exception:
     """Return the error to raise for a fault of an applied statement."""
     if fault.code in VALUE_ERRORS:
         return value_lost(mapping, f"error {fault.code}: {fault.text}")
-    return fault
+    return numbers_used_up(fault, mapping) or fault
 
 
 def value_lost(mapping: TableMapping, text: str) -> ValueLost:

@@ -28,7 +28,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.facts import RowsRead
 from spirit_py.mysql.grants import access_remedy
-from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, numbers_used_up, telling
 from spirit_py.mysql.own_sessions import committing_as, take_slot
 from spirit_py.mysql.retry import TaskRest, retrying
 from spirit_py.table.values import bound_from_row
@@ -294,6 +294,8 @@ class ChunkWriter:
     def _explained(self, chunk: Chunk, part: int, fault: ServerFault) -> Exception:
         if fault.code in VALUE_ERRORS:
             return self._lost_value(chunk, part, fault.code, fault.text)
+        if (used_up := numbers_used_up(fault, self._spec.mapping)) is not None:
+            return used_up
         # The server's fault stays in the executor: only this error is sent.
         code, hint = access_remedy(fault) or (None, fault.hint)
         return CopyFailure(

@@ -11,16 +11,39 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import MigrationFailure, NumbersUsedUp, ServerFault
+from spirit_py.mysql.faults import DUPLICATE_ENTRY
+from spirit_py.table.keys import INTEGERS
+from spirit_py.table.new_columns import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
 
 # A message may show the value before the column, and a value may hold such words: the last count.
 _COLUMN: Final = re.compile(r".*\bcolumn '(.+)'", re.IGNORECASE | re.DOTALL)
 _ROW: Final = re.compile(r".*\bat row (\d+)", re.IGNORECASE | re.DOTALL)
+
+
+#: For several rows. For one the largest is given out again, which REPLACE does not write over.
+_NO_NUMBER: Final = frozenset({167, 1467})
+
+
+def numbers_used_up(fault: ServerFault, mapping: TableMapping) -> NumbersUsedUp | None:
+    """Return the error, if that is the fault of a row that was written."""
+    column = numbered(mapping)
+    if column is None or column.data_type not in INTEGERS:
+        return None
+    again = fault.code == DUPLICATE_ENTRY and f"'{column.largest}" in fault.text
+    if fault.code not in _NO_NUMBER and not again:
+        return None
+    return NumbersUsedUp(
+        f"the new column {column.name} of {mapping.source.full_name} has no number left for a row:"
+        f" {fault.text} (error {fault.code})",
+        hint="give it a larger type, such as BIGINT UNSIGNED, or run the ALTER natively",
+    )
 
 
 class Complaint(NamedTuple):

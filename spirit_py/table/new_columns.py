@@ -51,6 +51,13 @@ def needs_fill(column: Column) -> bool:
     return not (column.nullable or column.generated or column.auto_increment or given)
 
 
+def numbered(mapping: TableMapping) -> Column | None:
+    """Return the new column whose values the server gives to the rows; None for none."""
+    carried = set(mapping.insert_names)
+    fresh = (one for one in mapping.target.columns if one.auto_increment)
+    return next((one for one in fresh if one.name not in carried), None)
+
+
 def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
     """Return the value that existing rows get in a column that the statement adds."""
     if column.name in fills:

@@ -80,6 +80,11 @@ class Column:
         return self.column_type, self.members, self.charset, self.srid
 
     @property
+    def largest(self) -> int:
+        """The largest value of an integer type."""
+        return (1 << 8 * FIXED_BYTES[self.data_type] - (not self.unsigned)) - 1
+
+    @property
     def number_bytes(self) -> int:
         """The bytes that hold an ENUM's ordinal or a SET's mask."""
         if self.data_type == "enum":

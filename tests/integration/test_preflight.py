@@ -1305,6 +1305,19 @@ def test_a_new_auto_increment_column_is_warned_of(db, desk):
     assert "order in which rows are copied" in warning.cause
 
 
+def test_a_new_numbered_column_has_twice_as_many_numbers_as_rows(db, desk):
+    """A chunk reserves up to two for each of its rows: a native ALTER needs one."""
+    db.execute("ALTER TABLE t MODIFY id INT")
+    db.execute(
+        "INSERT INTO t (id) WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 190) SELECT i FROM n"
+    )
+    db.execute("ANALYZE TABLE t")
+    with pytest.raises(Refusal, match=r"numbers up to 127, and about \d+ rows are"):
+        desk.after("ADD n TINYINT AUTO_INCREMENT UNIQUE")
+    desk.after("ADD n TINYINT UNSIGNED AUTO_INCREMENT UNIQUE")
+
+
 @pytest.mark.parametrize(
     ("alter", "lost"),
     [

@@ -11,7 +11,9 @@ from spirit_py.mysql.evaluation import STRICT_MODES, ZERO_MODES
 from spirit_py.preflight.check import Findings, PreflightContext, first_row, refuse, warn
 from spirit_py.sql import quote_identifier
 from spirit_py.table.expressions import column_names, evaluated_expressions
-from spirit_py.table.new_columns import needs_fill, of_each_write
+from spirit_py.table.keys import INTEGERS
+from spirit_py.table.new_columns import needs_fill, numbered, of_each_write
+from spirit_py.units import human_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +27,8 @@ _SECONDS: Final = 1.0
 def auto_increment(context: PreflightContext) -> Findings:
     """Refuse to number the NULLs of a column that becomes AUTO_INCREMENT; warn of its order.
 
-    And of one that is AUTO_INCREMENT no more: MODIFY has to repeat what is to stay.
+    And of one that is AUTO_INCREMENT no more: MODIFY has to repeat what is to stay. Refuse a new
+    one that is too small: an INSERT ... SELECT reserves 1, 2, 4, ... numbers, and leaves the rest.
     """
     mapping = context.mapping
     for pair in mapping.pairs:
@@ -44,13 +47,21 @@ def auto_increment(context: PreflightContext) -> Findings:
                 " CHANGE drop what they do not repeat, as UNSIGNED",
             )
     yield from _zeros(context)
-    carried = {pair.new.name for pair in mapping.pairs}
-    for column in mapping.target.columns:
-        if column.auto_increment and column.name not in carried:
-            yield warn(
-                f"the new column {column.name} is numbered in the order in which rows are copied,"
-                " not in the order of the primary key"
-            )
+    if (column := numbered(mapping)) is None:
+        return
+    rows = mapping.source.estimated_rows
+    if column.data_type in INTEGERS and 2 * rows > column.largest:
+        yield refuse(
+            f"the new column {column.name} has numbers up to {column.largest}, and about"
+            f" {human_count(rows)} rows are numbered: a copy uses up to two numbers for a row, and"
+            " one more for each change",
+            "give it a larger type, such as BIGINT UNSIGNED, or run the ALTER natively",
+        )
+    yield warn(
+        f"the new column {column.name} is numbered in the order in which rows are copied, not in"
+        " the order of the primary key, and with gaps: up to two numbers are used for a row, and"
+        " one more for each change meanwhile"
+    )
 
 
 def _zeros(context: PreflightContext) -> Findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +19,11 @@ from tests.kits.definitions import column
 JOIN = JoinCopy(connection=ConnectionOptions(), mapping=mapping(primary("id"), column("id")))
 
 
-def told(code: int) -> CopyFailure:
+def told(code: int, text: str = "the server's text", join: JoinCopy = JOIN) -> CopyFailure:
     """Return the error of a chunk that failed with a fault, as the driver gets it from Spark."""
-    session: Any = SimpleNamespace(id=1)
-    fault = ServerFault(code, "the server's text", where="chunk session")
-    error = ChunkWriter(JOIN, session)._explained(chunk(1, None, None), 0, fault)
+    session: Any = SimpleNamespace(id=1, execute=str)
+    fault = ServerFault(code, text, where="chunk session")
+    error = ChunkWriter(join, session)._explained(chunk(1, None, None), 0, fault)
     again: CopyFailure = pickle.loads(pickle.dumps(error))
     return again
 
@@ -40,3 +41,22 @@ def test_another_fault_points_at_the_server(code):
     error = told(code)
     assert error.error_code is ErrorCode.COPY_FAILED
     assert "error log" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "expected"),
+    [
+        (1467, "Failed to read auto-increment value from storage engine", True),
+        (1062, "Duplicate entry '127' for key '_t_new.n'", True),
+        (1062, "Duplicate entry '12' for key '_t_new.v'", False),
+    ],
+)
+def test_a_new_column_without_a_number_left_ends_the_run_for_good(code, text, expected):
+    """The same command would begin with the numbers that are left."""
+    numbered = column("n", "tinyint", auto_increment=True)
+    target = replace(JOIN.mapping.target, columns=(*JOIN.mapping.target.columns, numbered))
+    join = replace(JOIN, mapping=replace(JOIN.mapping, target=target))
+    error = told(code, text, join)
+    assert (error.error_code is ErrorCode.AUTO_INCREMENT) is expected
+    assert error.resumable is not expected
+    assert told(code, text).resumable
