@@ -116,7 +116,8 @@ def most_staged(plan: ComparisonPlan) -> float:
     """Return how many rows a chunk may have whose values a task holds, to have them converted."""
     if not plan.staged:
         return math.inf
-    return max(FLOOR_ROWS, _STAGED_BYTES // (plan.mapping.source.row_bytes or _UNKNOWN_ROW_BYTES))
+    average = plan.mapping.source.unzipped_row_bytes or _UNKNOWN_ROW_BYTES
+    return max(FLOOR_ROWS, _STAGED_BYTES // average)
 
 
 def most_listed(mapping: TableMapping, rows: int) -> int:

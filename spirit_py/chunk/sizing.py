@@ -35,10 +35,11 @@ _FIRST_PARTS = 4
 
 def part_rows(table: TableSchema, part_bytes: int = PART_BYTES) -> int:
     """Return the rows that one transaction should write, by the average length of a row."""
-    if table.row_bytes is None:
+    average = table.unzipped_row_bytes
+    if average is None:
         return max(FEWEST_PART_ROWS, _UNKNOWN_PART_ROWS * part_bytes // PART_BYTES)
     fewest = FEWEST_PART_ROWS if table.data_bytes <= _PAGE_BYTES else 1
-    return max(fewest, min(MOST_PART_ROWS, int(part_bytes / table.row_bytes)))
+    return max(fewest, min(MOST_PART_ROWS, int(part_bytes / average)))
 
 
 def divided(rows: int, part: int | None) -> list[int]:

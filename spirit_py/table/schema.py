@@ -204,6 +204,12 @@ class TableSchema:
         average = self.data_bytes / self.estimated_rows
         return average if average >= self._least_row_bytes else None
 
+    @property
+    def unzipped_row_bytes(self) -> float | None:
+        """The same, at most, as a statement has them; InnoDB zips no page above 16 KiB."""
+        average = self.row_bytes
+        return average and average * self.unzipped(16 << 10)
+
     def unzipped(self, page: int) -> float:
         """By how much pages of ROW_FORMAT=COMPRESSED are larger as rows; ``page``: the server's."""
         options = self.create_sql.rpartition("\n)")[2]

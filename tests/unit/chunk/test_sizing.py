@@ -98,6 +98,19 @@ def test_a_transaction_has_a_measure_of_bytes(rows, data_bytes, expected):
     assert part_rows(table) == expected
 
 
+@pytest.mark.parametrize(("options", "expected"), [("", 2000), (" KEY_BLOCK_SIZE=4", 500)])
+def test_rows_of_zipped_pages_are_measured_as_the_binlog_has_them(options, expected):
+    """The server's statistics count the zipped pages."""
+    source = mapping(primary("id"), column("id")).source
+    table = replace(
+        source,
+        estimated_rows=1_000_000,
+        data_bytes=1_048_576_000,
+        create_sql=f"CREATE TABLE `t` (\n  `id` int\n) ENGINE=InnoDB{options}",
+    )
+    assert part_rows(table) == expected
+
+
 @pytest.mark.parametrize(
     ("rows", "part", "expected"),
     [(10, None, [10]), (10, 10, [10]), (10, 4, [3, 3, 4]), (9, 100, [9]), (4, 1, [1, 1, 1, 1])],
