@@ -22,7 +22,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.command_config import FleetOrders
-from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.estimates import index_bytes, likely_sizes
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.connect import connect_first
@@ -332,7 +332,13 @@ def plan_of_batch(
     config: BatchConfig, *, sample: bool = True, planned: BatchPlan | None = None
 ) -> Plan:
     """Return the plan of a batch; write nothing. May raise Refusal or ServerFault."""
-    batch = planned or plan_batch(config)
+    try:
+        batch = planned or plan_batch(config)
+    except MigrationFailure as failure:
+        # Whoever plans alone asks whether it can be made, whatever an earlier run did.
+        if isinstance(failure.__cause__, Refusal):
+            raise failure.__cause__ from None
+        raise
     made = [
         (planned, make_plan(planned.change.config(config.each), sample=sample))
         for planned in batch.tables

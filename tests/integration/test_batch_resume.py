@@ -14,7 +14,7 @@ import pytest
 from spirit_py import points
 from spirit_py.batch.entry import run_batch
 from spirit_py.batch.listing import batches, give_up_batch
-from spirit_py.batch.planning import plan_batch
+from spirit_py.batch.planning import plan_batch, plan_of_batch
 from spirit_py.batch.store import BatchTable, TableRecord, TableState, marked_tables
 from spirit_py.batch.table_run import TableRun
 from spirit_py.batch.trial import Step, step_for
@@ -296,6 +296,7 @@ def test_a_table_that_is_gone_before_its_turn_is_named(four, engine):
     assert report.exit_code == 0, told.text
 
 
+@pytest.mark.slow
 def test_a_batch_of_a_file_goes_on_without_tables_that_are_gone(db, engine, monkeypatch):
     """Its statements are right; what refuses the whole does not say that nothing was written."""
     with shards(db, 3, rows=20) as made:
@@ -309,6 +310,8 @@ def test_a_batch_of_a_file_goes_on_without_tables_that_are_gone(db, engine, monk
             patched.setattr("spirit_py.batch.planning.free_bytes", lambda _: 0)
             with pytest.raises(MigrationFailure, match="what an earlier run did stays") as full:
                 plan_batch(config)
+            with pytest.raises(Refusal, match="where the new tables need"):
+                plan_of_batch(config)
         assert full.value.exit_code == 1
         db.execute(f"DROP TABLE {first}, {second}")
         (warning,) = (one for one in plan_batch(config).remarks() if "goes on without it" in one)
