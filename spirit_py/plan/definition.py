@@ -32,7 +32,7 @@ from spirit_py.preflight.check import refuse
 from spirit_py.preflight.checks.source_table import usable_key
 from spirit_py.preflight.preflight import mapping_of
 from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
-from spirit_py.statement import alter_of
+from spirit_py.statement import ClauseKind, alter_of
 from spirit_py.statement.rewrite import (
     FOREIGN_KEY,
     TemporaryForm,
@@ -114,7 +114,11 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
     if _made_of(native, source, replace(statement, clauses="", parsed=())).new != shape_of(source):
         return ""
     after = _made_of(native, source, statement)
-    return "" if after.unknown or _names_or_drops(source, after.new) else after.new
+    added = statement.of_kind(
+        ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY
+    )
+    unsure = after.unknown or (added and _names_or_drops(source, after.new))
+    return "" if unsure else after.new
 
 
 #: Its kind, name and columns.
