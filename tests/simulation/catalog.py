@@ -25,6 +25,7 @@ from tests.simulation.statements import (
     _replace,
     _selected,
     delete_of,
+    read_to_write,
     statement,
 )
 
@@ -274,6 +275,14 @@ def _of_indexes(session: Session, _: re.Match[str], given: Sequence[Any]) -> Row
     return [(name, 0, column, None, None, "A", "YES", "BTREE") for name, column in names]
 
 
+@statement(r"SELECT index_name, SUM\(stat_value\) \* .* FROM mysql\.innodb_index_stats WHERE .*")
+def _index_sizes(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    found = session.server.tables.get((given[0], given[1]))
+    if found is None:
+        return []
+    return [(name, 16_384) for name in ("PRIMARY", *(found.columns[i] for i in found.unique))]
+
+
 @statement(r"SELECT NAME, FILE_SIZE FROM information_schema\.INNODB_TABLESPACES WHERE .*")
 def _tablespaces(_session: Session, _: re.Match[str], _given: Sequence[Any]) -> Rows:
     return []
@@ -405,7 +414,7 @@ def _padded(*_: Any) -> Rows:
 def _hash(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     name = (found[4], found[5])
     at = session.server.table(name).columns.index(found[3])
-    rows = [row for row in _selected(session, name, found[6]) if row[at] is not None]
+    rows = [row for row in read_to_write(session, name, found[6]) if row[at] is not None]
     hashes = {row[0]: (row[at].to_bytes(8, signed=True), row[0]) for row in rows}
     session.temporary[found[1], found[2]].rows.update(hashes)
     session.server.end_statement(session)

@@ -118,6 +118,23 @@ _READING: Final = (
         """,
     ),
     Fact(
+        says="at READ COMMITTED there is no consistent snapshot; at REPEATABLE READ a transaction "
+        "reads what was committed at its first read",
+        script="""
+            a: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+            b: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            b: BEGIN
+            c: DELETE FROM `s`.`t` WHERE (`id`) IN ((1)) => 1
+            a: SELECT `id` FROM `s`.`t` => (3) (5)
+            b: SELECT `id` FROM `s`.`t` => (3) (5)
+            c: DELETE FROM `s`.`t` WHERE (`id`) IN ((3)) => 1
+            a: SELECT `id` FROM `s`.`t` => (5)
+            b: SELECT `id` FROM `s`.`t` => (3) (5)
+            b: COMMIT
+            b: SELECT `id` FROM `s`.`t` => (5)
+        """,
+    ),
+    Fact(
         says="a snapshot goes by the table itself, not by its name: after a swap it has the "
         "old rows of the new table",
         script="""
@@ -383,6 +400,26 @@ _ROW_LOCKS: Final = (
         """,
     ),
     Fact(
+        says="REPLACE ... SELECT locks the rows that it reads at REPEATABLE READ, and none at READ "
+        "COMMITTED",
+        script="""
+            a: BEGIN
+            a: REPLACE INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `id`, `v`, `w` FROM `s`.`t`
+            ... FORCE INDEX (`PRIMARY`) WHERE `id` <= 3
+            b: UPDATE `s`.`t` SET `v` = 7 WHERE `id` = 1 => 1
+            a: COMMIT
+            a: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            a: BEGIN
+            a: REPLACE INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `id`, `v`, `w` FROM `s`.`t`
+            ... FORCE INDEX (`PRIMARY`) WHERE `id` <= 3
+            c: UPDATE `s`.`t` SET `v` = 8 WHERE `id` = 5 => 1
+            b> UPDATE `s`.`t` SET `v` = 8 WHERE `id` = 1 => waits for row
+            a: COMMIT
+            b< => 1
+            b: SELECT `id`, `v` FROM `s`.`_t_new` => (1, 7) (3, 0)
+        """,
+    ),
+    Fact(
         says="REPLACE waits for who takes a unique value from its row, and then removes nothing",
         script="""
             a: CREATE TABLE `s`.`u` ( `id` int NOT NULL, `v` int DEFAULT NULL,
@@ -571,6 +608,22 @@ _TABLE_LOCKS: Final = (
             a: ROLLBACK
             b> SELECT COUNT(*) FROM `s`.`t` => waits for table
             a: UNLOCK TABLES
+            b< => (4)
+        """,
+    ),
+    Fact(
+        says="BEGIN and START TRANSACTION give up the locks of LOCK TABLES",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE
+            a: SET SESSION autocommit = 0
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            b> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            a: BEGIN
+            b< => (4)
+            a: COMMIT
+            a: LOCK TABLES `s`.`t` WRITE
+            b> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            a: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
             b< => (4)
         """,
     ),

@@ -23,6 +23,7 @@ import MySQLdb
 import pymysqlreplication  # noqa: F401
 import rich.console  # noqa: F401
 import tenacity  # noqa: F401
+from greenlet import GreenletExit
 
 from tests.simulation.primitives import stand_in
 
@@ -194,7 +195,7 @@ class _AtOnce:
 
 
 #: What a session is after its settings, by what they are made of.
-_PREPARED: dict[tuple[Any, ...], tuple[float, float, str, bool]] = {}
+_PREPARED: dict[tuple[Any, ...], tuple[float, float, str, bool, bool]] = {}
 
 
 def _prepare_at_once(session: Session, *, options: ConnectionOptions, **given: Any) -> None:
@@ -211,10 +212,11 @@ def _prepare_at_once(session: Session, *, options: ConnectionOptions, **given: A
     known = _PREPARED.get(key)
     if known is None or options.unlogged or options.server_uuid not in {"", server.uuid}:
         _prepare(at_once, options=options, **given)
-        _PREPARED[key] = model.row_wait, model.lock_wait, model.role, model.unchecked
+        settings = model.row_wait, model.lock_wait, model.role, model.unchecked, model.repeats
+        _PREPARED[key] = settings
         return None
     model.require_life()
-    model.row_wait, model.lock_wait, model.role, model.unchecked = known
+    model.row_wait, model.lock_wait, model.role, model.unchecked, model.repeats = known
     server.roles.add(model.role)
     own_sessions.claim(at_once.query, session.id, origin=options.origin, label=options.label)
     return None
@@ -240,6 +242,14 @@ def _hex(size: int | None = None) -> str:
     return f"{next(_SECRETS[size]):0{2 * size}x}"
 
 
+def _log(self: Background, error: BaseException) -> None:
+    """Note what no server, and no stop, makes a thread of the program end with."""
+    expected = (SpiritError, MySQLdb.Error, GreenletExit)
+    if not isinstance(error, expected):
+        server().caught.append(f"{self._thread.name} failed: {error!r}")
+
+
+setattr(Background, "_log", _log)  # noqa: B010
 setattr(secrets, "token_hex", _hex)  # noqa: B010
 setattr(secrets, "randbelow", _RANDOM.randrange)  # noqa: B010
 setattr(uuid, "uuid4", lambda: uuid.UUID(int=_RANDOM.getrandbits(128)))  # noqa: B010

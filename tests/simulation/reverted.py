@@ -142,7 +142,7 @@ class WholeRevert(WholeRun):
         try:
             run.run()
         except SpiritError as error:
-            self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
+            self.fail(error)
         else:
             self.done = True
 
@@ -243,6 +243,10 @@ class RevertedWorld(World):
             self.calm = what not in {_CRASH, REVOKE}
             MEDDLES[what](scene)
             self.calm = True
+
+    def _hear(self, run: program.Run | WholeRun) -> None:
+        if not self._back.meddles:
+            super()._hear(run)
 
     def _has_way_back(self) -> bool:
         tables = self.server.tables

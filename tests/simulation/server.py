@@ -6,8 +6,9 @@ it does not know (:mod:`tests.simulation.statements`). What is modelled:
 - A commit goes in two steps: it is in the binlog, and readers of the binlog get it; then it is
   visible, and in ``gtid_executed``. Between the two the commit may stall, with its row locks.
 - READ COMMITTED reads what is visible when the statement begins; a consistent snapshot what was
-  visible when it began.
-- Row locks of one table each, exclusive, until the commit is visible; a wait ends with 1205.
+  visible when it began, and REPEATABLE READ what was at its first read.
+- Row locks of one table each, exclusive, until the commit is visible; a wait ends with 1205. At
+  REPEATABLE READ a statement also locks the rows that it reads to write them elsewhere.
 - Metadata locks with a queue: whoever comes behind a waiting exclusive request waits too.
 - Named locks; sessions with numbers that begin again after a restart; KILL.
 - A crash ends all sessions, and the next binlog file begins. What was in the binlog is there
@@ -170,6 +171,8 @@ class Session:
         self.logged = True
         self.schema = ""
         self.unchecked = False
+        #: Its level is REPEATABLE READ, the server's own; the program's is READ COMMITTED.
+        self.repeats = True
         self.lock_wait = 50.0
         self.row_wait = 3.0
         self.warnings: list[tuple[str, int, str]] = []
@@ -253,6 +256,8 @@ class Server:
         self.stalling: Callable[[Task], None] | None = None
         #: Seconds for which a packet of the binlog is under way.
         self.latency: Callable[[], float] = lambda: 0.0
+        #: Seconds for which the comparison reads a chunk.
+        self.reading: Callable[[], float] = lambda: 0.0
         #: What became visible, in this order, with the number of its transaction, or 0.
         self.history: list[tuple[int, RowChange | Replaced]] = []
         #: How much of the history a crash cannot take back.
@@ -261,6 +266,10 @@ class Server:
         self.prepared: dict[str, Session] = {}
         #: The program asked for a lock behind somebody older than this.
         self.rude: list[str] = []
+        #: What must never happen, whoever passes over it: a world with any of it is wrong.
+        self.caught: list[str] = []
+        #: Names of the application's tables, to which the program writes nothing (R1).
+        self.applications: frozenset[Name] = frozenset()
         #: Rights on the schema that the program's account has no more.
         self.revoked: frozenset[str] = frozenset()
         #: ``binlog_error_action=IGNORE_ERROR``, without which no error closes the binlog.
@@ -586,18 +595,26 @@ class Server:
         """
         self._use(session, name, READ)
         table = self.table(name)
+        if session.open and session.repeats and session.snapshot is None:
+            self.begin_snapshot(session)
         if session.snapshot is not None:
             found = session.snapshot.get(table.number)
             if found is None:
                 raise fault(1412, "Table definition has changed, please retry transaction")
-            return found
+        else:
+            found = table.rows
         if not session.changes:
-            return table.rows
-        rows = dict(table.rows)
+            return found
+        rows = dict(found)
         for change in session.changes:
             if change.number == table.number:
                 _apply(rows, change)
         return rows
+
+    def lock_rows(self, session: Session, name: Name, keys: Iterable[Any]) -> None:
+        """Lock the rows of keys, as a statement that writes them elsewhere does."""
+        for key in keys:
+            self._lock_row(session, self.table(name), key)
 
     def _use(self, session: Session, name: Name, mode: str) -> None:
         if session.lock_tables is not None:
@@ -674,6 +691,8 @@ class Server:
                     self._make_way(session, name, (key, at, after[at]), replacing=replacing)
             session.changes.append(RowChange(name, table.number, before, after))
             number += 1
+        if number and session.role and name in self.applications:
+            self.caught.append(f"{session.role} has written rows of {name[1]}: {pending}")
         return number
 
     def _require_free(self, session: Session, name: Name, key: Any) -> None:
@@ -738,6 +757,7 @@ class Server:
 
         waited = not free()
         if waited:
+            self._note_lock(session, table, key)
             session.wants = (table, key)
             try:
                 if self._in_circle(session):
@@ -749,6 +769,13 @@ class Server:
                 session.wants = None
         table.locked[key] = session
         return waited
+
+    def _note_lock(self, session: Session, table: Table, key: Any) -> None:
+        """Note that a client waits for a row of its own table that the program has locked."""
+        holder = table.locked[key]
+        theirs = any(self.tables.get(name) is table for name in self.applications)
+        if theirs and holder.role and not session.role:
+            self.caught.append(f"{session.client} waits for row {key}, locked by {holder.role}")
 
     def _in_circle(self, session: Session) -> bool:
         """Whether those in front of a session's row lock wait for the session itself."""
@@ -952,9 +979,10 @@ class Server:
         return [one.number for one in self.binlog if one.visible]
 
     def begin_snapshot(self, session: Session) -> None:
-        """START TRANSACTION WITH CONSISTENT SNAPSHOT."""
+        """START TRANSACTION WITH CONSISTENT SNAPSHOT; there is none at READ COMMITTED."""
         session.open = True
-        session.snapshot = {table.number: table.rows for table in self.tables.values()}
+        if session.repeats:
+            session.snapshot = {table.number: table.rows for table in self.tables.values()}
 
     def outdate_snapshots(self, table: Table) -> None:
         """Let no snapshot that is open read a table any more, whose definition has changed."""

@@ -34,6 +34,7 @@ Handler = Callable[[Session, "re.Match[str]", Sequence[Any]], "Rows | int | None
 
 _HANDLERS: list[tuple[re.Pattern[str], Handler]] = []
 _ID: Final = r"`(\w+)`\.`(\w+)`"
+_LEVEL: Final = re.compile(r"SESSION transaction_isolation ?= ?'([A-Z-]+)'")
 _TEXT: Final = re.compile(r"_utf8mb4 X'([0-9a-fA-F]*)'")
 _CALL: Final = re.compile(
     r"(GET_LOCK|IS_USED_LOCK|RELEASE_LOCK)\(_utf8mb4 X'([0-9a-f]*)'(?:, (\d+))?\)"
@@ -60,12 +61,31 @@ def _find(sql: str) -> tuple[Handler, re.Match[str]]:
     raise Unknown(f"the model server does not know: {text[:600]}")
 
 
+def _known(server: Server, sql: str) -> tuple[Handler, re.Match[str]]:
+    """Return what a statement does; the server notes one that nobody knows, whoever hides it."""
+    try:
+        return _find(sql)
+    except Unknown as error:
+        server.caught.append(str(error))
+        raise
+
+
+def _answer(
+    session: Session, handler: Handler, found: re.Match[str], given: Sequence[Any]
+) -> Rows | int | None:
+    try:
+        return handler(session, found, given)
+    except Unknown as error:
+        session.server.caught.append(str(error))
+        raise
+
+
 def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows, int]:
     """Execute one statement; return its rows and the number of affected ones."""
     if session.gone:
         session.require_life()
-    handler, found = _find(sql)
     server = session.server
+    handler, found = _known(server, sql)
     scheduler = server.scheduler
     scheduler.step()
     if session.role:
@@ -77,7 +97,7 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
         task.served = True
     session.begin(sql)
     try:
-        answered = handler(session, found, parameters)
+        answered = _answer(session, handler, found, parameters)
     except MySQLdb.Error:
         if session.alive and not session.open and session.committing is None:
             server.rollback(session)
@@ -143,8 +163,8 @@ def _begin_ours(server: Server, sql: str) -> None:
 def answer(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows, int]:
     """Execute a statement that never waits, without a step of the scheduler."""
     session.require_life()
-    handler, found = _find(sql)
-    answered = handler(session, found, parameters)
+    handler, found = _known(session.server, sql)
+    answered = _answer(session, handler, found, parameters)
     return ([], answered) if isinstance(answered, int) else (answered or [], 0)
 
 
@@ -161,7 +181,6 @@ for _pattern in (
     r"SET SESSION `?sql_mode`? ?=.*",
     r"SET SESSION `time_zone`=.*",
     r"SET SESSION information_schema_stats_expiry = 0",
-    r"SET SESSION transaction_isolation = 'REPEATABLE-READ'",
     # A write in that format is known by its text.
     r"SET SESSION binlog_format = 'STATEMENT'",
     r"DO 0",
@@ -177,7 +196,14 @@ def _wait_timeout(session: Session, found: re.Match[str], _: Sequence[Any]) -> N
 @statement(r"SET NAMES .*")
 def _prepare(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.row_wait, session.lock_wait, session.role, session.unchecked = _settings(found[0])
+    _isolate(session, found, _)
     session.server.roles.add(session.role)
+
+
+@statement(r"SET SESSION transaction_isolation = '[A-Z-]+'")
+def _isolate(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    if level := _LEVEL.search(found[0]):
+        session.repeats = level[1] == "REPEATABLE-READ"
 
 
 @lru_cache(maxsize=10_000)
@@ -430,6 +456,15 @@ def _selected(session: Session, name: Name, where: str) -> Iterator[Row]:
     return (rows[key] for key in sorted(rows) if holds(rows[key]))
 
 
+def read_to_write(session: Session, name: Name, where: str) -> list[Row]:
+    """Return the rows that a statement writes elsewhere, locked where its level wants that."""
+    rows = list(_selected(session, name, where))
+    if not session.repeats:
+        return rows
+    session.server.lock_rows(session, name, [row[0] for row in rows])
+    return list(_selected(session, name, where))
+
+
 #: What decides, behind the range of the key, which rows are kept.
 _KEPT: Final = re.compile(r" AND \(\(.* IS .*\)")
 
@@ -445,7 +480,7 @@ def _copy(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     if " IS " in found[7]:
         within = _KEPT.sub("", found[7])
         session.read_next += sum(1 for _ in _selected(session, source, within))
-    copied = [tuple(row[at] for at in old) for row in _selected(session, source, found[7])]
+    copied = [tuple(row[at] for at in old) for row in read_to_write(session, source, found[7])]
     number = _replace(session, into, re.findall(r"`(\w+)`", found[3]), copied)
     session.info = f"Records: {len(copied)}  Duplicates: 0  Warnings: 0"
     server.end_statement(session)
@@ -509,7 +544,7 @@ def _stage(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     """Put rows of the source into the session's temporary table."""
     source = (found[4], found[5])
     at = [session.server.table(source).columns.index(c) for c in re.findall(r"`(\w+)`", found[3])]
-    rows = [tuple(row[i] for i in at) for row in _selected(session, source, found[6])]
+    rows = [tuple(row[i] for i in at) for row in read_to_write(session, source, found[6])]
     session.temporary[found[1], found[2]].rows = dict(enumerate(rows))
     session.server.end_statement(session)
     return len(rows)
@@ -582,6 +617,8 @@ def _hash(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     name = (found[2], found[3])
     columns = session.server.table(name).columns
     at = [columns.index(column) for column in re.findall(r"`r`\.`(\w+)`", found[1])]
+    if seconds := session.server.reading():
+        session.server.wait_until(session, "a chunk that is read", lambda: False, seconds)
     number = digest = 0
     for row in _selected(session, name, found[4]):
         number += 1
@@ -630,11 +667,15 @@ def _any(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
 
 @statement(r"(?:BEGIN|START TRANSACTION)")
 def _begin(session: Session, *_: Any) -> None:
+    if session.lock_tables is not None:
+        session.server.commit(session)
+        session.server.unlock_tables(session)
     session.open = True
 
 
 @statement(r"START TRANSACTION WITH CONSISTENT SNAPSHOT(?:, READ ONLY)?")
-def _snapshot(session: Session, *_: Any) -> None:
+def _snapshot(session: Session, *given: Any) -> None:
+    _begin(session, *given)
     session.server.begin_snapshot(session)
 
 

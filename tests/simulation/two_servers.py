@@ -76,7 +76,7 @@ class WholeMove(WholeRun):
         try:
             run_move(run)
         except SpiritError as error:
-            self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
+            self.fail(error)
         else:
             self.done = True
 

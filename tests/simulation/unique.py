@@ -115,7 +115,9 @@ class UniqueWorld(World):
         return super()._wrong_rows(table)
 
     def _hear(self, run: program.Run | WholeRun) -> None:
-        if not self._false and any(text in run.error for text in _NAMED) and not self._met():
+        if not any(text in run.error for text in _NAMED):
+            super()._hear(run)
+        elif not self._false and not self._met():
             self._false = f"duplicates are named, and no two rows had one value: {run.error}"
 
     def _wrong_word(self, run: program.Run | WholeRun, *, swapped: bool) -> str:

@@ -82,6 +82,7 @@ class WholeRun:
         reporter: what hears its events.
         run: the program's own; None before it begins.
         exit_code: as of the process.
+        failure: what it ended with.
     """
 
     run: Run | None = None
@@ -101,6 +102,7 @@ class WholeRun:
         self.done = False
         self.error = ""
         self.exit_code = 0
+        self.failure: SpiritError | None = None
         self.stop = StopSwitch()
         self.reporter = Silent(server)
         program.serve(server)
@@ -129,6 +131,11 @@ class WholeRun:
         try:
             run_migration(run)
         except SpiritError as error:
-            self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
+            self.fail(error)
         else:
             self.done = True
+
+    def fail(self, error: SpiritError) -> None:
+        """Note with what the command has ended."""
+        self.failure = error
+        self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
