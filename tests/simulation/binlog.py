@@ -160,6 +160,9 @@ class Dump:
         while self._next < len(server.binlog) and self._next + 1 in self._skip:
             self._next += 1
         self._file: LogFile | None = None
+        #: Events of the transaction whose first ones were sent.
+        self._rest: list[bytes] = []
+        self._late = 0.0
 
     @property
     def id(self) -> int:
@@ -171,6 +174,7 @@ class Dump:
         server = self._server
         server.scheduler.step()
         deadline = server.scheduler.now + self._silence
+        self._await_rest()
         while True:
             if not self._session.alive or self._session.cut or self._session.killed:
                 server.end(self._session)
@@ -179,12 +183,17 @@ class Dump:
                 raise PositionNotFound("the replica has more GTIDs than the source", hint="")
             if self._resets != server.resets:
                 raise StreamLost("the binlog was reset")
+            if self._rest:
+                found, self._rest = self._rest, []
+                return [memoryview(one) for one in found]
             file = server.file_of(self._next + 1)
             if file is not self._file:
                 self._file = file
                 return [memoryview(one) for one in beginning(file)]
             found = self._next_of(file)
             if found:
+                sent, self._late = server.parting(len(found))
+                found, self._rest = found[:sent], found[sent:]
                 if self._next > self._sent and (seconds := server.latency()):
                     server.scheduler.tell(f"transaction {self._next} is under way for {seconds} s")
                     server.scheduler.sleep(seconds)
@@ -202,6 +211,15 @@ class Dump:
                 # A heartbeat.
                 name, end = server.log_end
                 return [memoryview(event(wire.HEARTBEAT, name.encode(), end=end))]
+
+    def _await_rest(self) -> None:
+        """Wait for the other events of a transaction; or the connection is cut in front of them."""
+        if self._rest and self._late:
+            scheduler = self._server.scheduler
+            scheduler.tell(f"the rest of {self._next} is under way for {self._late} s")
+            if self._late < 0:
+                self._server.cut(self._session)
+            scheduler.sleep(max(0.0, self._late))
 
     def _next_of(self, file: LogFile) -> list[bytes]:
         """Return the events of the next transaction that is wanted; none at the file's end."""

@@ -96,6 +96,8 @@ class Operator:
             for each in ("resume", "cutover"):
                 self._ask(each)
             sleep(_AGAIN_SECONDS)
+        # What was answered last is asked about no more.
+        self._look()
 
     def see_end(self, run: Any, *, faultless: bool) -> bool:
         """Judge how a process has ended; return whether it was asked to."""
@@ -111,15 +113,18 @@ class Operator:
             self.wrong = f"aborted for good, and tables are left: {tables}"
         return True
 
+    def _look(self) -> None:
+        """Judge whether the table was swapped while an answer held that back."""
+        table = self._table()
+        despite = sorted(one for one, held in self._held.items() if held != table)
+        if despite and not self.wrong:
+            self.wrong = f"swapped in spite of {despite}"
+
     def _ask(self, what: str) -> bool:
         """Ask for one thing; False where no process took the request."""
         verb, _, text = what.partition(" ")
         name, _, value = text.partition("=")
-        table = self._table()
-        if (
-            despite := [one for one, held in self._held.items() if held != table]
-        ) and not self.wrong:
-            self.wrong = f"swapped in spite of {sorted(despite)}"
+        self._look()
         # It may be carried out, whether its answer is read or not.
         self._held.pop(_ENDS.get(verb, ""), None)
         tell = self._server.scheduler.tell

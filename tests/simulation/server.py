@@ -258,6 +258,9 @@ class Server:
         self.latency: Callable[[], float] = lambda: 0.0
         #: Seconds for which the comparison reads a chunk.
         self.reading: Callable[[], float] = lambda: 0.0
+        #: How many of so many events of a transaction come in one read; the others come in the
+        #: next one, so many seconds later; below 0: the connection is cut between the two.
+        self.parting: Callable[[int], tuple[int, float]] = lambda events: (events, 0.0)
         #: What became visible, in this order, with the number of its transaction, or 0.
         self.history: list[tuple[int, RowChange | Replaced]] = []
         #: How much of the history a crash cannot take back.

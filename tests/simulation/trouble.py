@@ -1,7 +1,8 @@
 """What a DBA, an accident or another application does to a server while the command runs.
 
 Each trouble is a function of a :class:`Scene`. A world has one or two of them. After those in
-:data:`MAY_END` a run may end with an error for good: it says truly that the table is not migrated.
+:data:`MAY_END` a run may end with an error for good where an earlier run has begun the swap: it
+says truly that the table is not migrated, and that its operator has to look at it.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
     "number used again": _number_used_again,
     "statement write": _statement_write,
 }
-#: A run may refuse after these, as long as its word is true.
+#: A run may refuse after these, as long as its word is true; the next one that may go on must.
 MAY_END: Final = frozenset(TROUBLES)
 #: What the comparison must find and mend.
 DAMAGE: Final = "damage"

@@ -64,6 +64,9 @@ _LONGEST_WAIT: Final = 16.0
 _TROUBLED: Final = 0.5
 #: The share of worlds in which each statement that prepares a session is sent.
 _STATEMENTS: Final = 0.2
+#: The share of transactions that the feed gets in two pieces, of those with so many events.
+_PARTED: Final = 0.2
+_SEVERAL: Final = 4
 #: Of all worlds: the comparison takes its time.
 _SLOW: Final = 0.2
 #: What clients do to a row.
@@ -363,6 +366,8 @@ class World:
         server.stall = self._stall
         server.latency = self._latency
         # Drawn apart: the other worlds stay as they were.
+        self._parts = random.Random(f"parts of transactions of {self.plan}")
+        server.parting = self._parting
         self._slow = random.Random(f"slow comparison of {self.plan}")
         if self._slow.random() < _SLOW:
             server.reading = partial(self._slow.choice, (0.0, 0.1, 0.5, 2.0))
@@ -385,6 +390,13 @@ class World:
         if self.random.random() < self.plan.late:
             return self.random.choice((0.002, 0.1, 1.0, 4.0))
         return 0.0
+
+    def _parting(self, events: int) -> tuple[int, float]:
+        """Return how many events of a transaction come at once, and when the others do."""
+        if events < _SEVERAL or self._parts.random() >= _PARTED:
+            return events, 0.0
+        late = (0.0, 0.01, 0.3, 1.0, *([-1.0, -1.0] if self.plan.cuts else []))
+        return self._parts.randrange(1, events), self._parts.choice(late)
 
     def run(self) -> Outcome:
         """Play to the end."""
@@ -471,7 +483,8 @@ class World:
     def _hear(self, run: program.Run | WholeRun) -> None:
         """Note an error of a run, though the next one may end well, where nothing is amiss."""
         plan = self.plan
-        if run.error and not (plan.faults or plan.troubles or plan.requests):
+        differs = "StillDifferent" in run.error and not plan.troubles
+        if differs or (run.error and not (plan.faults or plan.troubles or plan.requests)):
             self.server.caught.append(f"a run failed, and nothing went wrong: {run.error}")
 
     def _run_no_more(self) -> bool:
@@ -714,7 +727,7 @@ class World:
         ended = MAY_END.intersection(self.plan.troubles)
         # Killed behind its swap, before it forgot the migration: the table was rebuilt since then.
         rebuilt = "is not the table that this migration made" in run.error
-        if run.error and ended and (rebuilt or not swapped):
+        if run.error and ended and (rebuilt or (not swapped and _is_for_good(run))):
             return ""
         # Killed behind its end, or without the right to drop: it is not to change the table twice.
         if swapped and self._old_stays() and "an earlier change is done" in run.error:
@@ -756,6 +769,19 @@ class World:
         return {T}
 
 
+#: Of what an operator is to look at before anything goes on.
+_BEGUN: Final = "the swap of s.t was begun by an earlier run, and may have been undone by hand"
+_FOR_GOOD: Final = frozenset({"schema-changed", "cannot-resume"})
+
+
+def _is_for_good(run: program.Run | WholeRun) -> bool:
+    """Whether a run refuses for good after a trouble, as it may only behind a swap's beginning."""
+    if not isinstance(run, WholeRun) or run.failure is None:
+        return False
+    told = _BEGUN in " ".join([run.error, *run.reporter.warned])
+    return told and run.failure.error_code in _FOR_GOOD
+
+
 _MOVED: Final = "the tables are moved already"
 
 
@@ -788,6 +814,7 @@ class MoveWorld(World):
         made = Server(self.scheduler, uuid=f"{2 + number}{UUID[1:]}")
         made.applications = frozenset({T})
         made.stall, made.latency = self._stall, self._latency
+        made.parting = self._parting
         made.session_by_statements = self.plan.statements
         return made
 
