@@ -15,15 +15,21 @@ from tests.simulation.planted import PACKAGE, bugs
 ROOT = Path(__file__).parents[2]
 #: The worlds are the same in each run, so that none can fail by chance.
 FIRST = 150
-#: Bugs of planted.toml that are found within so many worlds; README.md has all of them.
-FOUND = (
-    "too-much-is-dropped",
-    "one-table-is-renamed",
-    "checkpoints-stay",
-    "xa-rollback-is-applied",
-    "another-table-is-accepted",
-    "the-first-image-of-a-key-stays",
-)
+#: Bugs of planted.toml that are found within so many worlds, and what is seen of each; README.md
+#: has all of them.
+FOUND = {
+    "too-much-is-dropped": "StillDifferent",
+    "one-table-is-renamed": "the table is gone",
+    "checkpoints-stay": "tables are left: [('s', '_t_chkpnt'), ('s', 't')]",
+    "xa-rollback-is-applied": "rows differ",
+    # The table in place is the wrong one; the next run will not drop what it does not know.
+    "another-table-is-accepted": "tables are left: [('s', '_t_old'), ('s', 't')]",
+    "the-first-image-of-a-key-stays": "StillDifferent",
+    "the-application-loses-a-row": "apply has written rows of t",
+    "tables-are-renamed-one-by-one": "client0 has met error (1146",
+    "the-comparison-has-no-snapshot": "StillDifferent",
+    "a-copy-locks-what-it-reads": "locked by chunk",
+}
 WORLDS = 250
 #: Of the worlds with kept rows.
 FIRST_KEPT = 60
@@ -40,12 +46,9 @@ FOUND_AMONG_KEPT = {
     "a-key-that-changes-leaves-its-row": 780,
 }
 #: In the worlds of a way back, likewise.
-FOUND_AMONG_REVERTED = {
-    "a-follower-begins-at-the-end": 0,
-    "a-definition-is-not-compared-with-that-at-the-swap": 30,
-}
+FOUND_AMONG_REVERTED = {"a-follower-begins-at-the-end": 0}
 #: In the worlds of a new unique key, likewise.
-FOUND_AMONG_UNIQUE = {"half-a-transaction-counts-as-a-state": 30, "rows-never-meet": 0}
+FOUND_AMONG_UNIQUE = {"rows-never-meet": 0}
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 #: There are more small worlds at these places.
@@ -77,7 +80,7 @@ def test_a_planted_bug_is_found(bug):
     """One of the first worlds goes wrong; without a bug none does."""
     played = simulate(str(WORLDS), "0", "--plant", bug, "--plain")
     assert played.returncode == 1, played.stdout
-    assert "seed " in played.stdout
+    assert re.match(rf"seed \d+: .*{re.escape(FOUND[bug])}", played.stdout), played.stdout
 
 
 @pytest.mark.timeout(1200)
@@ -141,7 +144,7 @@ def test_a_bug_of_a_new_unique_key_is_found(bug):
 
 def test_a_world_that_goes_wrong_is_shown_as_steps():
     """The simplest schedule that goes wrong is printed with numbered steps."""
-    played = simulate(str(WORLDS), "0", "--plant", FOUND[0])
+    played = simulate(str(WORLDS), "0", "--plant", next(iter(FOUND)))
     assert played.returncode == 1, played.stdout
     assert "simplest schedule" in played.stdout
     assert "\n   1 " in played.stdout
