@@ -101,9 +101,18 @@ class LaneChunker:
         )
 
     def next_chunk(
-        self, rows: int, worker: int = 0, *, part_rows: int | None = None
+        self,
+        rows: int,
+        worker: int = 0,
+        *,
+        part_rows: int | None = None,
+        workers: int | None = None,
     ) -> Chunk | None:
-        """Return a worker's next chunk of about ``rows`` rows; None when everything is cut."""
+        """Return a worker's next chunk of about ``rows`` rows; None when everything is cut.
+
+        ``part_rows`` and ``workers`` as they are now: later ones halve the longest lane.
+        """
+        self._workers = workers or self._workers
         lane = self._lane_for(worker, rows)
         if lane is not None and part_rows is not None:
             lane.chunks.part_rows = min(part_rows, self._part_rows or part_rows)

@@ -161,8 +161,10 @@ class Copier:
             return None
         rest = self.pace.rest_after(1.0)
         part = part_rows(self._mapping.source, self.pace.part_bytes())
-        rows = self._rows(self.pace.chunk_seconds() / (1.0 + rest), part)
-        if (chunk := self._chunker.next_chunk(rows, rank, part_rows=part)) is None:
+        tasks = self.pace.tasks(self.driver.slots)
+        rows = self._rows(self.pace.chunk_seconds() / (1.0 + rest), part, tasks)
+        chunk = self._chunker.next_chunk(rows, rank, part_rows=part, workers=tasks)
+        if chunk is None:
             self._ended = True
             self._meter.all_cut()
             return None
@@ -179,10 +181,10 @@ class Copier:
         order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=gtid, rest=rest)
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
 
-    def _rows(self, seconds: float, part: int) -> int:
+    def _rows(self, seconds: float, part: int, tasks: int) -> int:
         """Return the next chunk's size; towards the end smaller chunks, that end together."""
         left = (1 - self._chunker.estimated_fraction()) * self._mapping.source.estimated_rows
-        share = int(left / (_LAST_CHUNKS * self.pace.tasks(self.driver.slots)))
+        share = int(left / (_LAST_CHUNKS * tasks))
         return min(self._meter.next_rows(seconds), max(share, part))
 
     def _lasting(self) -> bool:

@@ -71,7 +71,6 @@ class CopiedPair(Pair):
             self.mapping,
             reader.query,
             ranges=self.before.uncopied,
-            workers=run.engines.driver.slots,
             part_rows=part_rows(self.mapping.source),
             copied_rows=self.before.rows,
         )

@@ -126,7 +126,7 @@ def timed(
         stop.check()
         if time.monotonic() > until:
             raise TooLong(
-                f"not all rows were checked: a plan does so for {_CHECK_SECONDS:.0f} s",
+                f"has not looked at all rows: a plan does so for {_CHECK_SECONDS:.0f} s",
                 hint="migrate reads the whole table before it copies a row",
             )
 

@@ -227,7 +227,7 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
     try:
         return list(check.run(context))
     except TooLong as error:
-        return [warn(error.message, error.hint)]
+        return [warn(f"the check {check.name} {error.message}", error.hint)]
     except Refusal as error:
         code = None if error.error_code is Refusal.error_code else error.error_code
         return [refuse(error.message, error.hint, error.details, code=code)]

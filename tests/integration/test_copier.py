@@ -29,6 +29,7 @@ from spirit_py.threads import StopSwitch
 from tests.kits.chunks import chunk
 from tests.kits.connection import connection_options
 from tests.kits.copying import chunk_sessions, copying
+from tests.kits.paces import SetPace
 from tests.kits.resume import once_at
 from tests.kits.tables import map_table, open_session
 from tests.kits.waiting import DEADLINE, until
@@ -77,11 +78,13 @@ def test_every_row_is_copied(db, engine):
     until(lambda: not chunk_sessions(db), "the tasks' sessions to end")
 
 
-def test_each_task_copies_a_range_of_its_own(db):
-    """Two tasks meet where their lanes do, not at every chunk."""
+@pytest.mark.parametrize("slots", [2, 32])
+def test_each_task_copies_a_range_of_its_own(db, slots):
+    """Two tasks meet where their lanes do, not at every chunk; whatever could be more tasks."""
     fill(db)
     mapping = map_table(db)
-    with copying(db, mapping, DriverEngine(2), first_rows=100, target_chunk_time=0.01) as run:
+    with copying(db, mapping, DriverEngine(slots), first_rows=100) as run:
+        run.copier.pace = SetPace(most_tasks=2, chunk_seconds=0.01)
         run.copier.run()
         assert differences(db) == 0
         chunks = run.feed.dispatched

@@ -1197,10 +1197,17 @@ def test_a_stop_ends_the_search_without_an_index(db, desk, monkeypatch):
     assert set(desk.session.query(temporary)) <= set(before)
 
 
-def test_a_stop_ends_the_search_for_duplicates(db, desk, monkeypatch):
-    """Between two ranges the search looks whether it is to go on."""
-    monkeypatch.setattr(duplicates, "RANGE_ROWS", 2)
-    db.execute("ALTER TABLE t ADD KEY k (a)")
+@pytest.mark.parametrize(
+    ("made", "alter"),
+    [
+        ("ALTER TABLE t ADD KEY k (a)", "ADD UNIQUE u (a)"),
+        ("ALTER TABLE t DROP PRIMARY KEY, DROP id, ADD UNIQUE (a)", "ADD c INT"),
+        ("DO 0", "MODIFY a INT NOT NULL"),
+    ],
+)
+def test_a_look_at_all_rows_begins_when_it_may(db, desk, made, alter):
+    """Each asks first, also for what throttles it."""
+    db.execute(made)
     db.execute("INSERT INTO t (a) VALUES (1), (2), (3), (4), (5), (6)")
     asked: list[int] = []
 
@@ -1208,8 +1215,8 @@ def test_a_stop_ends_the_search_for_duplicates(db, desk, monkeypatch):
         asked.append(1)
         raise Interrupted(2)
 
-    (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a)"))
-    target = desk.create("ADD UNIQUE u (a)")
+    (context,) = prepare(desk.session, desk.config(alter, allow_nullable_unique_key=True))
+    target = desk.create(alter)
     with pytest.raises(Interrupted):
         check_after_create(replace(context, check_stop=stop), target)
     assert len(asked) == 1

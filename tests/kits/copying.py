@@ -101,16 +101,20 @@ class Copying:
         self.throttle = Throttle(chunk_seconds=target_chunk_time)
         self.stop = StopSwitch()
         self.connection = connection_options(db)
+        driver = engine or DriverEngine(2)
+        workers = driver.slots
         self.reader = BoundaryReader(self.connection, stop=self.stop)
         self.copier = Copier(
             TableCopy(
                 mapping=mapping,
                 connection=self.connection,
-                chunker=LaneChunker(mapping, self.reader.query, workers=2, part_rows=part_rows),
+                chunker=LaneChunker(
+                    mapping, self.reader.query, workers=workers, part_rows=part_rows
+                ),
                 query=self.reader.query,
                 subscription=self.feed,
             ),
-            driver=engine or DriverEngine(2),
+            driver=driver,
             spark=spark,
             pace=self.throttle,
             stop=self.stop,

@@ -80,10 +80,10 @@ def test_a_check_that_a_plan_ends_refuses_nothing(monkeypatch):
     """What it would have found is not known; the migration looks."""
 
     def check(_: object) -> list[Finding]:
-        raise TooLong("not all", hint="later")
+        raise TooLong("has not looked", hint="later")
 
     (warning,) = run(monkeypatch, Check("a", CheckScope.SERVER, check, ErrorCode.SERVER_SETTINGS))
-    assert (warning.cause, warning.remedy) == ("not all", "later")
+    assert (warning.cause, warning.remedy) == ("the check a has not looked", "later")
 
 
 def test_checks_wait_for_the_table_they_need(monkeypatch):
