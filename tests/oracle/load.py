@@ -28,7 +28,7 @@ ALWAYS_ALLOWED = frozenset({1213, 1205})
 #: there or not locked (1146, 1100), a statement that was ended (1317), a session that is lost.
 OF_THE_DEFINITION = frozenset(
     {
-        *(1048, 1054, 1136, 1364, 1412, 1615, 3105),  # columns that are other ones, or not there
+        *(1048, 1054, 1136, 1222, 1364, 1412, 1615, 3105),  # other columns, or not there
         *(1261, 1262, 1263, 1264, 1265, 1267, 1270, 1271, 1292, 1300, 1365, 1366, 1367),
         *(1406, 1411, 1416, 1441, 1467, 1525, 1690, 3140, 3141, 3143, 3144, 3146, 3156),
         *(3157, 3637, 3638, 3643, 3854, 3940, 3988),  # values
