@@ -236,7 +236,6 @@ def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightCont
     for other in [clause.other for one in contexts for clause in one.statement.parsed]:
         if not other[1] or other in tables:
             continue
-        require_finished(session, other, "the statement names that table")
         if holder := named_lock_holder(session, lock_name("migration", *other)):
             raise Refusal(
                 f"another run works on {'.'.join(other)} ({whose(session, holder)}), which the"
@@ -244,6 +243,7 @@ def require_free_relatives(session: SqlSession, contexts: Sequence[PreflightCont
                 hint=f"let it finish first; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
+        require_finished(session, other, "the statement names that table")
     require_free_around(
         session, tables, "let it finish first, or change both tables in one command"
     )

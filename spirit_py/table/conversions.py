@@ -203,7 +203,9 @@ def merges(old: Column, new: Column) -> bool:
     source, target = old.data_type, new.data_type
     if target in _TEXTUAL - _MEMBERS:
         padded = source != target and target in {"char", "binary"}
-        return source in {"float", "double"} or (padded and source in TEXT_TYPES | BYTE_TYPES)
+        return source in {"float", "double", "json"} or (
+            padded and source in TEXT_TYPES | BYTE_TYPES
+        )
     if target in _MEMBERS | {"json"}:
         return is_text(old)
     return target in {*_INTEGERS, *_NUMBERS, *TEMPORALS} and not literal_safe(old, new)
@@ -213,14 +215,21 @@ def merged_by_cast(old: Column, new: Column) -> bool:
     """Return whether :func:`cast_to` makes one value of those of which the conversion makes one.
 
     Not exactly, or not without a warning (measured on 9.7): of members, of times from anything
-    else, of a day in a time zone, of a FLOAT as bytes, or above the largest signed number.
+    else, of a day in a time zone or from fractions of a second, which an ALTER rounds and a CAST
+    cuts, of a FLOAT as bytes, of bytes as a number, or above the largest signed number. CAST knows
+    no scale of a FLOAT, and before 8.0.22 no YEAR; documents have types that their text has not.
     """
     source, target = old.data_type, new.data_type
     of_day = is_timestamp(old) and target not in {"datetime", "timestamp"}
-    if target in TEMPORALS and (source not in TEMPORALS or of_day):
+    of_day = of_day or (target == "date" and bool(old.precision))
+    if target == "year" or (target in TEMPORALS and (source not in TEMPORALS or of_day)):
         return False
     large = target == "bigint" and new.unsigned
     if source in {"float", "double"} and (target in BYTE_TYPES or large):
+        return False
+    if source == "json" or (source in BYTE_TYPES and target in {*_INTEGERS, *_NUMBERS}):
+        return False
+    if target in {"float", "double"} and new.scale is not None:
         return False
     return merges(old, new) and target not in _MEMBERS
 

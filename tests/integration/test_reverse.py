@@ -797,7 +797,6 @@ MERGING = [
     ("VARCHAR(20)", "DECIMAL(10,2)", "' 01.5'"),
     ("VARCHAR(20)", "FLOAT", "'0.10'"),
     ("TIMESTAMP(2) NULL", "TIMESTAMP NULL", "'2020-01-01 10:00:00.51'"),
-    ("VARCHAR(4)", "YEAR", "'77'"),
     ("TEXT CHARACTER SET latin1", "JSON", """'{"b":1, "a": [1.50,"é"]}'"""),
     ("VARCHAR(20) CHARACTER SET latin1", "CHAR(20) CHARACTER SET utf8mb4", "'é  '"),
     ("VARBINARY(6)", "BINARY(6)", "X'0102'"),

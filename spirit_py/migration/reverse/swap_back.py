@@ -172,7 +172,9 @@ class SwapBack:
         job, pairs = self._job, self._pairs
         run = self._planned(_PauseGate(job))
         while not self.swapped:
-            await_turn(job.pace, Work.SWAP, pause=pairs[0].stop.pause, show=job.show)
+            # A pause may be longer than the binlog is kept.
+            with self._kept.kept_up(partial(place_of, pairs), pairs[0].stop):
+                await_turn(job.pace, Work.SWAP, pause=pairs[0].stop.pause, show=job.show)
             for pair in pairs:
                 if why := pair.prove():
                     pair.check(why=why)
