@@ -782,7 +782,11 @@ def test_grants_on_the_table_alone_are_not_enough(db, desk, user):
     text = "\n".join(findings_of(desk, make_account(db, user, on_table + "t", *rest)))
     assert "INSERT, DELETE, CREATE, DROP" in text
     each = [on_table + name for name in names]
-    assert findings_of(desk, make_account(db, user, *each, *rest)) == []
+    account = make_account(db, user, *each, *rest)
+    found = findings_of(desk, account)
+    assert "lacks CREATE, DROP, ALTER on `" in found[0]
+    db.execute(f"GRANT CREATE, DROP, ALTER ON `{db.name}`.* TO {user}")
+    assert findings_of(desk, account) == []
 
 
 @pytest.mark.gtid
