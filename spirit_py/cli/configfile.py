@@ -7,6 +7,7 @@ precedence, and the environment and the command line over all of them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -217,13 +218,20 @@ def _unknown(where: Path | str, what: str, known: Iterable[str]) -> UsageFault:
     return UsageFault(f"{where}: {what}", hint=f"one of {names}" if names else _SPELLING)
 
 
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths lead to one file, by links or from another folder, too."""
+    with contextlib.suppress(OSError):
+        return one == other or one.samefile(other)
+    return False
+
+
 def config_option(context: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
     """Read the files, before any command reads its options."""
     if context.resilient_parsing:
         return
     group = context.command
     if isinstance(group, click.Group):
-        files = [one for one in usual_files() if one != value]
+        files = [one for one in usual_files() if value is None or not _is_same(one, value)]
         files += [value] if value is not None else []
         try:
             defaults = read_config(files, group.commands, named=value)

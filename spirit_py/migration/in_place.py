@@ -234,6 +234,8 @@ class Shortcut:
                 self.refused()
                 # Writes may have waited all the time: not less than twice that until the next.
                 least = 2.0 * took if self.whole else 0.0
+                if least > self.turns.left:
+                    raise self._no_lock(late.error) from late.error
                 self.turns.pause(self._sends, took, "", in_vain=True, least=least)
             else:
                 if found is not None:

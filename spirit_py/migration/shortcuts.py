@@ -26,6 +26,7 @@ from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import RenewedSession, patiently
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.guard_column import with_file_bytes
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.partitions import PartitionProof
 from spirit_py.pace import Work, await_turn
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.schema import TableSchema
 
 
 def change_in_place(
@@ -367,8 +369,12 @@ def _sending(run: Run, heeded: int) -> Iterator[in_place.Sending]:
 
 def _require_small(run: Run, context: PreflightContext) -> None:
     """Refuse what has grown beyond --native since the start, which may be days ago."""
-    work = partial(read_table, schema=context.schema, table=context.table)
-    found = run.step("shortcut", work)
+
+    def look(session: Session) -> TableSchema | None:
+        found = read_table(session, schema=context.schema, table=context.table)
+        return found and with_file_bytes(session, found)
+
+    found = run.step("shortcut", look)
     if found is not None and not clauses.made_natively([replace(context, found=found)]):
         size, most = human_bytes(sum(likely_sizes(found))), human_bytes(run.config.native)
         raise MigrationFailure(

@@ -124,7 +124,7 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
 #: Its kind, name and columns.
 _INDEX: Final = re.compile(
     r"^  (PRIMARY |UNIQUE |FULLTEXT |)KEY (?:`((?:[^`]|``)+)` )?"
-    r"\(((?:`(?:[^`]|``)+`(?:\(\d+\))?,?)+)\)",
+    r"\(((?:`(?:[^`]|``)+`(?:\(\d+\))?(?: DESC)?,?)+)\)",
     re.MULTILINE,
 )
 
@@ -146,7 +146,7 @@ def _names_or_drops(source: TableSchema, after: str) -> bool:
     old = {name for name, _ in before}
     plain = [(name, columns) for kind, name, columns in found if not kind and name in old]
     return any(
-        name != other and f"{columns},".startswith(f"{least},")
+        name != other and f"{columns},".replace(" DESC,", ",").startswith(f"{least},")
         for name, columns in added
         for other, least in plain
     )

@@ -224,13 +224,16 @@ def names_missing(finding: Finding) -> bool:
 
 
 def _findings(check: Check, context: PreflightContext) -> list[Finding]:
+    seen: list[Finding] = []
     try:
-        return list(check.run(context))
+        for finding in check.run(context):
+            seen.append(finding)  # noqa: PERF402 - what comes before an error stays
+        return seen
     except TooLong as error:
-        return [warn(f"the check {check.name} {error.message}", error.hint)]
+        return [*seen, warn(f"the check {check.name} {error.message}", error.hint)]
     except Refusal as error:
         code = None if error.error_code is Refusal.error_code else error.error_code
-        return [refuse(error.message, error.hint, error.details, code=code)]
+        return [*seen, refuse(error.message, error.hint, error.details, code=code)]
     except ServerFault as error:
         if connection_lost(error) or error.code == INTERRUPTED:
             raise
@@ -245,4 +248,4 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
             error.hint or remedy,
             code=ErrorCode.MISSING_PRIVILEGES if denied else ErrorCode.SERVER_ERROR,
         )
-        return [replace(found, locked=error.code == LOCK_WAIT_TIMEOUT, denied=denied)]
+        return [*seen, replace(found, locked=error.code == LOCK_WAIT_TIMEOUT, denied=denied)]

@@ -356,6 +356,7 @@ def test_a_key_that_is_padded_or_coarser(db, engine, name, feed):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rows_that_become_one_by_a_coarser_key(db, engine):
     """Two source rows that the new primary key takes for one end the run."""
     db.execute("CREATE TABLE t (k VARCHAR(16) COLLATE utf8mb4_0900_bin PRIMARY KEY, v INT)")
@@ -441,6 +442,7 @@ def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, engine):
     assert db.query("SELECT HEX(k), v FROM t ORDER BY v") == expected
 
 
+@pytest.mark.slow
 def test_a_key_that_does_not_fit_came_and_went(db, engine):
     """A native ALTER of what is left succeeds, and so does the run."""
     db.execute(f"CREATE TABLE t ({INTS})")
@@ -459,6 +461,7 @@ def test_a_key_that_does_not_fit_came_and_went(db, engine):
     assert db.query(ROWS) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new", ["BINARY(8)", "VARBINARY(8)"])
 def test_a_binary_key_is_found_in_its_new_column(db, engine, new):
     """A wider BINARY adds zeros to the key: a delete and a move find the row all the same."""

@@ -47,6 +47,7 @@ def test_one_call_changes_a_table_and_returns_the_report(db, orders):
     assert report.algorithm == "instant"
 
 
+@pytest.mark.slow
 def test_events_are_read_as_they_happen_with_figures_beside_them(db, orders):
     """The iterator ends with the run; status and report are those of the run."""
     with spirit_py.start_migration(**orders) as running:
@@ -108,6 +109,7 @@ def test_leaving_early_stops_in_order_and_the_same_call_carries_on(db, orders, b
     assert _type(db) == "bigint"
 
 
+@pytest.mark.slow
 def test_the_events_have_the_progress(db, orders, monkeypatch):
     """A program that reads nothing but events sees how far it is, and when it ends."""
     monkeypatch.setattr(wording, "PROGRESS_SECONDS", 0.05)
@@ -118,6 +120,7 @@ def test_the_events_have_the_progress(db, orders, monkeypatch):
         assert seen.text.startswith("[")
 
 
+@pytest.mark.slow
 def test_a_failure_is_raised_where_the_events_are_read_or_when_the_context_is_left(db, orders):
     """An error that nobody has looked at is not lost."""
     wrong = {**orders, "alter": "MODIFY missing BIGINT"}
@@ -229,6 +232,7 @@ def test_two_at_once_in_a_forked_worker_leave_no_trace_in_its_process(db):
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_an_interrupted_caller_stops_the_migration(db, orders, monkeypatch):
     """KeyboardInterrupt, as Jupyter and a shell raise it, ends the run in order."""
 

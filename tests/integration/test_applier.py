@@ -708,6 +708,7 @@ def test_staged_and_direct_rows_of_a_key_keep_their_order(
     assert scene.db.query("SELECT CAST(e AS SIGNED) FROM _t_new") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_row_in_the_limits_of_the_packet_is_written(scene: Scene, applier: SqlApplier) -> None:
     """One row may be as large as the server takes."""
     mapping = scene.tables("id INT PRIMARY KEY, v LONGBLOB, n INT")

@@ -295,6 +295,7 @@ def test_an_old_table_is_not_dropped_without_its_archive(db, spark_engine, tmp_p
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_an_archive_that_fails_leaves_the_old_table(db, spark_engine, tmp_path, monkeypatch):
     """The change is done, the error says so, and the rows are all there."""
     make_days(db, 200)
@@ -620,6 +621,7 @@ def test_a_name_that_the_files_would_not_have_is_refused(db, tmp_path):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_nothing_to_archive_is_proved_too(db, spark_engine, tmp_path):
     """An empty table, and one of which every row is kept."""
     make_days(db, 50)
@@ -683,6 +685,7 @@ def stop_at(monkeypatch: Any, point: str, config: Any, engine: Any) -> None:
             archive_here(config, engine)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_added_before_the_proof_is_no_success(
     db, spark_engine, tmp_path, small_ranges, monkeypatch
 ):

@@ -199,6 +199,7 @@ def test_an_old_table_is_not_dropped_while_it_is_archived(db, spark_engine, tmp_
     assert "_t_old" in tables(db)
 
 
+@pytest.mark.slow
 def test_an_old_table_that_is_half_dropped_is_no_archive(db, engine, tmp_path):
     """The rows of its emptied partitions are nowhere: no manifest may say that it is whole."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
@@ -279,6 +280,7 @@ def test_rows_are_shown_while_spark_writes_them(db, spark_engine, tmp_path, monk
     assert "counting and hashing the table's rows: 0 of 1 piece" in doing
 
 
+@pytest.mark.slow
 def test_parts_of_a_job_are_shown(spark_engine, tmp_path):
     """How many of its tasks have ended, while others work."""
     context, ended = spark_engine.context(), tmp_path / "ended"

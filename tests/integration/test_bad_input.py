@@ -185,6 +185,7 @@ def test_a_table_needs_no_java(db, tmp_path):
     assert "z" in [row[0] for row in db.query("SHOW COLUMNS FROM t")]
 
 
+@pytest.mark.slow
 def test_an_instant_change_needs_no_java(db, tmp_path):
     """INSTANT is done by the server: neither Spark nor the feed is started, Java may be missing."""
     db.execute(TABLE)
@@ -320,6 +321,7 @@ def test_settings_that_spark_cannot_have_are_refused_before_anything_is_written(
     assert db.query("SELECT @@gtid_executed") == before
 
 
+@pytest.mark.slow
 def test_a_check_that_a_row_breaks_is_called_as_the_table_will_call_it(db):
     """The name that the server made for the copy's constraint is not shown."""
     db.execute(f"{TABLE}; INSERT INTO t VALUES (1, 1, 'x')")

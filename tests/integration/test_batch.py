@@ -203,6 +203,7 @@ def test_the_plan_knows_what_the_server_refuses(two):
     assert two.tables() == before
 
 
+@pytest.mark.slow
 def test_the_plan_leaves_to_the_migration_what_a_temporary_table_cannot_have(two):
     """Foreign keys, and partitions."""
     first, second = two.names

@@ -72,6 +72,7 @@ def test_what_foreign_keys_change_unseen_is_refused(table, engine, monkeypatch):
         start(engine, table, table="t", alter="ADD COLUMN z INT", no_shortcut=True).end()
 
 
+@pytest.mark.slow
 def test_indexes_are_built_without_variables_for_it(table, engine, monkeypatch):
     """Before 8.0.27 there are none: the build is the server's own."""
     answer(monkeypatch, {"SHOW SESSION VARIABLES LIKE": []})

@@ -66,6 +66,7 @@ def test_empty_tables_are_one_chunk(db):
     assert (result.passes, result.chunks, result.rows, result.differences) == (1, 1, 0, 0)
 
 
+@pytest.mark.slow
 def test_rows_missing_extra_and_changed_are_found_anywhere(db):
     """Rows below, between and above the source's, gaps, and content are found and repaired."""
     fill(db)
@@ -116,6 +117,7 @@ def test_two_equal_extra_rows_are_found(db):
     assert found(pair.check()).keys() == {"(1)", "(2)", "(50)", "(-1)"}
 
 
+@pytest.mark.slow
 def test_an_empty_new_table_is_found_and_filled(db):
     """An empty new table differs in every row, and the repair fills it."""
     fill(db)
@@ -176,6 +178,7 @@ def test_chunks_of_every_kind_of_key_cover_the_new_table(db, name):
     assert result.passes == 2
 
 
+@pytest.mark.slow
 def test_a_key_that_the_alter_orders_anew_is_compared_by_a_join(db):
     """Where a new collation reorders the key, rows are joined; an extra row shows all the same."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
@@ -487,6 +490,7 @@ def test_nothing_is_read_while_a_global_lock_waits(db, monkeypatch, rolling):
     slow.close()
 
 
+@pytest.mark.slow
 def test_a_later_run_goes_on_above_the_low_watermark(db):
     """It compares no row below, all above, and a second pass is over the whole table again."""
     fill(db, 4000)
@@ -957,6 +961,7 @@ def test_a_lost_task_is_replaced(db):
     assert (result.rows, result.differences) == (20_000, 1)
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_with_the_sessions_that_the_server_has_room_for(db, monkeypatch):
     """A session that is refused costs no try: half as many tasks compare, and are not many."""
     monkeypatch.setattr(table_pass, "_ASSEMBLE_SECONDS", 10.0)
@@ -995,6 +1000,7 @@ def test_a_comparison_outlasts_a_server_without_room(db, monkeypatch, code, wher
     assert (engine.runs, result.rows, result.differences) == (4, 100, 0)
 
 
+@pytest.mark.slow
 def test_tasks_that_are_lost_again_and_again_end_the_checksum(db):
     """After some attempts the checksum fails with the loss."""
     fill(db, 20_000)
@@ -1056,6 +1062,7 @@ def test_no_false_difference_is_found_under_load(request, server, alter, rolling
     assert not application.errors
 
 
+@pytest.mark.slow
 def test_a_repair_under_load_is_not_undone(db):
     """Rows that are copied again while their changes stream in end up equal."""
     fill(db, 3000)

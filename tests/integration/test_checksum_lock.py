@@ -100,6 +100,7 @@ def test_a_table_that_is_locked_read_has_no_other_locked_with_it(
     assert len(seen) == len(before) + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attached",
     [

@@ -91,6 +91,7 @@ def test_no_lock_is_requested_before_the_swap(db: Database, tmp_path: Any) -> No
     assert db.query("SELECT COUNT(*) FROM t WHERE b = 'under way'") == [(30,)]
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_applied_yet_are_no_difference(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +123,7 @@ def test_rows_that_are_not_applied_yet_are_no_difference(
     assert (result.passes, result.differences, result.lock_held_ms) == (1, 0, 0.0)
 
 
+@pytest.mark.slow
 def test_what_differs_at_the_end_is_settled_although_a_connection_is_lost(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_snapshot_lasts_for_a_piece(db: Database, monkeypatch: pytest.MonkeyPa
     assert found(result) == {"(20000)": "changed"}
 
 
+@pytest.mark.slow
 def test_a_row_that_changes_all_the_time_does_not_differ(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +363,7 @@ def test_a_row_with_null_in_its_key_is_found(
         assert pair.checker(feed=feed, **rolling).run().differences == 1
 
 
+@pytest.mark.slow
 def test_a_pass_that_was_stopped_says_what_it_left_open(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +454,7 @@ def test_many_rows_that_change_at_once_are_under_way(
     assert result.snapshots > 1
 
 
+@pytest.mark.slow
 def test_two_spellings_of_a_key_differ_once(db: Database) -> None:
     """Each batch finds both rows."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")

@@ -336,6 +336,7 @@ def test_a_row_too_large_to_be_hashed_is_not_passed_over(db):
     assert [each.columns for each in pair.check().examples] == [("w",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["LONGBLOB", "JSON"])
 def test_a_long_converted_value_is_compared(db, kind):
     """Its literal is longer than max_allowed_packet: the server would end the session."""

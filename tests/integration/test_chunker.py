@@ -367,6 +367,7 @@ def test_an_auto_increment_table_with_a_gap_is_cut_in_few_chunks(db):
     assert len(counts) <= 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("auto", [True, False], ids=["arithmetic", "looked up"])
 def test_rows_that_live_throughout_are_in_one_chunk_while_others_come_and_go(db, auto):
     """Inserts and deletes between the cuts: what is there all the time is read exactly once."""

@@ -169,6 +169,7 @@ def test_no_session_of_the_target_idles_until_the_source_has_ended(db, db_file, 
     assert (seen[0], seen[-1]) == (1, 2)
 
 
+@pytest.mark.slow
 def test_renamed_columns_are_compared_and_others_named(db):
     """Renamed columns are compared, others only where both have them, which is said."""
     make(db)
@@ -318,6 +319,7 @@ def test_rows_of_many_snapshots_are_not_counted_again_by_the_one_task_that_is_le
     assert comparison.run(lock=False).rows_counted
 
 
+@pytest.mark.slow
 def test_a_blocker_of_the_lock_is_named(db):
     """A long transaction is named while the lock is waited for; then the comparison goes on."""
     make(db)
@@ -340,6 +342,7 @@ def test_a_blocker_of_the_lock_is_named(db):
     assert "idle in a transaction" in wait
 
 
+@pytest.mark.slow
 @pytest.mark.gtid
 def test_rows_of_two_servers_are_compared_under_two_locks(db, db_file):
     """Rows of two servers are compared under a lock on each; what differs is named."""
@@ -484,6 +487,7 @@ def test_a_replica_that_is_late_keeps_no_writer_waiting(monkeypatch):
         assert not delayed.asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["one server", "two servers"])
 def test_a_repair_makes_the_target_equal(request, db, where):
     """Missing, extra and changed rows of the target become the source's; the source is read."""
@@ -702,6 +706,7 @@ def test_rows_that_a_repair_does_not_make_equal_are_differences(db, db_file):
     assert db_file.query("SELECT id, n FROM a ORDER BY id") == [(1, 7), (2, 2), (3, 3)]
 
 
+@pytest.mark.slow
 def test_every_type_is_carried_to_another_server(db, db_file):
     """A repaired row has the very values of the source's, whatever the types."""
     here = {"json"} if has_vector(db.server) else {"json", "vector(3)"}

@@ -78,6 +78,7 @@ def test_a_copied_schema_has_no_hold_on_the_migration_that_it_was_copied_from(
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_pointer_to_a_record_that_does_not_name_its_table_ends_no_session(
     db, engine, monkeypatch, staging
 ):

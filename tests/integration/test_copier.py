@@ -94,6 +94,7 @@ def test_each_task_copies_a_range_of_its_own(db, slots):
         assert run.feed.copied().finished
 
 
+@pytest.mark.slow
 def test_a_text_key_without_gtids_waits_for_nothing(db_file, engine):
     """A key that Python cannot order, on a server without GTIDs: nothing to wait for."""
     db_file.execute("CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, n INT)")

@@ -207,6 +207,7 @@ def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeyp
     until(lambda: not chunk_sessions(filled.db), "both gangs' sessions to end")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_copy_does_not_wait_for_spark(filled, engine, posted, failed):
     """Spark that never starts, and Spark whose start failed, hold nothing up."""
@@ -228,6 +229,7 @@ def test_a_short_copy_is_not_handed_over(filled, engine, monkeypatch, posted):
     assert copier.statistics().spark_rows == 0
 
 
+@pytest.mark.slow
 def test_spark_whose_job_ends_at_once_is_done_without(filled, engine, monkeypatch, posted):
     """A JVM that is gone: its gang fails to come together, and the driver's tasks go on."""
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
@@ -245,6 +247,7 @@ def test_spark_whose_job_ends_at_once_is_done_without(filled, engine, monkeypatc
     filled.assert_equal()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["chunk.executing", "chunk.part", "chunk.executed"])
 def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
     """R4, R18: lost before the first part, between two, and after the commit before the answer.
@@ -269,6 +272,7 @@ def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
     filled.assert_equal()
 
 
+@pytest.mark.slow
 def test_a_lost_chunk_waits_for_the_end_of_a_pause_unless_changes_need_it(filled, at, posted):
     """Nothing new begins meanwhile; a feed without room waits for these chunks itself."""
     lost = threading.Event()
@@ -295,6 +299,7 @@ def test_a_lost_chunk_waits_for_the_end_of_a_pause_unless_changes_need_it(filled
     filled.assert_equal()
 
 
+@pytest.mark.slow
 def test_a_late_attempt_is_ended_before_its_chunk_is_copied_again(filled, at, monkeypatch):
     """R18: a session that the driver does not know of, with the lock of a chunk that was lost."""
     monkeypatch.setattr(task, "_FENCE_SECONDS", 1)
@@ -314,6 +319,7 @@ def test_a_late_attempt_is_ended_before_its_chunk_is_copied_again(filled, at, mo
     filled.assert_equal()
 
 
+@pytest.mark.slow
 def test_changes_between_two_parts_wait_for_the_chunk(filled, at):
     """R4: a commit of a part is not taken for the chunk's, for rows of that part either."""
     db, seen = filled.db, []
@@ -352,6 +358,7 @@ def test_gang_after_gang_that_is_lost_ends_the_copy(filled, monkeypatch):
     until(lambda: not chunk_sessions(filled.db), "the sessions to end")
 
 
+@pytest.mark.slow
 def test_a_copy_goes_on_with_the_sessions_that_the_server_has_room_for(filled, monkeypatch, caplog):
     """Each loss halves the tasks, and is no reason to end before one was tried."""
     monkeypatch.setattr(crew_module, "_MOST_LOSSES", 0)

@@ -373,6 +373,7 @@ def test_locking_session_killed_during_rename(db, cutover):
     assert swapped(db, swap)
 
 
+@pytest.mark.slow
 def test_backup_lock_stops_rename_only_briefly(db, cutover):
     """A running backup makes RENAME fail after a second, and the table is free meanwhile."""
     swap = make_tables(db)
@@ -414,6 +415,7 @@ def test_a_rename_that_never_arrived_is_seen_by_the_tables(db, proxy, cutover):
     assert swapped(db, swap)
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_lost_for_good_is_an_outcome_of_its_own(db, proxy, cutover):
     """When the server cannot be asked after a lost answer, that is an outcome of its own."""
     swap = make_tables(db)
@@ -589,6 +591,7 @@ def test_an_account_without_global_privileges_swaps(db, plain):
     assert swapped(db, swap)
 
 
+@pytest.mark.slow
 def test_waits_are_bounded_without_global_privileges(db, plain):
     """An account that cannot see who is in the way still gives up in time."""
     swap = make_tables(db)
@@ -757,6 +760,7 @@ def test_another_table_in_the_old_ones_place_is_kept(db):
     assert set(tables(db)) == {"_t_new", "elsewhere", "t"}
 
 
+@pytest.mark.slow
 def test_old_table_in_use(db):
     """An old table that a reader still has open stays, and the reason is told."""
     make_tables(db)
@@ -779,6 +783,7 @@ def test_old_table_in_use(db):
     assert "t" in tables(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 120.0])
 def test_a_backup_in_front_of_a_drop_is_waited_for_as_long_as_is_said(db, monkeypatch, seconds):
     """Its lock is named, and the table goes when the backup is over."""

@@ -193,6 +193,7 @@ def test_failed_tries_leave_the_feed_running(db, application):
     check_nothing_lost(db, application)
 
 
+@pytest.mark.slow
 def test_locking_session_killed_while_flushing(db, application, monkeypatch):
     """What a killed locking session left unapplied is applied by the next try."""
     stop = StopSwitch()
@@ -264,11 +265,13 @@ def check_place_behind_rename(database) -> None:
     assert written_since(database, result.after_rename, stop) == written
 
 
+@pytest.mark.slow
 def test_a_feed_from_the_place_behind_the_rename_misses_nothing(db):
     """A feed from the place noted behind the RENAME gets all that is written since, and no more."""
     check_place_behind_rename(db)
 
 
+@pytest.mark.slow
 def test_a_feed_from_the_place_behind_the_rename_misses_nothing_without_gtids(db_file):
     """The same holds on a server that only knows files and offsets."""
     check_place_behind_rename(db_file)
@@ -322,6 +325,7 @@ def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
     check_nothing_lost(db, application)
 
 
+@pytest.mark.slow
 def test_a_backlog_above_the_limit_is_not_flushed_under_the_lock(db, application):
     """A backlog above the limit is not flushed under the lock; the next try finds it flushed."""
     stop = StopSwitch()

@@ -115,6 +115,7 @@ def test_the_wait_ends_with_its_time(table, engine):
     assert deferred.fields["sentinel"] == f"{table.name}._t_snt"
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_wait(table, engine):
     """SIGINT while it waits ends it as anywhere else."""
     migrating = Migrating(engine, config_for(table, table="t", alter=ALTER, defer_cutover=True))
@@ -199,6 +200,7 @@ def test_a_comparison_that_found_a_difference_is_made_anew(table, engine, monkey
     assert "t again: a difference had been found" in at.migrating.told.text
 
 
+@pytest.mark.slow
 def test_an_instant_change_waits_for_the_operator_too(table, engine):
     """With --defer-cutover nothing changes before the sentinel goes, however fast it could."""
     migrating = Migrating(

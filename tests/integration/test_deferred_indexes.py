@@ -102,6 +102,7 @@ def test_every_kind_of_index_comes_back_as_a_native_alter_leaves_it(db, engine, 
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_indexes_of_a_partitioned_table_come_back(db, engine):
     """One ADD INDEX builds them in every partition."""
     db.execute(
@@ -122,6 +123,7 @@ def test_indexes_of_a_partitioned_table_come_back(db, engine):
     assert report.differences_found == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_deferred_where_it_is_not_asked_for(db, engine):
     """Off leaves all indexes in place, and auto those of a table that fits into memory."""
     for mode in ("off", "auto"):
@@ -133,6 +135,7 @@ def test_nothing_is_deferred_where_it_is_not_asked_for(db, engine):
         assert len(report.indexes_plan) == 1
 
 
+@pytest.mark.slow
 def test_a_dry_run_builds_the_indexes_too(db, engine):
     """The rehearsal is the migration but for the swap, and leaves nothing behind."""
     make_table(db, 500)

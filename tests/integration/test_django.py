@@ -175,6 +175,7 @@ def test_inside_a_transaction_an_atomic_migration_is_refused_too(db, shop):
     assert shop.changed() == []
 
 
+@pytest.mark.slow
 def test_the_engine_sends_large_tables_online_and_others_not(db, shop, monkeypatch):
     """The setting says what is large; an empty table is none, so that test databases are quick."""
     db.execute("CREATE TABLE shop_small (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL)")

@@ -87,6 +87,7 @@ def test_it_tells_that_a_change_would_be_instant(table, engine):
     assert report.rows_copied == 0
 
 
+@pytest.mark.slow
 def test_it_finds_what_would_fail(table, engine):
     """A value that does not fit is found; nothing stays."""
     config = config_for(table, table="t", alter="MODIFY v TINYINT", dry_run=True)

@@ -96,6 +96,7 @@ def test_a_small_table_is_migrated_without_spark(db, java):
     assert called.starts == 0
 
 
+@pytest.mark.slow
 def test_rows_that_are_left_out_need_no_spark(db, java, monkeypatch):
     """What is kept of a large table is copied, and compared, as a small one."""
     make_table(db)
@@ -164,6 +165,7 @@ def interrupted(db, engine, monkeypatch):
     return left
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(db, engine, java, large, monkeypatch):
     """After an earlier copy another one was likely, so that Spark has begun to start."""
     interrupted(db, engine, monkeypatch)
@@ -182,6 +184,7 @@ def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(db, engine, java, large
     assert scratch_left() == []
 
 
+@pytest.mark.slow
 def test_a_missing_java_is_refused_before_an_abandoned_table_is_dropped(
     db, engine, monkeypatch, large
 ):

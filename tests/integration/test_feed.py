@@ -154,6 +154,7 @@ def test_a_compressed_transaction_is_decoded(scene: Scene) -> None:
     assert scene.feed.statistics().received == 7500
 
 
+@pytest.mark.slow
 def test_the_dump_thread_may_be_killed_again_and_again(either: Scene) -> None:
     """R12: the feed reconnects behind the last complete transaction; nothing is lost."""
     either.tables()
@@ -439,6 +440,7 @@ LARGE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alter", ["ADD x INT DEFAULT 7", "MODIFY n VARCHAR(20)"])
 def test_rows_above_the_packet_are_applied(scene: Scene, alter: str) -> None:
     """Values up to max_allowed_packet arrive unchanged, straight and through the staging table."""

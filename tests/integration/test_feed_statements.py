@@ -262,6 +262,7 @@ def test_a_migration_carries_on_behind_a_write_to_a_named_table(
     assert db.query("SELECT * FROM t ORDER BY id") == [(1, 1, 7), (2, 2, 7), (3, 3, 7)]
 
 
+@pytest.mark.slow
 def test_ddl_of_others_between_heartbeats_is_nobody_s_business(scene: Scene) -> None:
     """R14: DDL of other tables passes, whatever it is called."""
     db = scene.db
@@ -344,6 +345,7 @@ def test_watch_passes_over_writes_to_named_tables(db: Database) -> None:
         found.close()
 
 
+@pytest.mark.slow
 def test_ddl_is_read_in_the_character_set_of_its_client(db: Database) -> None:
     """R14: the binlog holds the bytes that the client sent."""
     db.execute("CREATE TABLE `t\u00ebst` (id INT PRIMARY KEY)")
@@ -361,6 +363,7 @@ def test_ddl_is_read_in_the_character_set_of_its_client(db: Database) -> None:
         found.close()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_not_passed_over(db: Database) -> None:
     """R14: Python's codec for cp932 is not quite the server's."""
     db.execute("CREATE TABLE `t\u00ebst` (id INT PRIMARY KEY)")
@@ -543,6 +546,7 @@ def test_a_place_inside_an_event_is_blamed_on_the_position(db_file: Database) ->
         found.close()
 
 
+@pytest.mark.slow
 def test_names_cannot_command_the_terminal(db: Database) -> None:
     """Newlines and escapes in names are shown as such; the year 0 is that of the server."""
     name = "a\nerror: fake\x1b[31m"

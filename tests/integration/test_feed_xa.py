@@ -176,6 +176,7 @@ def blind(scene: Scene) -> Iterator[ConnectionOptions]:
         scene.db.execute("DROP USER blind")
 
 
+@pytest.mark.slow
 def test_without_the_privilege_to_look_a_prepared_transaction_is_waited_for(
     scene: Scene, blind: ConnectionOptions
 ) -> None:
@@ -191,6 +192,7 @@ def test_without_the_privilege_to_look_a_prepared_transaction_is_waited_for(
     assert "XA_RECOVER_ADMIN" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_without_the_privilege_to_look_what_is_decided_in_the_wait_ends_nothing(
     scene: Scene, blind: ConnectionOptions
 ) -> None:

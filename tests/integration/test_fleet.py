@@ -479,6 +479,7 @@ def ordered(fleet, schema):
         ]
 
 
+@pytest.mark.slow
 def test_an_order_reaches_servers_that_begin_while_it_is_written(four, monkeypatch):
     """Else one server alone would have it, which counts for nothing once several have begun."""
     found = [fleet_record(four, schema) for schema in four.made.schemas[:3]]
@@ -501,6 +502,7 @@ def test_an_order_reaches_servers_that_begin_while_it_is_written(four, monkeypat
     assert len({one.number for one in kept}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins", [True, False])
 def test_a_later_order_stays_and_is_told(four, monkeypatch, begins):
     """A server has it that begins meanwhile, or one that is just being ordered something else."""
@@ -579,6 +581,7 @@ def test_an_order_that_a_coordinator_has_written_over_is_written_again(four, mon
     assert [one.paused for one in kept] == [True] * 2
 
 
+@pytest.mark.slow
 def test_an_order_says_which_servers_of_the_change_it_does_not_ask(four):
     """Nobody asks their migrations, and an order that one server alone has may be forged."""
     store, record = fleet_record(four, four.made.schemas[0])
@@ -593,6 +596,7 @@ def test_an_order_says_which_servers_of_the_change_it_does_not_ask(four):
     assert "2 servers of this change, s2, s9: not in this list" in said[0], said
 
 
+@pytest.mark.slow
 def test_a_change_is_not_forgotten_under_a_coordinator_that_begins(four, monkeypatch):
     """It has taken the lock of one server since its records were looked at."""
     found = [fleet_record(four, schema) for schema in four.made.schemas[:2]]
@@ -636,6 +640,7 @@ def test_schemas_of_one_server_have_one_session_for_their_named_locks(four):
         until(lambda: named_lock_holder(session, locks[0]) is None, "the end of its session")
 
 
+@pytest.mark.slow
 def test_records_of_other_entries_are_read_in_one_query(four, monkeypatch, caplog):
     """Hundreds of schemas of one server would each read the records of all others."""
     store, record = fleet_record(four, four.made.schemas[0])
@@ -800,6 +805,7 @@ def coordinated(fleet):
 # -- what is read
 
 
+@pytest.mark.slow
 def test_two_entries_that_are_one_server_are_refused(four):
     """The same table under two names: each would change what the other has changed."""
     where = f"{four.db.server.host}:{four.db.server.port}"
@@ -810,6 +816,7 @@ def test_two_entries_that_are_one_server_are_refused(four):
     assert "is changed through s1 already: both are one server" in ended.stderr
 
 
+@pytest.mark.slow
 def test_one_forged_record_makes_no_other_server_done(four):
     """It says that all servers are done, for a change that leaves no trace in a definition."""
     with open_session(four.db) as session:

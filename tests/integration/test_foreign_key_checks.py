@@ -153,6 +153,7 @@ def test_a_constraint_that_is_not_clearly_meant_is_refused(db, desk):
         db.execute("ALTER TABLE t DROP CONSTRAINT of_t")
 
 
+@pytest.mark.slow
 def test_many_children_are_warned_of(db, desk):
     """The lock of the swap grows with their number."""
     for number in range(20):
@@ -163,6 +164,7 @@ def test_many_children_are_warned_of(db, desk):
     assert "21 tables refer to" in warning
 
 
+@pytest.mark.slow
 def test_many_views_are_warned_of(db, desk, monkeypatch):
     """The server opens all of them under the lock of the swap, those over other views too."""
     monkeypatch.setattr(rules, "MANY_VIEWS", 2)
@@ -225,6 +227,7 @@ def test_the_grants_that_are_named_are_enough(db, desk, far):
         assert findings(desk, "ADD z INT", session) == []
 
 
+@pytest.mark.slow
 def test_what_the_trial_of_a_key_needs_is_asked_for(db, desk, far, engine):
     """The copy of a parent elsewhere is in the table's own schema."""
     db.execute(f"DROP TABLE `{far}`.c")
@@ -281,6 +284,7 @@ def test_a_table_whose_keys_change_migrated_rows_may_not_be_passed(db, desk, key
         assert not refused
 
 
+@pytest.mark.slow
 def test_the_triggers_of_what_a_trigger_writes_are_followed(db, desk):
     """R13: of a STATEMENT-format write the log has the first statement alone."""
     db.execute("CREATE TABLE m (id INT PRIMARY KEY); CREATE TABLE n LIKE m; CREATE TABLE o LIKE m")

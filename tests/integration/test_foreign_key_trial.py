@@ -126,6 +126,7 @@ def test_an_index_that_a_key_needs_may_not_be_dropped(db, desk, alter):
     assert "needs an index that begins with (a), which the ALTER removes" in tried(desk, t=alter)
 
 
+@pytest.mark.slow
 def test_both_ends_of_a_key_may_change_together(desk):
     """What one table alone may not do: their new definitions are tried against each other."""
     alters = {
@@ -144,6 +145,7 @@ def test_a_parent_that_is_missing_stays_missing(db, desk):
     assert "p" not in tables(db)
 
 
+@pytest.mark.slow
 def test_relatives_are_not_named_by_a_trial(db, desk, monkeypatch):
     """A replica that leaves one out would stop at CREATE TABLE ... LIKE; the columns are enough."""
     db.execute(

@@ -67,6 +67,7 @@ def test_what_a_native_alter_keeps(db, engine, alter):
     assert warnings_of(report) == []
 
 
+@pytest.mark.slow
 def test_a_histogram_renewed_while_the_swap_was_deferred_is_kept(db, engine, monkeypatch):
     """What somebody measures anew before the swap counts."""
     fill(db, "t")

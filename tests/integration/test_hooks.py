@@ -106,6 +106,7 @@ def test_a_run_is_json_from_its_first_line_to_its_last_and_a_hook_gets_the_same(
     ]
 
 
+@pytest.mark.slow
 def test_a_hook_that_is_missing_changes_nothing(table):
     """The migration is done, and one line warns."""
     process = start(table, "--log-format", "json", "--on-event", "/nowhere/hook", alter=INSTANT)
@@ -176,6 +177,7 @@ def copying(db, **more):
     return config_for(db, table="t", alter=ALTER, no_shortcut=True, **more)
 
 
+@pytest.mark.slow
 def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, engine, tmp_path):
     """It says why; meanwhile rows are written, and none is lost when it agrees (R15)."""
     allowed = tmp_path / "allowed"
@@ -195,6 +197,7 @@ def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, engine, tmp_path):
     assert tables(table) == ["t"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_has_become_old_is_asked_for_again_and_never_under_the_lock(
     table, engine, monkeypatch
 ):
@@ -249,6 +252,7 @@ def blocks(migrating):
     return migrating.told.named(CutoverTryFailed)
 
 
+@pytest.mark.slow
 def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, engine):
     """--cutover-timeout counts for the hook as well."""
     migrating = Gated(engine, copying(table, cutover_timeout=0.5), lambda *_: "never")
@@ -258,6 +262,7 @@ def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, e
     assert migrating.told.said("the same command resumes from here")
 
 
+@pytest.mark.slow
 def test_a_change_in_place_is_asked_for_too(table, engine, monkeypatch):
     """INSTANT changes the table as much as a swap does; an old answer is asked for again."""
     monkeypatch.setattr(veto, "_GOOD_SECONDS", -1.0)
@@ -285,6 +290,7 @@ def ask(db, verb):
     return said[0]
 
 
+@pytest.mark.slow
 def test_an_operator_overrules_a_hook_that_is_being_asked(table, engine):
     """A call that would last for ever ends nothing, and has agreed to nothing."""
     asked: list[object] = []
@@ -304,6 +310,7 @@ def test_an_operator_overrules_a_hook_that_is_being_asked(table, engine):
     assert_migrated(table)
 
 
+@pytest.mark.slow
 def test_a_refused_cutover_overrules_no_hook(table, engine):
     """Once the sentinel that was made by hand is dropped, the tables are swapped as it agrees."""
     answer, asked, agreed = threading.Event(), [], []
@@ -380,6 +387,7 @@ def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(tab
     assert_migrated(table)
 
 
+@pytest.mark.slow
 def test_a_copy_begins_without_consent(table, engine):
     """Where the server cannot change the table in place, only the swap is asked for."""
     seen: list[bool] = []

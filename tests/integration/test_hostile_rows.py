@@ -212,6 +212,7 @@ def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, engine):
     assert db.query("SELECT COUNT(*) FROM canary") == [(0,)]
 
 
+@pytest.mark.slow
 def test_no_table_is_dropped_because_a_row_names_it(db, engine, monkeypatch):
     """The name to build and to try under is one that the program gives."""
     make_table(db, 3000)

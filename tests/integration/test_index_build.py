@@ -209,6 +209,7 @@ def test_a_session_on_the_new_table_costs_no_build(db, engine, monkeypatch):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_a_stranger_who_changes_the_new_table_is_noticed(db, engine, monkeypatch):
     """The definition is one of the two that are ours, or the run ends (R14)."""
     make_table(db, 500)

@@ -388,6 +388,7 @@ def test_without_an_alter_the_table_is_purged(db, engine):
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_the_clock_stands_at_the_beginning(db, engine, monkeypatch):
     """NOW() is when the migration began, also for rows that come later and after a resume."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, until DATETIME(6))")
@@ -461,6 +462,7 @@ def test_now_is_the_servers_where_no_run_has_begun(db, monkeypatch):
     assert any(f"'{year}-" in read.expression for (year,) in years)
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_waited_for_in_vain_is_no_fault_of_the_expression(db, monkeypatch):
     """A dump may lock the table while the expression is judged."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
@@ -558,6 +560,7 @@ def test_texts_of_other_character_sets_times_and_comments_judge_rows(keep, kept,
     )
 
 
+@pytest.mark.slow
 def test_rows_that_only_their_own_format_holds_are_judged(db, engine):
     """By default the server's tables would have a format in which a row of theirs is too long."""
     texts = ", ".join(f"t{number} TEXT" for number in range(12))
@@ -633,6 +636,7 @@ def test_changes_that_would_not_know_kept_rows_are_refused(columns, keep, alter,
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 def test_a_backslash_is_refused_where_it_is_another_text(db, engine):
     """NO_BACKSLASH_ESCAPES reads it as a letter; the program's sessions do not."""
     mode = db.query("SELECT @@GLOBAL.sql_mode")[0][0]
@@ -646,6 +650,7 @@ def test_a_backslash_is_refused_where_it_is_another_text(db, engine):
     migrate_here(engine, config)
 
 
+@pytest.mark.slow
 def test_the_share_that_stays_is_found_where_the_rows_are(db):
     """One row far away, and a table of a few rows, mislead no estimate."""
     db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, s VARCHAR(9))")
@@ -680,6 +685,7 @@ def test_a_small_disk_is_refused_where_the_share_is_known(
     assert {name for name, codes in told.items() if "no-disk-space" in codes} == {severity}
 
 
+@pytest.mark.slow
 def test_a_primary_key_of_a_prefix_has_no_sample(db, engine):
     """How many rows are kept is not known; the rows are kept all the same."""
     db.execute(
@@ -710,6 +716,7 @@ def test_many_tables_are_purged_without_an_alter(db):
     assert db.query("SELECT id FROM a1") == db.query("SELECT id FROM a2") == [(3,)]
 
 
+@pytest.mark.slow
 def test_many_tables_are_purged_where_there_is_room_for_what_stays(db, monkeypatch):
     """Not for whole copies: a purge is what makes room on a disk."""
     db.execute("CREATE TABLE a1 (id INT PRIMARY KEY); INSERT INTO a1 VALUES (1), (2), (3), (4)")
@@ -862,6 +869,7 @@ def test_a_revert_says_what_the_old_table_has(db, engine):
     assert "insert what only the old one holds" in refused.value.hint
 
 
+@pytest.mark.slow
 def test_rows_that_were_left_out_come_back_by_the_statement_of_the_page(db, engine):
     """Whatever was written since: a key that is there anew, a row that has moved, a row that went.
 

@@ -76,6 +76,7 @@ def test_versions_that_changed_between_two_runs_are_there_once(
     assert_nothing_left(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "alter"),
     [("id", LONGER), ("id, i", "DROP PRIMARY KEY, ADD PRIMARY KEY (id)")],

@@ -224,6 +224,7 @@ def locked_logins(pair):
     return int(At(pair, "of").query("SHOW GLOBAL STATUS LIKE 'Locked_connects'")[0][1])
 
 
+@pytest.mark.slow
 def test_a_replica_that_the_server_knows_is_found(pair, proved):
     """Without a name, where TLS proves it: at the address that it reports."""
     with watching(proved, strict=False) as seen:

@@ -464,6 +464,7 @@ def test_the_place_of_a_deferred_swap_is_noted_too(kept):
     assert kept.rows() == {**FIRST, 7: (-1, "first7"), 9: (-2, "first9")}
 
 
+@pytest.mark.slow
 def test_a_table_that_was_emptied_since_is_not_swapped_back(kept):
     """TRUNCATE is DDL: what the old table holds is the operator's to see."""
     kept.migrate(drop_old_after=math.inf).end()

@@ -256,6 +256,7 @@ def account(db) -> Iterator[Any]:
     db.execute(f"DROP USER `{user}`")
 
 
+@pytest.mark.slow
 def test_an_account_that_may_not_kill_says_so_and_waits(db, start, account):
     """Without CONNECTION_ADMIN the session goes on, and so does the wait."""
     holder = idle_transaction(db)
@@ -269,6 +270,7 @@ def test_an_account_that_may_not_kill_says_so_and_waits(db, start, account):
     assert db.query("SELECT v FROM t WHERE id = 1") == [(77,)]
 
 
+@pytest.mark.slow
 def test_the_procedure_of_a_managed_server_kills(db, start, account):
     """Where KILL is refused, CALL mysql.rds_kill is what Amazon's servers have for it."""
     # A procedure of ours may not kill in the name of its definer: it leaves word for the test.
@@ -392,6 +394,7 @@ def test_another_request_for_the_lock_is_waited_for(db):
     asking.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noted", ["YES", "NO"])
 def test_the_age_is_that_of_the_transaction(db, noted):
     """A session that works on in an old transaction is as old as that, also by InnoDB alone."""

@@ -152,6 +152,7 @@ def test_a_lock_that_was_never_taken_fails_the_proof(lock):
         lock.verify()
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_lock_is_bounded(db, lock):
     """A lock that is not granted is an error after the session's lock_wait_timeout."""
     other = db.connect(autocommit=False).cursor()

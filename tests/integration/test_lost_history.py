@@ -353,6 +353,7 @@ def test_transactions_that_are_only_set_as_purged_are_not_waited_for(
         assert f"somebody has set {FOREIGN.lower()} in gtid_purged" in run.told.text
 
 
+@pytest.mark.slow
 def test_an_archive_does_not_wait_for_what_is_only_set_as_purged(
     request: pytest.FixtureRequest,
 ) -> None:
@@ -519,6 +520,7 @@ def test_a_server_that_started_by_a_clock_ahead_has_one_start(db):
         assert look_at(session).started == started
 
 
+@pytest.mark.slow
 def test_behind_a_file_of_more_than_4_gib_the_place_is_in_the_next_one(
     db_file: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

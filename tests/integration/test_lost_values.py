@@ -109,6 +109,7 @@ def test_a_rounded_generated_column_is_no_loss(db, alter):
     assert db.query("SELECT CAST(v AS CHAR) FROM t ORDER BY c") == [("0.143",), ("0.286",)]
 
 
+@pytest.mark.slow
 def test_a_rounded_plain_column_is_one_behind_many_notes(db):
     """Notes about a generated column hide none about a column that is carried over."""
     db.execute("SET SESSION cte_max_recursion_depth = 10000")

@@ -177,6 +177,7 @@ def test_tables_of_others_are_not_touched(table):
     assert [row[0] for row in table.query("SHOW COLUMNS FROM _t_new")] == ["keep_me"]
 
 
+@pytest.mark.slow
 def test_the_old_table_can_be_kept(table, tmp_path):
     """With --drop-old-after never the old table stays as it was at the swap."""
     report = tmp_path / "report.json"
@@ -187,6 +188,7 @@ def test_the_old_table_can_be_kept(table, tmp_path):
     assert json.loads(report.read_text())["old_table"] == "_t_old"
 
 
+@pytest.mark.slow
 def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path):
     """Outcome, algorithm, rows, chunks, phases, changes, checksum, cutover, positions, versions."""
     report = tmp_path / "report.json"
@@ -209,6 +211,7 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
         assert json.loads(line)["event"] in kinds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "home", "warned"),
     [

@@ -75,6 +75,7 @@ def test_two_tables_change_in_one_rename(two, engine):
     assert report.cutover_attempts == 1, told.text
 
 
+@pytest.mark.slow
 def test_one_that_cannot_change_keeps_all_as_they_are(two, engine):
     """A value that the second table's new type cannot hold leaves the first unchanged too."""
     statement = "ALTER TABLE a MODIFY v BIGINT; ALTER TABLE b MODIFY v TINYINT"
@@ -85,6 +86,7 @@ def test_one_that_cannot_change_keeps_all_as_they_are(two, engine):
     assert tables(two) == ["_a_chkpnt", "_a_new", "_b_chkpnt", "_b_new", "a", "b"]
 
 
+@pytest.mark.slow
 def test_refusals_of_all_tables_are_told_together(two, engine):
     """What stands in the way of each table is said in one answer; nothing is written."""
     two.execute("CREATE TRIGGER g BEFORE INSERT ON a FOR EACH ROW SET NEW.v = 1")

@@ -580,6 +580,7 @@ def test_no_revert_while_another_server_may_write_the_targets_table(two):
     assert report["outcome"] == "reverted", report
 
 
+@pytest.mark.slow
 def test_a_target_that_another_server_writes_to_is_refused_without_consent(two):
     """The way back would have to take what comes through the other one."""
     with replicating(two.there):
@@ -592,6 +593,7 @@ def test_a_target_that_another_server_writes_to_is_refused_without_consent(two):
     assert consented["refusals"] == []
 
 
+@pytest.mark.slow
 def test_what_is_to_be_made_after_the_move_is_not_made_while_the_way_back_is_open(two):
     """DDL on the target's table ends reverse replication for good."""
     two.here.execute("CREATE TRIGGER later BEFORE INSERT ON t FOR EACH ROW SET NEW.b = 'x'")
@@ -1101,6 +1103,7 @@ def test_every_value_arrives_byte_for_byte(two):
     assert made == 2
 
 
+@pytest.mark.slow
 def test_the_alter_is_read_as_on_the_source_whatever_the_targets_settings_are(two):
     """Another zone makes other instants of a default, and each of several targets its own."""
     two.there.set_global("time_zone", "+05:00")
@@ -1561,6 +1564,7 @@ def test_a_right_that_is_missing_on_the_source_is_named_with_its_grant(two):
     assert "CREATE TEMPORARY TABLES" in report["hint"]
 
 
+@pytest.mark.slow
 def test_a_source_that_could_not_be_fenced_is_said_before(two):
     """With a way back: its account has to write there while read_only is ON."""
     rights = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES"
@@ -1654,6 +1658,7 @@ def test_a_plan_says_all_and_writes_nothing(two):
     assert any("users, grants" in one["cause"] for one in plan["warnings"])
 
 
+@pytest.mark.slow
 def test_a_program_has_the_same_plan(two):
     """As of a migration: a refusal is part of it, and nothing is written."""
     here, there = two.here.server, two.there.server
@@ -1692,6 +1697,7 @@ def test_a_plan_is_as_recorded(two):
         compare("move_plan.json", as_text(normal.value(plan)) + "\n")
 
 
+@pytest.mark.slow
 def test_a_plan_tries_the_change_on_the_target_too(two):
     """Another version of the server, or another setting there, may refuse what the source takes."""
     two.here.set_global("innodb_strict_mode", "OFF")
@@ -1736,6 +1742,7 @@ def test_a_plan_says_what_the_target_makes_otherwise(two):
     assert other["details"][1].startswith("+ `at` timestamp NOT NULL")
 
 
+@pytest.mark.slow
 def test_a_target_that_takes_null_for_the_current_time_is_refused(two):
     """The row with NULL is the target's to refuse, and it would not."""
     two.here.execute("ALTER TABLE t ADD COLUMN at TIMESTAMP NULL DEFAULT '2020-02-02'")

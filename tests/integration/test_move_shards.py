@@ -292,6 +292,7 @@ def test_the_column_that_parts_the_rows_may_go(shards, listener):
     assert shards.theirs["us"].query("SELECT b FROM t WHERE id = 77") == [("row 77",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "hour", "of_server"),
     [
@@ -331,6 +332,7 @@ def test_another_time_zone_on_a_target_is_refused(shards, kind, hour, of_server)
     assert not any(shards.tables(db) for db in shards.theirs.values())
 
 
+@pytest.mark.slow
 def test_a_time_zone_whose_name_is_in_the_row_is_refused(shards):
     """What a target knows of a zone cannot be asked for all names that may come."""
     shards.here.execute("ALTER TABLE t ADD COLUMN zone VARCHAR(40), ADD COLUMN made DATETIME")

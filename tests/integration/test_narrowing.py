@@ -226,6 +226,7 @@ def test_a_narrowed_key_finds_its_rows_by_the_old_literal(
     assert db.query("SELECT n FROM _t_new") == [(0,)]
 
 
+@pytest.mark.slow
 def test_blanks_are_not_cut_beside_a_rounded_column(db: Any, applier: SqlApplier) -> None:
     """Notes are switched off where only generated columns cause them, but not here."""
     db.execute(

@@ -138,6 +138,7 @@ def test_the_server_makes_what_no_copy_can(keyless, engine, alter, algorithm):
     assert tables(db) == ["other", "t"]
 
 
+@pytest.mark.slow
 def test_a_fulltext_index_loses_the_columns_that_are_dropped(db, engine):
     """As the server makes it; an index of no other column goes."""
     db.execute(

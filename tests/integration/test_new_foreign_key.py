@@ -149,6 +149,7 @@ def test_a_row_without_a_parent_is_named_before_anything_is_written(db, desk, en
     ]
 
 
+@pytest.mark.slow
 def test_a_dry_run_tries_it_between_empty_copies(db, desk, engine):
     """What the server has against it is said, and neither table is locked or changed."""
     assert migrate(db, engine, dry_run=True).algorithm == "inplace"
@@ -261,6 +262,7 @@ def orphan(db) -> None:
     db.execute("SET foreign_key_checks = 1")
 
 
+@pytest.mark.slow
 def test_a_run_after_a_stopped_one_looks_at_the_rows_of_its_key(db, desk, engine, monkeypatch):
     """Its record shows that the key is the program's, which may drop it."""
     stopped_in_its_search(db, engine, monkeypatch)
@@ -415,6 +417,7 @@ def test_a_key_that_goes_during_the_search_is_not_called_done(db, desk, engine, 
         migrate(db, engine)
 
 
+@pytest.mark.slow
 def test_a_key_that_cannot_be_dropped_again_is_said_to_be_there(db, desk, engine, monkeypatch):
     """With the row; the same command looks at all rows again, and drops it."""
 
@@ -519,6 +522,7 @@ def test_a_copy_that_is_asked_for_is_none_for_a_key(db, desk, engine, more):
     assert key_of(desk) is None
 
 
+@pytest.mark.slow
 def test_rights_on_the_parent_are_asked_for_before(db, desk, engine):
     """REFERENCES is none of those that every migration needs."""
     session = connection_options(db)

@@ -266,6 +266,7 @@ def test_an_old_table_that_another_version_keeps_stays(db, change):
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
+@pytest.mark.slow
 def test_a_revert_says_that_another_version_kept_the_old_table(db, change, engine):
     """An older version noted no place of a swap; what it noted elsewhere may be the reason."""
     change(drop_old_after=float("inf")).end()
@@ -799,6 +800,7 @@ def test_a_server_that_is_read_only_for_a_moment_after_the_change_keeps_nothing(
     assert not any("could not be dropped" in line for line in report.warnings)
 
 
+@pytest.mark.slow
 def test_the_requests_go_with_the_checkpoint_though_the_session_that_reads_them_was_lost(
     change, db, monkeypatch
 ):

@@ -190,6 +190,7 @@ def test_a_row_that_is_written_while_the_old_table_is_kept_is_found(
         assert_nothing_left(db)
 
 
+@pytest.mark.slow
 def test_what_was_prepared_before_the_look_is_waited_for(db):
     """Its rows are in the binlog of before, and its commit says nothing of them."""
     db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY AUTO_INCREMENT, at DATE, v VARCHAR(20))")

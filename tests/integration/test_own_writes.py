@@ -144,6 +144,7 @@ def test_nothing_of_the_copy_is_received(scene: Scene, engine: Any) -> None:
     assert own(scene, run) not in feed.position(), "it was not received"
 
 
+@pytest.mark.slow
 def test_without_the_option_the_copy_is_received_and_skipped(scene: Scene, engine: Any) -> None:
     """The same figures see the difference, and nothing is left in gtid_executed."""
     scene.tables()
@@ -249,6 +250,7 @@ def test_a_killed_chunk_is_copied_under_its_numbers(scene: Scene) -> None:
     scene.assert_equal()
 
 
+@pytest.mark.slow
 def test_a_resumed_feed_goes_on(scene: Scene, engine: Any) -> None:
     """What the first run copied unseen is neither waited for nor sent to the second one."""
     first, second = new_run(), new_run()

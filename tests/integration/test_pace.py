@@ -106,6 +106,7 @@ def test_long_rows_are_few_in_a_transaction(db):
     assert db.query("SELECT COUNT(*) FROM _t_new") == [(24,)]
 
 
+@pytest.mark.slow
 def test_a_checksum_waits_and_reads_every_row(filled):
     """While there is a reason no chunk is handed out, and it is shown; afterwards nothing lacks."""
     pair = Pair(filled).copy()
@@ -173,6 +174,7 @@ def test_short_chunks_with_rests_compare_every_row(filled, reordered):
     assert (result.rows, result.differences) == (ROWS, 2)
 
 
+@pytest.mark.slow
 def test_a_repair_waits_for_its_turn(filled):
     """Rows are not written again while there is a reason against it."""
     pair = Pair(filled).copy()

@@ -143,6 +143,7 @@ def test_a_dry_run_changes_nothing(db, desk, engine, alter):
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t", "x"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("partitions", "alter", "more"),
     [

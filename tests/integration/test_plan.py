@@ -359,6 +359,7 @@ def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
     assert "copying, because" not in shown
 
 
+@pytest.mark.slow
 def test_a_missing_grant_hides_nothing_else(table: Database) -> None:
     """Without PROCESS the definition is shown all the same, and each refusal has a remedy."""
     user = f"low_{table.name}"[:32]
@@ -464,6 +465,7 @@ def test_what_a_locked_table_hides_is_said(table: Database) -> None:
     assert any("is locked by another session" in note.cause for note in plan.warnings)
 
 
+@pytest.mark.slow
 def test_who_keeps_the_table_is_named_where_its_rows_can_be_read(table: Database) -> None:
     """A native ALTER that copies lets others read: a plan saw nothing of it."""
     with closing(table.connect()) as other, closing(other.cursor()) as cursor:

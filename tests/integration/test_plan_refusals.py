@@ -280,6 +280,7 @@ def test_a_server_that_is_too_old_is_refused_by_both(
     assert both(table, "--alter", ANY) == ({"server-not-supported"}, {"server-not-supported"})
 
 
+@pytest.mark.slow
 def test_cascades_that_the_server_does_not_log_are_refused_by_both(
     table: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -322,6 +322,7 @@ def test_a_swapped_primary_key_passes_where_another_key_stays(db, desk):
     assert mapping.key.columns == ("u",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alter", ["ADD COLUMN z INT", "DROP INDEX b, ADD FULLTEXT INDEX c (b)"])
 def test_documents_with_numbers_of_the_applications_are_not_copied(db, desk, alter):
     """The server takes ascending numbers alone (error 182), and no row is written in that order."""
@@ -378,6 +379,7 @@ def a_record(schema: str) -> CheckpointRecord:
     )
 
 
+@pytest.mark.slow
 def test_only_the_new_table_that_was_noted_is_our_own(db, desk):
     """The new table that was noted is the program's own; another one and an old one never are."""
     db.execute("CREATE TABLE _t_new (id INT)")
@@ -471,6 +473,7 @@ def test_pages_that_are_compressed_are_so_in_one_place_alone(db, desk, monkeypat
         assert told(alter, free=(table + 401) * GIB) == []
 
 
+@pytest.mark.slow
 def test_room_for_indexes_that_are_added_is_counted(db, desk, monkeypatch):
     """The rows alone have room; with the new index it is refused, and without one it is not."""
     db.execute(
@@ -496,6 +499,7 @@ def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, m
     assert desk.before("ADD c INT") == ()
 
 
+@pytest.mark.slow
 def test_replicas_that_may_not_take_the_new_table_without_a_key_are_warned_of(
     db, desk, monkeypatch
 ):
@@ -1167,6 +1171,7 @@ def test_one_frequent_value_is_searched_in_short_statements_too(db, desk, monkey
         check_after_create(context, mapping.target)
 
 
+@pytest.mark.slow
 def test_a_search_without_room_is_refused_before_it_begins(db, desk, monkeypatch):
     """No statement fills the server's disk; where its room is not known, a warning has the size."""
     db.execute("INSERT INTO t (a) VALUES (1), (1)")
@@ -1237,6 +1242,7 @@ def test_at_most_ten_duplicates_are_shown(db, desk):
     assert len(details) == 10
 
 
+@pytest.mark.slow
 def test_a_timestamp_that_would_turn_null_into_now_is_refused(db, desk):
     """A TIMESTAMP that becomes NOT NULL is refused where NULL would mean now."""
     db.execute("ALTER TABLE t ADD ts TIMESTAMP NULL")
@@ -1316,6 +1322,7 @@ def test_a_new_auto_increment_column_is_warned_of(db, desk):
     assert "order in which rows are copied" in warning.cause
 
 
+@pytest.mark.slow
 def test_a_new_numbered_column_has_twice_as_many_numbers_as_rows(db, desk):
     """A chunk reserves up to two for each of its rows: a native ALTER needs one."""
     db.execute("ALTER TABLE t MODIFY id INT")

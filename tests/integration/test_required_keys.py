@@ -45,6 +45,7 @@ def test_the_keys_of_a_table_without_a_primary_key_are_moved(keyless, engine, ta
     assert "CONSTRAINT `fk` FOREIGN KEY" in str(keyless.query("SHOW CREATE TABLE c")[0][1])
 
 
+@pytest.mark.slow
 def test_a_child_without_a_primary_key_is_named_where_it_cannot_be_altered(keyless, engine):
     """The account may not switch the setting off: refused before a row is copied."""
     grants = (

@@ -233,6 +233,7 @@ def test_an_alter_that_the_server_refuses_costs_no_copy(stopped, engine):
     assert start(engine, stopped).end().runs == 2
 
 
+@pytest.mark.slow
 def test_what_is_refused_once_a_copy_is_dropped_says_so(stopped, engine):
     """Exit code 1: something was written, and the earlier command begins at the beginning."""
     stopped.execute("UPDATE t SET b = 'twice' WHERE id < 20")
@@ -365,6 +366,7 @@ def grow_to(db, position):
     db.execute("DROP TABLE filler")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ddl", "reason"),
     [
@@ -383,6 +385,7 @@ def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, engine,
     assert int(stopped.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.gtid
 def test_another_server_behind_the_address_is_refused(stopped, engine):
     """R14: its tables may be a replica's: the run is refused, and nothing of them is dropped."""
@@ -451,6 +454,7 @@ def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, engine, bound
     assert_migrated(stopped)
 
 
+@pytest.mark.slow
 def test_after_a_swap_an_unreadable_checkpoint_does_not_begin_afresh(stopped, engine):
     """The old table may be the only copy of the rows from before: status and run say so."""
     stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
@@ -468,6 +472,7 @@ def test_after_a_swap_an_unreadable_checkpoint_does_not_begin_afresh(stopped, en
     assert tables(stopped) == ["_t_chkpnt", "_t_old", "t"]
 
 
+@pytest.mark.slow
 def test_a_new_table_is_refused_as_a_source(stopped, engine):
     """What a migration made for itself is not migrated, whether it runs or was stopped."""
     for table in ("_t_new", "_t_chkpnt"):
@@ -483,6 +488,7 @@ def test_a_new_table_is_refused_as_a_source(stopped, engine):
     assert "an auxiliary table of a migration" in finding.cause
 
 
+@pytest.mark.slow
 def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, engine):
     """It would drop its tables at the end, which are those of the real migration."""
     with pytest.raises(Refusal, match="can be resumed"):
@@ -585,6 +591,7 @@ def test_several_tables_are_carried_on_together(db, engine, interrupt, monkeypat
         assert int(db.query(f"SELECT SUM(z = 5) FROM {name}")[0][0]) == ROWS
 
 
+@pytest.mark.slow
 def test_status_shows_everything_and_nothing_secret(stopped):
     """Phase, age, position, binlog, what would happen; the record holds no password (R20)."""
     seen = shown(stopped)
@@ -614,6 +621,7 @@ def test_status_and_cleanup_see_a_process_at_work(stopped):
     assert tables(stopped) == KEPT
 
 
+@pytest.mark.slow
 def test_cleanup_drops_only_after_a_yes(stopped):
     """A no keeps everything, a yes drops what is ours, and then nothing is left."""
     with pytest.raises(Refusal, match="nothing was dropped"):
@@ -624,6 +632,7 @@ def test_cleanup_drops_only_after_a_yes(stopped):
     assert "has left anything" in clean(stopped)
 
 
+@pytest.mark.slow
 def test_cleanup_never_drops_an_old_table_unasked(stopped):
     """After a swap it may be the only copy of what was there before."""
     stopped.execute("CREATE TABLE _t_old LIKE t")

@@ -120,6 +120,7 @@ def test_rows_changed_between_two_runs_are_right_in_every_lane(stopped, engine, 
     assert_nothing_left(stopped)
 
 
+@pytest.mark.slow
 def test_what_is_recorded_as_copied_is_not_copied_again(stopped, engine):
     """Rows and chunks of both runs add up, whatever lanes they were in."""
     before = progress(stopped)
@@ -130,6 +131,7 @@ def test_what_is_recorded_as_copied_is_not_copied_again(stopped, engine):
     assert report.chunks > before.chunks >= CHUNKS - 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_whose_ranges_overlap_is_refused(stopped, engine):
     """What is damaged is not guessed at: everything is kept, and the command says what to do."""
     rewrite(stopped, UncopiedRange(lower=("10",), upper=("500",)), UncopiedRange(lower=("300",)))

@@ -64,6 +64,7 @@ def test_cleanup_of_an_orphaned_pointer_keeps_the_migration_it_points_to(db, eng
     assert_nothing_left(db, "t", "u")
 
 
+@pytest.mark.slow
 def test_status_shows_an_orphaned_pointer_as_left_over(db, interrupt):
     """Asked for by name and with all of its schema."""
     left_over(db, interrupt)

@@ -58,6 +58,7 @@ def test_cleanup_names_each_missing_grant(db, account):
     assert tables(db) == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["t", ""])
 def test_status_does_not_take_hidden_tables_for_absent_ones(db, account, table):
     """The catalogue hides what an account may not use."""
@@ -66,6 +67,7 @@ def test_status_does_not_take_hidden_tables_for_absent_ones(db, account, table):
     assert caught.value.hint == f"GRANT SELECT ON {granted(db.name)} TO `{account.user}`@`%`;"
 
 
+@pytest.mark.slow
 def test_status_of_all_schemas_points_at_the_option_that_needs_less(account):
     """An account of one schema cannot be given SELECT on all of them; it can name its own."""
     with pytest.raises(Refusal) as caught:
@@ -75,6 +77,7 @@ def test_status_of_all_schemas_points_at_the_option_that_needs_less(account):
     )
 
 
+@pytest.mark.slow
 def test_status_names_the_grant_that_tells_whether_a_revert_was_made(db, account):
     """With SELECT held, what is lacking is PROCESS: it shows which table is in place."""
     db.execute(f"GRANT SELECT ON {granted(db.name)} TO {account.user}")
@@ -90,6 +93,7 @@ def test_status_names_the_grant_that_tells_whether_a_revert_was_made(db, account
     assert caught.value.hint == f"GRANT PROCESS ON *.* TO `{account.user}`@`%`;"
 
 
+@pytest.mark.slow
 def test_without_binlog_privileges_status_shows_everything_else(db, account):
     """What it cannot look at is named, with the GRANT; the rest is shown."""
     db.execute(f"GRANT SELECT ON {granted(db.name)} TO {account.user}")
@@ -147,6 +151,7 @@ def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
     db.execute(f"DROP USER {user}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stays", [[], ["_t_chkpnt", "_t_old"]], ids=["dropped", "kept"])
 def test_a_trial_whose_drop_was_refused_does_not_stay(db, engine, monkeypatch, stays):
     """Nothing else knows its random name once the checkpoint is gone."""

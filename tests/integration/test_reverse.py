@@ -174,6 +174,7 @@ def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, engine):
     assert said.said(" 0 chunks repaired")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["INT", "VARCHAR(20) COLLATE utf8mb4_0900_ai_ci", "DOUBLE"])
 def test_a_row_anew_has_no_value_of_the_row_that_had_its_key(db, engine, key):
     """The comparison sees no dropped column: only the feed can keep them apart."""
@@ -201,6 +202,7 @@ def test_a_row_anew_has_no_value_of_the_row_that_had_its_key(db, engine, key):
     ]
 
 
+@pytest.mark.slow
 def test_where_null_would_become_the_current_time_the_way_back_waits(db, engine):
     """No error would come where explicit_defaults_for_timestamp is OFF by then."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL DEFAULT '2020-02-02')")
@@ -265,6 +267,7 @@ def test_ddl_by_others_ends_reverse_replication(db, engine, statement):
     assert stored.state == ENDED
 
 
+@pytest.mark.slow
 def test_an_xa_transaction_from_before_the_swap_does_not_end_the_way_back(db, engine):
     """Under the lock of the swap none had rows of the table; nobody has to see them prepared."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
@@ -290,6 +293,7 @@ def test_an_xa_transaction_from_before_the_swap_does_not_end_the_way_back(db, en
     assert db.query("SELECT id, v FROM t") == [(1, 2)]
 
 
+@pytest.mark.slow
 def test_a_child_that_comes_later_refers_to_the_table_that_is_swapped_back(db, engine):
     """A key of another table changes no row of this one; it goes along."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
@@ -307,6 +311,7 @@ def test_a_child_that_comes_later_refers_to_the_table_that_is_swapped_back(db, e
     assert db.query("SELECT o FROM child") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_key_that_fits_only_the_new_definition_is_refused_before_the_comparison(db, engine):
     """It would fail under the lock of the swap back, behind the comparison, each time."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
@@ -544,6 +549,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, engine):
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("altered", [False, True])
 def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch, altered):
     """A process that ended between its RENAME and its DROP: the next revert only cleans up.
@@ -583,6 +589,7 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch
     assert changed.columns() == ["id", "v", *(["later"] if altered else [])]
 
 
+@pytest.mark.slow
 def test_a_revert_makes_a_swap_back_that_was_only_announced(db, engine):
     """A process that ended before its RENAME: the next revert does it all."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
@@ -622,6 +629,7 @@ def test_without_the_old_table_the_outcome_is_unknown(db, engine, clauses):
     assert changed.columns() == columns
 
 
+@pytest.mark.slow
 def test_reverse_replication_is_lost_with_the_binlog(db, engine):
     """The binlog no longer reaches the position: every later revert is refused with that."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
@@ -803,6 +811,7 @@ MERGING = [
 ]
 
 
+@pytest.mark.slow
 def test_what_the_change_did_not_keep_stays_in_rows_that_nobody_wrote(db, engine):
     """Such a value of the old table is no difference: its row is not copied again."""
     names = [f"c{number}" for number in range(len(MERGING))]

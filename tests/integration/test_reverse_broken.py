@@ -79,6 +79,7 @@ def test_ddl_on_the_old_table_ends_reverse_replication(table, engine):
     assert_lost(changed, "another session changed the definition of")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False], ids=["asked", "in its place"])
 def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(table, engine, monkeypatch, kept):
     """What comes after the comparison is seen under the lock, whoever makes the swap."""
@@ -350,6 +351,7 @@ def test_cleanup_after_a_revert_that_was_killed(table, engine):
     assert changed.columns() == ["id", "v", "c"]
 
 
+@pytest.mark.slow
 def test_cleanup_leaves_the_way_back_until_it_is_told_to_end_it(table, engine):
     """Without --drop-old nothing goes that proves the old table, or that a revert needs."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
@@ -386,6 +388,7 @@ def test_cleanup_keeps_the_proof_of_an_old_table_that_was_to_be_dropped(table, e
     assert changed.tables() == {"t"}
 
 
+@pytest.mark.slow
 def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, engine):
     """``--skip-drop`` holds for whoever ends the revert."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)

@@ -156,6 +156,7 @@ def test_no_write_is_lost_through_crash_resumption_signal_and_revert(table, run)
     check(table, clients)
 
 
+@pytest.mark.slow
 def test_what_could_not_be_reverted_is_refused_before_the_copy(table, run):
     """A dropped column beside a second unique key: refused with the reason, nothing is left."""
     table.execute("ALTER TABLE t ADD COLUMN more INT")

@@ -214,6 +214,7 @@ def test_tables_that_were_perhaps_exchanged_are_not_exchanged_back(db):
     assert db.query("SELECT id FROM small") == [(7,)]
 
 
+@pytest.mark.slow
 def test_the_next_migration_passes_over_nothing(db, caplog):
     """Its statements are its own, though they are the same as those of the one before."""
     caplog.set_level(logging.INFO, logger=LOG)
@@ -227,6 +228,7 @@ def test_the_next_migration_passes_over_nothing(db, caplog):
     assert STEPS not in tables(db)
 
 
+@pytest.mark.slow
 def test_a_migration_that_was_edited_is_carried_out_as_it_is_now(db, caplog):
     """What was made and does not come any more stays, and is said."""
     caplog.set_level(logging.INFO, logger=LOG)

@@ -439,6 +439,7 @@ def test_json_text_for_readers_is_that_of_the_server(db):
     assert {n: read(t) for n, t in found.items()} == {n: read(t) for n, t in server.items()}, SEED
 
 
+@pytest.mark.slow
 def test_doubles_of_any_bits_survive_in_documents(db):
     """Ten thousand doubles of any bits, and one at the deepest level, reach a twin as they are."""
     rng = random.Random(f"{SEED} doubles")

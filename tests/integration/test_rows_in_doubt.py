@@ -169,6 +169,7 @@ def test_a_row_that_a_false_one_has_removed_is_repaired(family, engine):
     assert db.query("SELECT id, p, v FROM u ORDER BY id") == [(7, 11, 0), (8, 1, 1), (9, 2, 1)]
 
 
+@pytest.mark.slow
 def test_without_a_deadlock_nothing_is_compared_again(family, engine, monkeypatch):
     """Cascades alone cost neither a look nor a comparison."""
     db = family

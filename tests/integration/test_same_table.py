@@ -169,6 +169,7 @@ def test_a_rebuild_of_partitions_that_the_feed_saw_is_taken_over(db, engine, mon
     assert f"{db.name}.t was rebuilt" in run.told.text
 
 
+@pytest.mark.slow
 def test_a_rebuild_right_before_the_feed_s_place_is_none_of_a_change(db, engine, monkeypatch):
     """R25: it is in no event that the feed will see, and nothing is copied yet."""
     make(db)
@@ -252,6 +253,7 @@ def test_a_child_and_a_trigger_that_are_there_are_not_created_again(db, engine, 
         db.execute("INSERT INTO c VALUES (700)")
 
 
+@pytest.mark.slow
 def test_statistics_of_a_partition_end_no_run(db, engine, monkeypatch):
     """The server logs ANALYZE PARTITION as an ALTER TABLE, which changes nothing."""
     make(db, PARTS)
@@ -293,6 +295,7 @@ def test_a_rebuild_of_several_tables_is_waited_for(db, engine, monkeypatch):
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_logged")
 def test_one_of_several_tables_is_enough(db, engine, monkeypatch):
     """A table that was restored keeps the others from being swapped."""
@@ -373,6 +376,7 @@ def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, engine
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
 
 
+@pytest.mark.slow
 def test_a_table_that_was_rebuilt_since_the_swap_is_swapped_back(db, engine):
     """The feed has seen it; no process needs to have followed meanwhile."""
     make(db)

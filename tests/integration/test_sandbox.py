@@ -73,6 +73,7 @@ def test_status_shows_what_it_cannot_read_and_goes_on(db, sandbox):
             assert listed == {f"{sandbox}._spirit_py_batch_{one}" for one in "xy"}
 
 
+@pytest.mark.slow
 def test_a_batch_believes_nothing_of_a_schema_in_which_it_changes_nothing(db, sandbox):
     """Neither that its tables belong to another batch, nor that they are done already."""
     with shards(db, 2, rows=10) as made:

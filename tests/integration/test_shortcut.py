@@ -304,6 +304,7 @@ def test_the_alter_means_what_the_servers_sql_mode_says(db, desk):
         run(desk, "ADD d DATE NOT NULL DEFAULT '0000-00-00'")
 
 
+@pytest.mark.slow
 def test_lock_is_not_to_be_had(db, desk):
     """A transaction that keeps the metadata lock makes it fail cleanly, after bounded waits."""
     other = db.connect()
@@ -398,6 +399,7 @@ def wait_until_locked(db) -> None:
     until(lambda: alter_waits(db), "an ALTER that waits")
 
 
+@pytest.mark.slow
 def test_a_stop_request_ends_the_wait_between_two_attempts(db, desk):
     """A stop request ends the waiting between two attempts."""
     other = db.connect()
@@ -454,6 +456,7 @@ class GoesOn(LosesTheAnswer):
         raise ServerFault(2013, "Lost connection to server during query", where="test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True], ids=["", "stopped"])
 def test_a_server_that_goes_on_without_its_client_is_waited_for(db, desk, monkeypatch, stopped):
     """R25: for as long as it takes; a stop, which ends it there, has its outcome, too."""
@@ -631,6 +634,7 @@ def run_killed(engine, config, monkeypatch, *, at):
             migrate_here(engine, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "second"),
     [
@@ -689,6 +693,7 @@ def test_indexes_and_partitions_are_not_changed_twice(
     assert db.query("SELECT n, m FROM t") == [(10, 20)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "seen"),
     [
@@ -711,6 +716,7 @@ def test_a_table_that_was_built_anew_is_not_called_altered(db, engine, monkeypat
         assert db.query("SELECT id, a, b FROM t") == [(1, 2, 3)]
 
 
+@pytest.mark.slow
 def test_what_was_not_made_by_a_killed_run_is_made(db, engine, monkeypatch):
     """The table is as it was when that run began."""
     db.execute(

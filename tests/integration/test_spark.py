@@ -182,6 +182,7 @@ def test_workers_are_reused_and_run_what_the_driver_runs(spark_engine):
     assert Path(path).resolve().is_relative_to(ROOT)
 
 
+@pytest.mark.slow
 def test_what_ends_a_task_comes_back_as_an_error_of_ours(spark_engine):
     """Its own error with its hint, or one line if it kills its worker; Spark runs the next job."""
 

@@ -164,6 +164,7 @@ def _sent(db: Any) -> int:
     return int(sent or 0)
 
 
+@pytest.mark.slow
 def test_partitions_are_read_in_one_snapshot(db, read):
     """Rows that move between partitions meanwhile are there once, and the place fits to it."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); SET autocommit = 1")
@@ -225,6 +226,7 @@ def rows_of(reader: Any) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 def test_all_partitions_are_of_one_server(db, proxy, monkeypatch):
     """R14: of two replicas each shows another moment, and one's lock is not the other's."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
@@ -290,6 +292,7 @@ def test_a_task_that_is_gone_under_the_lock_of_a_snapshot_ends_it(db, monkeypatc
             first.result()
 
 
+@pytest.mark.slow
 def test_a_task_that_does_not_open_holds_writers_for_a_moment(db):
     """As of a host that is gone: the server keeps its locks, and patience is for slots."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
@@ -356,6 +359,7 @@ def test_a_task_that_is_tried_again_does_not_blame_the_slots(db, rank, again):
         meeting.session(server_of(db), rank).__enter__()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "where"),
     [(1213, "acquire"), (1317, "acquire"), (1205, "acquire"), (1040, "open_lock_session")],
@@ -407,6 +411,7 @@ def test_a_data_frame_that_is_read_twice_in_one_query_has_all_rows_twice(db, rea
     assert frame.join(frame.groupBy("k").count(), "k").count() == 3000
 
 
+@pytest.mark.slow
 def test_a_table_without_snapshots_is_refused(db, read):
     """MyISAM shows each session what is there when it looks."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MyISAM")
@@ -637,6 +642,7 @@ def test_a_table_that_takes_the_place_of_another_behind_the_lock_is_not_read(db,
     assert len(rows_of(again)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["true", "false"])
 def test_a_table_that_was_looked_at_stays_the_same_until_it_is_read(db, monkeypatch, mode):
     """Between the look at its definition, by a temporary table, and its rows nobody alters it."""
@@ -817,6 +823,7 @@ def test_the_password_is_in_no_plan_and_no_setting(db, read, spark):
     )
 
 
+@pytest.mark.slow
 def test_the_schema_is_that_of_an_archive(db, read):
     """The same types as the files of ``spirit-py archive`` have."""
     fill(db, 1)

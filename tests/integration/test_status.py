@@ -84,6 +84,7 @@ def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engin
         assert shown(db).live == mine
 
 
+@pytest.mark.slow
 def test_a_stopped_migration_is_not_running_while_its_table_is_archived(db, engine):
     """An archive and a repair hold its lock, too: how to resume it, and until when, is shown on."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")

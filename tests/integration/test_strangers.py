@@ -69,6 +69,7 @@ def test_a_backup_is_not_taken_for_the_old_table(stopped, engine, backup):
     assert count(stopped, "_t_old") == count(stopped, "t") == ROWS
 
 
+@pytest.mark.slow
 def test_a_native_alter_is_not_taken_for_the_swap(stopped, engine):
     """The table has the new definition, and is refused: it is not the new table."""
     stopped.execute(f"ALTER TABLE t {ALTER}")
@@ -77,6 +78,7 @@ def test_a_native_alter_is_not_taken_for_the_swap(stopped, engine):
     assert tables(stopped) == ["_t_chkpnt", "t"]
 
 
+@pytest.mark.slow
 def test_cleanup_leaves_what_is_not_proven(stopped):
     """Every question is answered with yes, and a backup and another new table stay."""
     stopped.execute(BACKUPS["like"] + "; CREATE TABLE _t_new LIKE t")

@@ -120,6 +120,7 @@ def test_an_account_that_sees_no_global_lock_does_not_wait_for_one(db):
         throttler.close()
 
 
+@pytest.mark.slow
 def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
     """The statement is ended, who waits is named, and a statement of another client is not."""
     db.execute("CREATE TABLE t (id INT)")

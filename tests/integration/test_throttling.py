@@ -148,6 +148,7 @@ def test_a_critical_load_ends_the_run_and_the_same_command_carries_on(filled, en
     assert_changed(filled)
 
 
+@pytest.mark.slow
 def test_a_limit_of_no_counter_is_refused(filled, engine):
     """A misspelt name would be a limit that is never reached."""
     limit = (("Threads_runing", 25.0),)
@@ -290,6 +291,7 @@ def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small
     assert columns(small) == ["id", "v"]
 
 
+@pytest.mark.slow
 def test_what_only_the_server_makes_is_not_postponed(small, engine):
     """No copy could wait: the run would end, and the next one make it. A pause holds it back."""
     gate = {"throttle_query": "SELECT why FROM gate", "native": 1 << 20}
@@ -420,6 +422,7 @@ def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(sm
     assert_nothing_left(small)
 
 
+@pytest.mark.slow
 def test_a_sentinel_made_by_hand_while_a_lock_is_waited_for_has_the_table_copied(small, engine):
     """Nobody tells the run of it: it looks before each request."""
     other = small.connect()
@@ -436,6 +439,7 @@ def test_a_sentinel_made_by_hand_while_a_lock_is_waited_for_has_the_table_copied
     assert columns(small) == ["id", "v"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["LOCK INSTANCE FOR BACKUP", "FLUSH TABLES WITH READ LOCK"])
 def test_a_migration_that_is_started_during_a_backup_waits_for_its_end(small, how):
     """Who holds up the first table is named, and nothing waits behind a request of ours."""

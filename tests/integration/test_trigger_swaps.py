@@ -216,6 +216,7 @@ def test_an_account_that_may_not_keep_definers_is_told_the_grant(db, engine):
     assert triggers_of(db) == before
 
 
+@pytest.mark.slow
 def test_what_the_server_refuses_is_known_before_the_copy(db, engine):
     """A definer that does not exist needs another privilege, which only the trial can tell."""
     for statement in MADE:

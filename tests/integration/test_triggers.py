@@ -148,6 +148,7 @@ def test_each_write_fires_each_trigger_once_during_several_migrations(audited, e
     assert tables(db) == ["audit", "t"]
 
 
+@pytest.mark.slow
 def test_a_rehearsal_leaves_no_trigger_behind(audited, engine):
     """The triggers are tried on the new table, which is empty then."""
     before = triggers_of(audited)
@@ -157,6 +158,7 @@ def test_a_rehearsal_leaves_no_trigger_behind(audited, engine):
     assert not audit(audited)
 
 
+@pytest.mark.slow
 def test_the_old_table_keeps_no_trigger(audited, engine):
     """What is kept of the old table fires nothing when somebody writes to it."""
     migrate_here(engine, config_for(audited, table="t", alter=ADD, drop_old_after=math.inf))
@@ -183,6 +185,7 @@ def test_a_column_that_a_body_names_cannot_go(audited, engine, alter, shown):
     assert tables(audited) == ["audit", "t"]
 
 
+@pytest.mark.slow
 def test_a_trigger_keeps_the_semicolon_that_the_server_has_kept(db, engine):
     """It keeps one behind a body that is no block, where another statement followed it."""
     db.execute(
@@ -221,6 +224,7 @@ def test_a_collation_of_the_schema_that_is_no_longer_is_refused(audited, engine)
     assert tables(audited) == ["audit", "t"]
 
 
+@pytest.mark.slow
 def test_triggers_created_and_dropped_meanwhile_are_those_of_the_swapped_table(
     audited, engine, monkeypatch
 ):
@@ -231,6 +235,7 @@ def test_triggers_created_and_dropped_meanwhile_are_those_of_the_swapped_table(
     assert [one.name for one in triggers_of(db)] == ["b1", "a1", "a2", "d1"]
 
 
+@pytest.mark.slow
 def test_a_trigger_that_is_dropped_while_it_is_read_is_not_there(audited, engine, monkeypatch):
     """The catalogue has listed it: a deployment that replaces it ends no run."""
     db, shown = audited, catalogue._shown

@@ -63,6 +63,7 @@ def test_a_relative_of_an_unfinished_migration_is_not_swapped(
     assert set(tables(family)) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_a_batch_carries_on_first_what_is_begun(family, engine, monkeypatch):
     """The other table would end it, or be refused."""
     Interruption(monkeypatch).at(
@@ -76,6 +77,7 @@ def test_a_batch_carries_on_first_what_is_begun(family, engine, monkeypatch):
     assert resumed == {"a": False, "b": True}
 
 
+@pytest.mark.slow
 def test_a_revert_ends_no_unfinished_migration(family, engine, monkeypatch):
     """The operator chooses; and one that begins later is warned of the way back."""
     kept: dict[str, Any] = {

@@ -126,6 +126,7 @@ def test_rows_carry_everything_a_consumer_needs(either_db: Database, watch) -> N
     assert offsets == sorted(offsets)
 
 
+@pytest.mark.slow
 def test_transactions_and_ddl_come_in_order(either_db: Database, watch) -> None:
     """Begin, rows, commit; DDL with its text; positions that only end with the transaction."""
     db = either_db
@@ -177,6 +178,7 @@ def test_rows_of_an_xa_transaction_wait_for_its_decision(
     assert kinds(third.lines) == []
 
 
+@pytest.mark.slow
 def test_one_phase_xa_is_a_plain_transaction(db: Database, watch) -> None:
     """XA COMMIT ... ONE PHASE needs no decision."""
     table(db)
@@ -489,6 +491,7 @@ HARMLESS_CHANGES = (
 )
 
 
+@pytest.mark.slow
 def test_a_write_without_row_images_stops_the_stream(db: Database, watch) -> None:
     """R13: rows that a session logs as a statement are not in the binlog."""
     table(db)
@@ -529,6 +532,7 @@ def test_a_heartbeat_moves_the_position_while_nothing_happens(either_db: Databas
     assert set(kinds(found.lines)) == {"heartbeat"}
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly(db: Database, watch) -> None:
     """``| head``: no message, no traceback, and the exit code of a broken pipe."""
     table(db)

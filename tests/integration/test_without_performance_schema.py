@@ -108,6 +108,7 @@ def test_a_revert_loses_no_write(db, engine):
     revert_under_load(db, engine)
 
 
+@pytest.mark.slow
 def test_tables_are_compared_by_the_driver_alone(db):
     """There is no checkpoint table for the messages of Spark's tasks, and the operator is told."""
     make(db)
