@@ -10,6 +10,9 @@ import pytest
 
 from terminal import Terminal
 
+#: Each starts a program in a terminal of its own.
+pytestmark = pytest.mark.draws(6)
+
 BEGIN = """
 import logging, os, sys, threading, time
 from spirit_py.phases import Phase
