@@ -11,7 +11,6 @@ import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -296,7 +295,7 @@ class Weigher:
         weights, buffer = subscription.weights, subscription.buffer
         assert weights is not None  # noqa: S101 - for the type checker
         with self.arrived:
-            keys = [change.image.key for change in islice(buffer.unweighed, BATCH_ROWS)]
+            keys = buffer.to_weigh(BATCH_ROWS)
         distinct = list(dict.fromkeys(keys))
         known = dict(zip(distinct, self._shared.stream.weigh(weights, distinct), strict=True))
         with self.arrived:

@@ -20,6 +20,7 @@ import enum
 import sys
 from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import InitVar, dataclass
@@ -116,15 +117,17 @@ class ChangeBuffer:
         self._aside: list[Pending] = []
         self._cut = False
         self.unweighed: deque[Pending] = deque()
-        #: The last change that got its weights.
-        self._last: Pending | None = None
         self.entered = 0
         self.counters = Counters()
         self.partitions = Partitions(ordered=not self.comparable, divisible=divisible)
         self.bytes = self.pending = 0
 
     def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
-        """Take in changes in order: image, whether deleted, whether fresh; return how many stay."""
+        """Take in changes in order; return how many stay.
+
+        Each is an image, whether it is deleted, and whether it is fresh; a delete: whether the next
+        one is of the same row.
+        """
         filters = self.filters
         add: Callable[[Pending], Pending | None]
         add = self._aside.append if self.merging else self.partitions.add
@@ -133,14 +136,14 @@ class ChangeBuffer:
         drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
         stamp = filters.stamp()
         received = kept = size = 0
-        exact = self.exact
+        exact, weighed = self.exact, self.weighed
         for image, deleted, fresh in changes:
             received += 1
             if drops is not None and drops(image.key):
                 continue
             weight = image.size + ENTRY_BYTES
             key = image.key
-            first = fresh and exact
+            first = fresh and (weighed or (exact and not deleted))
             earlier = add(_pending((image, deleted, epoch, stamp, weight, first, key, False)))
             kept += 1
             size += weight
@@ -155,21 +158,27 @@ class ChangeBuffer:
             self.entered += kept
         return kept
 
+    def to_weigh(self, most: int) -> list[Key]:
+        """Return the keys of the first changes without weights; one more than so many, at most."""
+        first = list(islice(self.unweighed, most + 1))
+        if len(first) > most and not (first[-2].deleted and first[-2].fresh):
+            first.pop()
+        return [change.image.key for change in first]
+
     def take_weights(self, keys: Sequence[Key]) -> None:
-        """Let the first changes without weights wait in their partitions, by comparable keys."""
+        """Let the first changes without weights wait in their partitions, by comparable keys.
+
+        Those of one row go together: a delete that were applied alone would take what is kept.
+        """
         more = 0
+        moved: Key | None = None
         for key in keys:
             image, deleted, epoch, stamp, size, fresh, _, _ = self.unweighed.popleft()
             weight = sum(len(part) for part in key if type(part) is bytes) + KEY_BYTES
             more += weight
-            change = _pending((image, deleted, epoch, stamp, size + weight, fresh, key, False))
-            last, self._last = self._last, change
-            same_row = (
-                last is not None
-                and last.deleted
-                and last.key == key
-                and last.image.key != image.key
-            )
+            change = _pending((image, deleted, epoch, stamp, size + weight, False, key, False))
+            same_row = moved == key
+            moved = key if deleted and fresh else None
             if (earlier := self.partitions.add(change, same_row=same_row)) is not None:
                 self._replaced(earlier)
         self.bytes += more

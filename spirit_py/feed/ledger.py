@@ -27,7 +27,7 @@ EPOCH_TRANSACTIONS: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Epoch:
-    """Consecutive transactions; the buffers count ``pending`` changes here directly.
+    """Consecutive transactions, the ``number``-th; buffers count ``pending`` changes directly.
 
     ``until``: the Unix time of the last one on its server; 0 for not known.
     """
@@ -37,6 +37,7 @@ class Epoch:
     closed: bool = False
     transactions: int = 0
     until: float = 0.0
+    number: int = 0
 
 
 class Ledger:
@@ -105,7 +106,7 @@ class Ledger:
     def seal(self) -> None:
         """Close the current epoch, so that it can become safe; also inside a transaction."""
         self.current.closed = True
-        self._epochs.append(Epoch(self._safe.empty()))
+        self._epochs.append(Epoch(self._safe.empty(), number=self.current.number + 1))
 
     def settle(self) -> None:
         """Move the safe position past every epoch of the done prefix."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ MERGE_ROWS: Final = SPLIT_ROWS // 4
 """Waiting changes of two neighbours up to which one worker is enough for both."""
 PARTS_PER_WORKER: Final = 4
 """Partitions to aim at for each worker, so that none is idle while one is slow."""
+_NUMBER: Final = attrgetter("number")
 _SAMPLE: Final = 255
 """Keys that are sampled to find a median."""
 
@@ -47,6 +49,16 @@ class Pending(NamedTuple):
     fresh: bool
     key: Key
     anew: bool = False
+
+
+def _anew(change: Pending, earlier: Pending) -> tuple[Pending, Pending]:
+    """Return a change of another row than the earlier one of its key, and what it replaces.
+
+    It is pending in the first of both epochs: from behind a delete that is not applied, nothing
+    would say that the row is another one.
+    """
+    first, other = sorted((earlier.epoch, change.epoch), key=_NUMBER)
+    return change._replace(anew=True, epoch=first), earlier._replace(epoch=other)
 
 
 class Partition:
@@ -154,7 +166,7 @@ class Partitions:
         waiting: Any = self.live[bisect_right(self._lows, key)].waiting
         earlier: Pending | None = waiting.get(key)
         if earlier is not None and (earlier.anew if same_row else earlier.deleted or earlier.anew):
-            change = change._replace(anew=True)
+            change, earlier = _anew(change, earlier)
         waiting[key] = change
         return earlier
 
@@ -210,12 +222,12 @@ class Partitions:
                 waiting: Any = self.route(change.key).waiting
                 newer = waiting.setdefault(change.key, change)
                 if newer is not change:
-                    late.append(change)
+                    newer, replaced = newer._replace(fresh=newer.fresh and change.fresh), change
                     # What this one was to remove may still be there.
-                    waiting[change.key] = newer._replace(
-                        fresh=newer.fresh and change.fresh,
-                        anew=newer.anew or change.anew or change.deleted,
-                    )
+                    if change.anew or change.deleted:
+                        newer, replaced = _anew(newer, change)
+                    late.append(replaced)
+                    waiting[newer.key] = newer
         self._ended(partition, failed=True)
         return late
 

@@ -241,7 +241,10 @@ def _table(mapping: TableMapping) -> Table:
 
 
 def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:
-    """Yield upserts of new keys, deletes of old ones: image, whether a delete, whether new (R6)."""
+    """Yield upserts of new keys, deletes of old ones: image, whether a delete, whether new (R6).
+
+    A delete is new where the next change is that of the same row: an UPDATE of its key.
+    """
     for _, before, after in changes:
         if after is None:
             if before is not None:
@@ -249,7 +252,7 @@ def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool
             continue
         known = before is not None and before.key == after.key
         if before is not None and not known:
-            yield before, True, False
+            yield before, True, True
         yield after, False, not known
 
 

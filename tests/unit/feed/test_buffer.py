@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from spirit_py.binlog.codec.rows import RowChange
 from spirit_py.binlog.position import GtidFrontier, GtidSet
 from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.feed.buffer import ENTRY_BYTES, ChangeBuffer, Filters, Manner
 from spirit_py.feed.ledger import Epoch, VisibilityProofs
+from spirit_py.feed.subscription import _images
 from tests.kits.chunks import chunk
 from tests.kits.row_images import Image
 
@@ -349,3 +351,43 @@ def test_what_is_given_back_is_not_fresh_any_more() -> None:
         (2, "newer", False), (1, "", False),
     ]  # fmt: skip
     assert made.overwrites == 1
+
+
+def weighed(*changes: RowChange) -> ChangeBuffer:
+    """Build a buffer with changes of keys that are compared by weight, after the copy."""
+    filters = Filters(
+        tracker=WatermarkTracker((False,)), may_drop=False, by_range=False, active=False
+    )
+    made = ChangeBuffer(comparable=True, filters=filters, weighed=True)
+    made.add_all(_images(changes), epoch())
+    return made
+
+
+def weigh(made: ChangeBuffer, most: int) -> list[tuple[str, bool, bool]]:
+    """Hand some changes on; return what waits: text of the key, whether deleted, whether anew."""
+    found = [(key[0].upper().encode(),) for key in made.to_weigh(most)]
+    made.take_weights(found)
+    return [(one.image.key[0], one.deleted, one.anew) for one in made.partitions.live[0].changes()]
+
+
+A, LOWER_A, B = (RowChange("insert", None, Image((key,))) for key in "AaB")  # type: ignore[arg-type]
+DELETED, UPDATED = A._replace(before=LOWER_A.after, after=None), A._replace(before=LOWER_A.after)
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [((UPDATED,), ("A", False, False)), ((DELETED, A), ("A", False, True))],
+    ids=["one row", "another row"],
+)
+def test_only_an_update_spells_the_key_of_its_row_otherwise(
+    changes: tuple[RowChange, ...], left: tuple[str, bool, bool]
+) -> None:
+    """R6: a delete and an insert of both spellings are two rows, also side by side."""
+    assert weigh(weighed(*changes), 10) == [left]
+
+
+def test_a_row_whose_key_is_spelled_otherwise_is_not_deleted_alone() -> None:
+    """The values of a dropped column would go with it."""
+    made = weighed(B, UPDATED, B)
+    assert weigh(made, 2) == [("B", False, False), ("A", False, False)]
+    assert len(made.to_weigh(2)) == 1

@@ -386,3 +386,25 @@ def test_a_change_behind_a_delete_is_of_another_row() -> None:
     made.add_all([(image, False, False)], epoch)
     made.give_back(whole)
     assert anew() == [True]
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_row_anew_is_pending_with_the_delete_before_it(given_back: bool, first: int) -> None:
+    """R7: from behind the delete alone nothing says that it is another; an XA row is earlier."""
+    made = buffer()
+    image: Any = Image((1,))
+    epochs = [Epoch(CountFrontier(), number=number) for number in range(3)]
+    whole = made.partitions.live[0]
+    made.partitions.ask(1, insist=True)
+    made.add_all([(image, True, False)], epochs[first])
+    if given_back:
+        made.take(whole, 10, 1 << 30)
+    made.add_all([(image, False, True)], epochs[1 - first])
+    if given_back:
+        made.give_back(whole)
+    made.add_all([(image, False, False)], epochs[2])
+    assert [one.pending for one in epochs] == [1, 0, 0]
+    made.take(whole, 10, 1 << 30)
+    made.applied(whole)
+    assert [one.pending for one in epochs] == [0, 0, 0]
