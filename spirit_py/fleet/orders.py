@@ -379,7 +379,8 @@ def _latest(seen: Sequence[FleetOrders], away: int) -> FleetOrders:
 
 def _after(latest: FleetOrders, verb: str, given: dict[str, str]) -> FleetOrders:
     """Return the orders after a verb, none where it changes none; take its own setting out."""
-    following = replace(latest, number=max(time.time_ns() // 1_000_000, latest.number + 1))
+    # A command that begins withdraws an abort with the next number after what it has seen.
+    following = replace(latest, number=max(time.time_ns() // 1_000_000, latest.number + 2))
     if verb in {Verb.PAUSE, Verb.RESUME}:
         return replace(following, paused=verb == Verb.PAUSE)
     if verb == Verb.ABORT:
