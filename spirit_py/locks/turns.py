@@ -68,9 +68,15 @@ class Front:
     _killed_keys: set[tuple[int, int]] = field(default_factory=set)
     _waited_for: set[Name] = field(default_factory=set)
 
-    def look(self, session: SqlSession, waiter: int | None = None) -> list[Blocker]:
-        """Note who is in front now; ``waiter`` is the session whose request waits, if any."""
-        self.now = self._find(session, waiter)
+    def look(
+        self, session: SqlSession, waiter: int | None = None, *, waits: bool = True
+    ) -> list[Blocker]:
+        """Note who is in front now of the request of ``waiter``, or of one that would be made.
+
+        Not ``waits``: that session works, and is not in front of what it will request.
+        """
+        found = self._find(session, waiter if waits else None)
+        self.now = [one for one in found if waiter is None or one.session != waiter]
         seen = self.clock()
         self._first_seen = {b.key: self._first(b, seen) for b in self.now}
         if self.now:
@@ -99,8 +105,7 @@ class Front:
             self._asked = True
         try:
             if self.unseen:
-                found = find_possible(session, self.request)
-                return [each for each in found if each.session != waiter]
+                return find_possible(session, self.request)
             if waiter is None:
                 guessed = [one for one in self.request.guessed if one not in self._waited_for]
                 return find_in_front(session, replace(self.request, guessed=guessed))

@@ -405,7 +405,7 @@ def _watched(
 
     def look(session: Session) -> None:
         waits = not front.unseen and bool(waited_for(session, number))
-        found = front.look(session, number if waits else None)
+        found = front.look(session, number, waits=waits)
         stage = build_stage(session, number)
         how = f" ({stage})" if stage else ""
         who = f"; it waits for {named(found)}" if waits and found else ""

@@ -41,7 +41,7 @@ from tests.oracle.zones import zones
 
 ROWS = 2000
 COPYING = (
-    "SELECT 1 FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
+    "SELECT ID FROM performance_schema.processlist WHERE INFO LIKE 'ALTER TABLE%SHA2%'"
     " AND STATE = 'copy to tmp table'"
 )
 COLUMN = "ADD COLUMN z INT, ADD INDEX (z)"
@@ -384,6 +384,24 @@ def test_a_copy_in_front_of_a_global_lock_is_ended_and_repeated(keyless, engine)
     backup.query("UNLOCK TABLES")
     assert run.end().algorithm == "native"
     assert "is killed, and repeated later" in run.told.text
+
+
+@pytest.mark.slow
+def test_a_copy_that_was_killed_is_in_front_of_nothing(keyless, engine):
+    """Nobody else used the table: the refusal names the request that was ended, and no session."""
+    db = keyless
+    options = {"native": 1 << 20, "cutover_timeout": 1.0}
+    run = Migrating(engine, config_for(db, table="t", alter=SLOW, **options))
+    until(lambda: db.query(COPYING), "the server's copy")
+    copies = "the server to copy the rows"
+    run.wait_until(
+        lambda: any(copies in seen.waiting_for for seen in run.told.snapshots[-1:]), "a look at it"
+    )
+    ((number,),) = db.query(COPYING)
+    db.kill(number, query=True)
+    with pytest.raises(MigrationFailure, match="the last of its") as ended:
+        run.end()
+    assert "in front" not in ended.value.message
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ class IndexBuild:
         try:
             session = asked.session()
             stage = build_stage(session, builder)
-            self._front.look(session)
+            self._front.look(session, builder, waits=False)
             others = [each for each in self._front.now if not each.own]
             self._subscription.hold_applies(held=any(each.certain for each in others))
             self._front.kill(session)
