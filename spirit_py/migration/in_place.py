@@ -355,22 +355,30 @@ class Shortcut:
 
     def _changed(self, error: ServerFault, fence: str) -> bool:
         """Return whether an ALTER, which is atomic, has taken effect without an answer."""
-        holder = None
-        try:
-            # Its session holds ``fence`` until the statement has ended, and after that if it lives.
-            unknown = disposition(error, committing=True) is Disposition.UNKNOWN
-            looks = _LOST_LOOKS if unknown else 0
-            while looks and (holder := named_lock_holder(self.session, fence)) is not None:
+        # Its session holds ``fence`` until the statement has ended, and after that if it lives.
+        unknown = disposition(error, committing=True) is Disposition.UNKNOWN
+        looks, told, holder = _LOST_LOOKS if unknown else 0, False, None
+        while True:
+            try:
+                holder = named_lock_holder(self.session, fence) if looks else None
+                if holder is None:
+                    return self._has_changed(error)
                 # The server goes on without its client, for hours; a stop ends that, too.
                 if self.turns.stop.requested or not alters_table(self.session, holder):
                     looks -= 1
-                self.turns.show(f"the end of the ALTER in session {holder}, whose client was lost")
-                threading.Event().wait(_LOST_SECONDS)
-            if holder is None:
-                return self._has_changed(error)
-        except ServerFault as second:
-            error = second
-        raise self._lost(error, holder) from error
+                    if not looks:
+                        raise self._lost(error, holder) from error
+            except ServerFault as second:
+                # The session that looks may be lost, too: the next one goes on.
+                if not self._was_restarted(second, asked=True):
+                    raise self._lost(second, holder) from error
+                continue
+            what = f"the end of the ALTER in session {holder}, whose client was lost"
+            if not told:
+                told = True
+                self.turns.tell(Warned(said=f"waiting for {what}"))
+            self.turns.show(what)
+            threading.Event().wait(_LOST_SECONDS)
 
     def _lost(self, error: SpiritError, holder: int | None = None) -> OutcomeUnknown:
         why = error.text if isinstance(error, ServerFault) else error.message
