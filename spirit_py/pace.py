@@ -31,6 +31,8 @@ class Work(enum.StrEnum):
     DROP = "drop"
     SWAP = "swap"
     """The table is changed: by the swap, or in place."""
+    REBUILD = "rebuild"
+    """The server copies the rows, or builds the table anew, which fills a disk."""
 
 
 class ChunkDone(NamedTuple):

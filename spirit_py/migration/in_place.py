@@ -58,7 +58,7 @@ _QUOTED = re.compile(r"['`].*['`]", re.DOTALL)
 #: Not with this algorithm, or not with this lock; with the third, too many changes for its log.
 _NOT_SO: Final = frozenset({1845, 1846})
 _LOG_TOO_BIG: Final = 1799
-#: Rebuilds that may be lost at their end, where each makes writes wait, before the run ends.
+#: Rebuilds that may be lost at their end, each longer than a request's waits, before the run ends.
 _MOST_LOST: Final = 3
 #: How often it is looked whether a lost session ends that should, and the seconds in between.
 _LOST_LOOKS: Final = 60
@@ -166,7 +166,7 @@ class Shortcut:
     before: tuple[str, ...] = ()
     whole: bool = False
     renew: Callable[[], bool] = lambda: False
-    await_turn: Callable[[], bool] = lambda: False
+    await_turn: Callable[[Algorithm], bool] = lambda _: False
     sending: Callable[[Algorithm], AbstractContextManager[Sending]] = lambda _: (
         contextlib.nullcontext(Sending())
     )
@@ -213,7 +213,7 @@ class Shortcut:
             # A look's session that is lost has changed nothing.
             if not retrying(self.turns.stop)(self.turns.await_free):
                 raise self._no_lock(None)
-            if self.await_turn():
+            if self.await_turn(algorithm):
                 continue
             self.renew()
             if not self._is_unchanged():
@@ -225,7 +225,8 @@ class Shortcut:
                     sending.made = found == ""
             except _NotGranted as late:
                 self.turns.stop.check()
-                # More than the waits for two locks: the lock at the end was the one.
+                # More than the waits for two locks: the lock at the end was the one. A shorter copy
+                # keeps writes waiting for no longer than another request, and is as often repeated.
                 took = self.turns.clock() - began
                 lost = took > 2 * wait + 1 or late.error.code == INTERRUPTED
                 self._lost_rebuilds += self.whole and lost

@@ -33,6 +33,7 @@ from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight import clauses, shortcut
+from spirit_py.preflight.checks.disk_space import lacking_room
 from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, alter_of
@@ -219,25 +220,26 @@ def _tried(
         whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
     proof = whole or _proof_of(session, context)
     before = proof.keeping_indexes(context.source) if isinstance(proof, KeyProof) else ()
-    trying, heeded = Stopwatch(), 0
+    trying, heeded, work = Stopwatch(), 0, Work.SWAP
 
-    def await_turn() -> bool:
-        nonlocal heeded
+    def await_turn(algorithm: shortcut.Algorithm) -> bool:
+        nonlocal heeded, work
+        work = Work.REBUILD if whole and _rebuilds(context, algorithm) else Work.SWAP
         # Those that are counted after this may have their sentinel after the look.
         heeded = run.state.postponements
         with trying.still():
-            return _await_turn(run, context, listen, heeded)
+            return _await_turn(run, context, listen, heeded, work)
 
     def attend() -> None:
         _reach(listen)
         # Behind somebody in front, too, a pause takes nothing of the time, and kills nobody.
         with trying.still():
-            _await_pace(run, context, listen)
+            _await_pace(run, context, listen, work)
 
-    with throttled(run, Work.SWAP, rebuilds=whole is not None):
+    with throttled(run, Work.SWAP, *[Work.REBUILD] * (whole is not None)):
         try:
             # Before the time begins in which the lock has to be had.
-            if _await_pace(run, context, listen):
+            if _await_pace(run, context, listen, work):
                 # It may have lasted longer than a session may idle.
                 _renew(run, native, session)
             with trying:
@@ -245,9 +247,12 @@ def _tried(
 
                 @contextlib.contextmanager
                 def sending(algorithm: shortcut.Algorithm) -> Iterator[in_place.Sending]:
-                    if whole is not None and algorithm != "instant":
-                        _require_small(run, context)
-                    with _sending(run, heeded) as sent, _watched(run, native, turns, algorithm):
+                    if work is Work.REBUILD:
+                        _require_rebuildable(run, context)
+                    with (
+                        _sending(run, heeded, work) as sent,
+                        _watched(run, native, turns, algorithm),
+                    ):
                         yield sent
 
                 return in_place.Shortcut(
@@ -307,17 +312,24 @@ class _Deferred(Exception):
     """The change is to wait for the operator, which only a copy can."""
 
 
+def _rebuilds(context: PreflightContext, algorithm: shortcut.Algorithm) -> bool:
+    """Return whether the server may build the whole table anew."""
+    if algorithm == "inplace":
+        return clauses.why_not_metadata_only(context.source, context.statement) != ""
+    return algorithm == "native"
+
+
 def _await_turn(
-    run: Run, context: PreflightContext, listen: Callable[[], None], heeded: int
+    run: Run, context: PreflightContext, listen: Callable[[], None], heeded: int, work: Work
 ) -> bool:
     """Wait until nothing holds the change back, and the hook agrees; return whether it waited.
 
     Another postponement than those that are ``heeded`` ends the wait for the hook.
     """
-    waited = _await_pace(run, context, listen)
+    waited = _await_pace(run, context, listen, work)
     if run.veto.asks:
         _reach(listen)
-        hindered = partial(run.pace.reason, Work.SWAP)
+        hindered = partial(run.pace.reason, work)
         waited = run.veto.wait(lambda: hindered() or run.state.postponements != heeded) or waited
     if not waited:
         # It may have waited for a lock, and for days.
@@ -327,12 +339,14 @@ def _await_turn(
     return waited
 
 
-def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
+def _await_pace(
+    run: Run, context: PreflightContext, listen: Callable[[], None], work: Work
+) -> bool:
     """Wait until nothing holds the change back; return whether it waited."""
-    waited = bool(run.pace.reason(Work.SWAP))
+    waited = bool(run.pace.reason(work))
     if waited:
         _reach(listen)
-        await_turn(run.pace, Work.SWAP, pause=run.stop.pause, show=run.show)
+        await_turn(run.pace, work, pause=run.stop.pause, show=run.show)
     if waited or run.state.postponements:
         _leave_deferred(run, context)
     return waited
@@ -356,10 +370,10 @@ def _reach(listen: Callable[[], None]) -> None:
 
 
 @contextlib.contextmanager
-def _sending(run: Run, heeded: int) -> Iterator[in_place.Sending]:
+def _sending(run: Run, heeded: int, work: Work) -> Iterator[in_place.Sending]:
     """Show operators that the ALTER is under way; in this order no pause request is lost."""
     run.note(PlainFact.ALTER_SENT)
-    held = run.giving_up or run.pace.reason(Work.SWAP) or run.veto.too_old()
+    held = run.giving_up or run.pace.reason(work) or run.veto.too_old()
     sending = in_place.Sending(allowed=not held and run.state.postponements == heeded)
     try:
         yield sending
@@ -367,8 +381,8 @@ def _sending(run: Run, heeded: int) -> Iterator[in_place.Sending]:
         run.note(AlterAnswered(sending.made))
 
 
-def _require_small(run: Run, context: PreflightContext) -> None:
-    """Refuse what has grown beyond --native since the start, which may be days ago."""
+def _require_rebuildable(run: Run, context: PreflightContext) -> None:
+    """Refuse what has grown beyond --native since the start, or has no room for a second copy."""
 
     def look(session: Session) -> TableSchema | None:
         found = read_table(session, schema=context.schema, table=context.table)
@@ -382,6 +396,8 @@ def _require_small(run: Run, context: PreflightContext) -> None:
             hint="run the same command again, which decides anew, or with a larger --native",
             error_code=ErrorCode.SWAP_HELD_BACK,
         )
+    if found is not None and (lack := lacking_room(replace(context, found=found))):
+        raise MigrationFailure(lack.cause, hint=lack.remedy, error_code=ErrorCode.NO_DISK_SPACE)
 
 
 _LOOK_SECONDS: Final = 0.5

@@ -21,7 +21,6 @@ from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from collections.abc import Set as AbstractSet
 
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.config import ConnectionOptions
@@ -35,13 +34,10 @@ def surroundings(
     run: Run,
     checkpoint: CheckpointTable | None,
     work: Collection[Work] = ALL_WORK,
-    *,
-    fills: AbstractSet[Work] = server.FREE_DISK_HOLDS,
 ) -> Iterator[tuple[Throttler, bool]]:
     """Return the throttlers of ``work``, and whether nothing may begin before their first look.
 
-    The operator relies on those that options name; the others do not delay a short copy. ``fills``:
-    the work that fills disks.
+    The operator relies on those that options name; the others do not delay a short copy.
     """
     config = run.config
     connection = config.connection
@@ -49,11 +45,10 @@ def surroundings(
         yield window_throttler(config.allow, now=lambda: datetime.now(UTC)), True
     if watches_replicas(config) and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
-    least = config.min_free_disk if not fills.isdisjoint(work) else 0
+    least = config.min_free_disk if not server.FREE_DISK_HOLDS.isdisjoint(work) else 0
     # Before the old tables are dropped too: an error must not end a run that has swapped.
     if least and (folders := run.step("disk", written_folders)):
-        disk = server.free_disk_throttler(folders, least, holds=fills)
-        yield disk, config.relies_on("min_free_disk")
+        yield server.free_disk_throttler(folders, least), config.relies_on("min_free_disk")
     writes = not WRITES.isdisjoint(work)
     if config.max_binlog_space and writes:
         yield server.binlog_space_throttler(connection, config.max_binlog_space), True
@@ -175,29 +170,28 @@ def end_throttling(run: Run) -> None:
 
 
 @contextlib.contextmanager
-def throttled(run: Run, work: Work, *, rebuilds: bool = False) -> Iterator[None]:
+def throttled(run: Run, *work: Work) -> Iterator[None]:
     """Let work before the copy, or after the swap, ask what holds it back.
 
     The throttlers of the copy do not run meanwhile: only those that were asked for, and the
-    server's load, whose limits may be set while the work waits; of what reads a global lock too,
-    and where the server ``rebuilds`` the table, which fills disks and keeps such a lock waiting.
+    server's load, whose limits may be set while the work waits; of what reads or rebuilds a table,
+    which keeps a global lock waiting, that one too.
     """
     throttles = Throttles(run.settings, tell=run.tell)
     load = server.load_throttler(run.config.connection, run.settings, run.stop)
     throttles.add(load, first=_limits_load(run))
     # Old tables are dropped on each source of a move.
     config = run.config
-    sources = config.others[: -len(config.targets)] if work is Work.DROP and config.targets else ()
+    sources = config.others[: -len(config.targets)] if Work.DROP in work and config.targets else ()
     others = _of_others(run, sources)
-    fills = ALL_WORK if rebuilds else server.FREE_DISK_HOLDS
-    for throttler, relied_on in (*surroundings(run, None, {work}, fills=fills), *others):
+    for throttler, relied_on in (*surroundings(run, None, work), *others):
         if relied_on or throttler.name == server.FREE_DISK:
             throttles.add(throttler, first=True)
         else:
             throttler.close()
-    if rebuilds or work in {Work.ARCHIVE, Work.SEARCH}:
+    if not {Work.ARCHIVE, Work.SEARCH, Work.REBUILD}.isdisjoint(work):
         # A stream that Spark reads would not be repeated: it is not ended, but no other begins.
-        ends = work is not Work.ARCHIVE
+        ends = Work.ARCHIVE not in work
         throttles.add(server.global_lock_throttler(config.connection, run.tell, ends=ends))
     throttles.start()
     run.work_at(throttles)

@@ -34,7 +34,6 @@ from spirit_py.units import human_bytes, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from spirit_py.config import ConnectionOptions
@@ -295,14 +294,13 @@ def why_query(rows: list[tuple[Any, ...]]) -> str:
 
 FREE_DISK: Final = "free disk"
 #: A search for duplicates fills a temporary table.
-FREE_DISK_HOLDS: Final = WRITES | {Work.SEARCH}
+FREE_DISK_HOLDS: Final = WRITES | {Work.SEARCH, Work.REBUILD}
 
 
 def free_disk_throttler(
     folders: Iterable[Path],
     least: int,
     *,
-    holds: AbstractSet[Work] = FREE_DISK_HOLDS,
     free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Looking:
     """Return what waits while a folder of a server has less than ``least`` bytes free."""
@@ -317,7 +315,7 @@ def free_disk_throttler(
             if left < least
         )
 
-    return Looking(name=FREE_DISK, look=look, holds=holds, every=1.0)
+    return Looking(name=FREE_DISK, look=look, holds=FREE_DISK_HOLDS, every=1.0)
 
 
 def binlog_space_throttler(connection: ConnectionOptions, most: int) -> Looking:

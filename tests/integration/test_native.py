@@ -32,7 +32,7 @@ from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
 from tests.kits.locking import Clock, turns_on
 from tests.kits.lost_answer import LosesTheAnswer
-from tests.kits.migrate import Migrating, config_for
+from tests.kits.migrate import Migrating, config_for, warnings_of
 from tests.kits.resume import Interruption, make_table, start
 from tests.kits.schema_tools import open_schema_tools
 from tests.kits.tables import tables
@@ -47,6 +47,7 @@ COPYING = (
 COLUMN = "ADD COLUMN z INT, ADD INDEX (z)"
 ONLINE = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (a, z)"
 COPIED = "ADD COLUMN z INT AS (a + 5) STORED, ADD INDEX (z)"
+STORED = "ADD COLUMN z INT AS (a + 5) STORED"
 #: Some milliseconds a row.
 SLOW = "ADD COLUMN z CHAR(128) AS (SHA2(REPEAT(b, 400000), 512)) STORED"
 
@@ -306,8 +307,25 @@ def test_there_is_room_for_the_second_copy(keyless, engine, monkeypatch):
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1000)
     with pytest.raises(Refusal, match=r"1000 B free where about .* for the new table are needed"):
         change(keyless, engine, COPIED)
+    before = contents(keyless)
+    with pytest.raises(MigrationFailure, match="needed, if the server has to copy") as late:
+        change(keyless, engine, STORED)
+    assert late.value.error_code == "no-disk-space"
+    assert contents(keyless) == before
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1 << 20)
     assert change(keyless, engine, COPIED).algorithm == "native"
+
+
+@pytest.mark.parametrize(
+    ("alter", "algorithm", "warned"),
+    [("ADD COLUMN z INT", "instant", 1), ("RENAME COLUMN a TO c", "instant", 0)],
+)
+def test_what_needs_no_room_waits_for_none(keyless, engine, monkeypatch, alter, algorithm, warned):
+    """INSTANT is tried first, and metadata alone is changed, on a disk that is nearly full."""
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1000)
+    report = change(keyless, engine, alter, min_free_disk=1 << 60)
+    assert report.algorithm == algorithm
+    assert len([one for one in warnings_of(report) if "1000 B free" in one]) == warned
 
 
 def test_copies_that_are_lost_at_their_end_are_far_apart_and_few(keyless, monkeypatch):

@@ -64,9 +64,9 @@ class SchemaTools:
         with foreseen(config):
             return check_before_create(prepare(self.session, config))
 
-    def after(self, alter: str) -> tuple[TableMapping, tuple[Finding, ...]]:
+    def after(self, alter: str, **more: Any) -> tuple[TableMapping, tuple[Finding, ...]]:
         """Run the checks on the empty new table, then drop it."""
-        config = self.config(alter)
+        config = self.config(alter, **more)
         with foreseen(replace(config, no_shortcut=True)):
             return self._after(config)
 

@@ -9,6 +9,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.duplicates import row_name
 from spirit_py.mysql.evaluation import STRICT_MODES, ZERO_MODES
 from spirit_py.preflight.check import Findings, PreflightContext, first_row, refuse, warn
+from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.sql import quote_identifier
 from spirit_py.table.expressions import column_names, evaluated_expressions
 from spirit_py.table.keys import INTEGERS
@@ -49,7 +50,7 @@ def auto_increment(context: PreflightContext) -> Findings:
     yield from _zeros(context)
     if (column := numbered(mapping)) is None:
         return
-    rows = mapping.source.estimated_rows
+    rows = int(mapping.source.estimated_rows * share_written(context))
     if column.data_type in INTEGERS and 2 * rows > column.largest:
         yield refuse(
             f"the new column {column.name} has numbers up to {column.largest}, and about"

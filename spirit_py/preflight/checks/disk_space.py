@@ -12,7 +12,7 @@ from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.names import is_ours
-from spirit_py.preflight.clauses import made_natively
+from spirit_py.preflight.clauses import certainly_copied, made_natively, why_not_metadata_only
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.statement import ClauseKind
 from spirit_py.units import human_bytes
@@ -35,8 +35,20 @@ _ADDING = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_K
 def disk_space(context: PreflightContext) -> Findings:
     """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``).
 
-    A copy by the server is in no binary log.
+    Warn, too, of a copy that the server makes only where it cannot do without one.
     """
+    if not made_natively([context]) or why_not_metadata_only(context.source, context.statement):
+        yield from _second_copy(context)
+
+
+def lacking_room(context: PreflightContext) -> Finding | None:
+    """Return that there is no room for a second copy; None where there is, or it is not seen."""
+    seen = free_bytes(context.facts) is not None
+    return next(_second_copy(context), None) if seen else None
+
+
+def _second_copy(context: PreflightContext) -> Findings:
+    # A copy by the server is in no binary log.
     native = made_natively([context])
     data, index = (0, 0) if native else written_before(context)
     share = share_written(context)
@@ -53,9 +65,10 @@ def disk_space(context: PreflightContext) -> Findings:
         return
     binlog = yield from _binlog_apart(context, share, binlog)
     if room < table + binlog:
+        perhaps = ", if the server has to copy the rows" if _may_copy(context) else ""
         yield _lacking(context, share)(
             f"the server has {human_bytes(room)} free where about {_parts(table, binlog)} are"
-            " needed",
+            f" needed{perhaps}",
             "free disk space, or purge binary logs",
         )
     elif not native:
@@ -104,10 +117,14 @@ def _unzips(context: PreflightContext) -> bool:
 def _lacking(context: PreflightContext, share: float) -> Callable[[str, str], Finding]:
     """Return how missing room is told: which share of the rows --keep leaves may not be known.
 
-    Nor is the room of the folders of a DATA DIRECTORY.
+    Nor is the room of the folders of a DATA DIRECTORY, or whether the server itself needs any.
     """
-    unsure = context.config.modes.keep and share == 1.0
+    unsure = _may_copy(context) or (context.config.modes.keep and share == 1.0)
     return warn if unsure or _ELSEWHERE.search(context.source.create_sql) else refuse
+
+
+def _may_copy(context: PreflightContext) -> bool:
+    return made_natively([context]) and not certainly_copied(context.statement)
 
 
 def _binlog_apart(

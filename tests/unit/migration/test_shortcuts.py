@@ -14,7 +14,7 @@ from spirit_py.migration import in_place, shortcuts
 from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.shortcuts import _sending
 from spirit_py.migration.swap.swap import Stopwatch
-from spirit_py.pace import uncounted
+from spirit_py.pace import Work, uncounted
 from spirit_py.preflight import clauses
 from spirit_py.threads import StopSwitch
 
@@ -48,7 +48,7 @@ def test_a_request_that_comes_with_the_alter_holds_it_back(asked):
     run = Run(asked)
     # Since the last look at its sentinel, as the table was looked at once more.
     run.state.postponements = int(asked == "earlier")
-    with _sending(cast("Any", run), 0) as sending:
+    with _sending(cast("Any", run), 0, Work.SWAP) as sending:
         assert sending.allowed is not bool(asked)
         sending.made = sending.allowed
     assert run.facts == [PlainFact.ALTER_SENT, AlterAnswered(not asked)]
@@ -71,7 +71,7 @@ def test_a_sentinel_is_looked_for_before_each_request(unproven):
     )
 
     def turn() -> bool:
-        return shortcuts._await_turn(cast("Any", run), context, lambda: None, 0)
+        return shortcuts._await_turn(cast("Any", run), context, lambda: None, 0, Work.SWAP)
 
     if unproven:
         assert not turn()
@@ -98,7 +98,7 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
         def try_all(self) -> None:
             nonlocal now
             before = self._turns.left
-            self._await_turn()
+            self._await_turn("instant")
             # Behind somebody in front, where the window may close, or an operator pause it.
             self._turns.attend()
             ((_, front),) = self._turns.fronts

@@ -12,7 +12,6 @@ from spirit_py.config import ConnectionOptions, MigrationConfig, MoveConfig, Sha
 from spirit_py.migration import throttling
 from spirit_py.pace import Work
 from spirit_py.throttle import server
-from spirit_py.throttle.throttler import ALL_WORK
 
 
 def options(host: str) -> ConnectionOptions:
@@ -85,17 +84,18 @@ def test_a_rebuild_by_the_server_looks_for_a_global_lock_and_for_room(watched, r
     """All writes would wait behind the lock; nothing else that is changed in place fills a disk."""
     with throttling.throttled(run, Work.SWAP):
         assert not {one for one in watched if one[0] == "global"}
-    with throttling.throttled(run, Work.SWAP, rebuilds=True):
+    with throttling.throttled(run, Work.SWAP, Work.REBUILD):
         assert ("global", "db1") in watched
 
 
-@pytest.mark.parametrize(("more", "held"), [({}, []), ({"fills": ALL_WORK}, [True])])
+@pytest.mark.parametrize(("more", "held"), [((), []), ((Work.REBUILD,), [(False, True)])])
 def test_room_is_looked_for_where_the_work_fills_disks(more, held):
-    """The swap of a copy does not: it may be what frees the disk."""
+    """The swap of a copy does not: it may be what frees the disk; nor does INSTANT."""
     config = MigrationConfig(connection=options("db1"), database="s", table="t", max_lag=None)
     run: Any = SimpleNamespace(config=config, step=lambda *_: (Path("/data"),))
-    found = [one for one, _ in throttling.surroundings(run, None, {Work.SWAP}, **more)]
-    assert [Work.SWAP in one.holds for one in found if one.name == server.FREE_DISK] == held
+    found = [one for one, _ in throttling.surroundings(run, None, {Work.SWAP, *more})]
+    disks = [one.holds for one in found if one.name == server.FREE_DISK]
+    assert [(Work.SWAP in one, Work.REBUILD in one) for one in disks] == held
 
 
 def test_a_global_lock_is_looked_for_on_every_server(watched, run):
