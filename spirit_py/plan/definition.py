@@ -146,7 +146,7 @@ def _names_or_drops(source: TableSchema, after: str) -> bool:
     old = {name for name, _ in before}
     plain = [(name, columns) for kind, name, columns in found if not kind and name in old]
     return any(
-        name != other and f"{columns},".replace(" DESC,", ",").startswith(f"{least},")
+        name != other and f"{columns},".startswith(f"{least},")
         for name, columns in added
         for other, least in plain
     )

@@ -602,7 +602,9 @@ def test_what_is_mounted_to_be_read_is_written_by_nobody(configured, places, mon
     assert configured("migrate").nice == 1
 
 
-@pytest.mark.parametrize("folder", ["usual", "of everybody", "a checkout", "usual, named"])
+@pytest.mark.parametrize(
+    "folder", ["usual", "of everybody", "a checkout", "usual, named", "usual, by a link"]
+)
 def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatch, folder):
     """R26: root would run what they write. One that is named is, where not everybody may put it."""
     named = folder != "usual"
@@ -613,10 +615,13 @@ def test_a_configuration_of_another_user_is_refused(places, tmp_path, monkeypatc
 
     def of_another(path: Path, **more: Any) -> Any:
         seen = found(path, **more)
-        return SimpleNamespace(st_mode=seen.st_mode, st_uid=os.geteuid() + 1)
+        same = {name: getattr(seen, name) for name in ("st_mode", "st_dev", "st_ino")}
+        return SimpleNamespace(**same, st_uid=os.geteuid() + 1)
 
     monkeypatch.setattr(Path, "stat", of_another)
-    words = ["--config", str(file)] if named else []
+    link = tmp_path / "link.toml"
+    link.symlink_to(file)
+    words = ["--config", str(link if folder.endswith("link") else file)] if named else []
     result = CliRunner().invoke(main, [*words, "migrate"])
     assert result.exit_code == 2
     refused = f"the configuration {file} belongs to another user" in result.output

@@ -86,6 +86,26 @@ def test_a_check_that_a_plan_ends_refuses_nothing(monkeypatch):
     assert (warning.cause, warning.remedy) == ("the check a has not looked", "later")
 
 
+@pytest.mark.parametrize(
+    "ends",
+    [
+        TooLong("has not looked"),
+        Refusal("no such column"),
+        ServerFault(1205, "Lock wait timeout exceeded", where="test"),
+    ],
+)
+def test_what_a_check_found_before_it_ended_is_told(monkeypatch, ends):
+    """An operator who mends the error alone would meet the refusal at the next run."""
+
+    def check(_: object) -> Any:
+        yield refuse("two rows are equal", "delete one")
+        raise ends
+
+    with pytest.raises(Refusal) as refused:
+        run(monkeypatch, Check("a", CheckScope.SERVER, check, ErrorCode.SERVER_SETTINGS))
+    assert "two rows are equal" in "".join([refused.value.message, *refused.value.details])
+
+
 def test_checks_wait_for_the_table_they_need(monkeypatch):
     """Checks of the table wait for a table, checks of the new table for the new table."""
     checks = [
