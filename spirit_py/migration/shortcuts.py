@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import replace
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.added import KeyProof, wanted_key
 from spirit_py.checkpoint.proofs import read_proofs, shape_digest
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.estimates import likely_sizes
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.migration.in_place import OutcomeProof
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
@@ -99,17 +99,18 @@ def change_in_place(
     if key is not None and not there:
         try_key(session, context, key.wanted)
     with run.session("shortcut", native=True) as native:
+        one = _InPlace(run, native, session, context, listen)
         found = shortcut.ShortcutResult(algorithm="inplace", reason="the key is there already")
         if asks_first := not there and (run.config.dry_run or run.veto.asks):
             mark()
-            found = _probed(run, native, session, context)
+            found = one.probe()
         if not there and (not asks_first or (found.algorithm and not run.config.dry_run)):
-            found = _tried(run, native, session, context, listen)
+            found = one.change()
         if key is not None and found.algorithm is not None and not run.config.dry_run:
             drop = None
             if not strange:
-                drop = partial(_drop_key, run, native, session, context, key, listen=listen)
-                _reach(listen)
+                drop = partial(one.drop_key, key)
+                one.reach()
             prove_key(run, context, key, drop)
     if found.algorithm is None:
         return _left_to_copy(run, found.reason, alone)
@@ -181,124 +182,6 @@ def _seen_since(session: SqlSession, context: PreflightContext, record: Checkpoi
     return "which was altered, emptied or built anew since"
 
 
-def _probed(
-    run: Run, native: Session, session: Session, context: PreflightContext
-) -> shortcut.ShortcutResult:
-    try:
-        return shortcut.probe_shortcut(
-            native,
-            session,
-            context.source,
-            context.statement,
-            building=read_proofs(session, context.schema, context.table).building,
-            by_server=clauses.made_by_server([context]),
-            whole=clauses.made_natively([context]),
-        )
-    except Refusal as refusal:
-        if run.config.dry_run:
-            raise
-        return shortcut.ShortcutResult(reason=refusal.message)
-
-
-def _tried(
-    run: Run,
-    native: Session,
-    session: Session,
-    context: PreflightContext,
-    listen: Callable[[], None],
-) -> shortcut.ShortcutResult:
-    """Change the table in place once nothing holds that back; other modes are left to the copy."""
-    made = ""
-    # Else its temporary table is in the binary log, under the name of the table itself.
-    if context.facts.text("binlog_format").upper() != "STATEMENT":
-        # A session of its own: the temporary table hides the table itself.
-        with run.session("trial", native=True) as trial:
-            made = shape_after(trial, context.source, context.statement)
-    whole = None
-    if clauses.made_natively([context]):
-        zone = clauses.native_zone(context)
-        whole = in_place.WholeProof(session=session, source=context.source, made=made, zone=zone)
-    proof = whole or _proof_of(session, context)
-    before = proof.keeping_indexes(context.source) if isinstance(proof, KeyProof) else ()
-    trying, heeded, work = Stopwatch(), 0, Work.SWAP
-
-    def await_turn(algorithm: shortcut.Algorithm) -> bool:
-        nonlocal heeded, work
-        work = Work.REBUILD if whole and _rebuilds(context, algorithm) else Work.SWAP
-        # Those that are counted after this may have their sentinel after the look.
-        heeded = run.state.postponements
-        with trying.still():
-            return _await_turn(run, context, listen, heeded, work)
-
-    def attend() -> None:
-        _reach(listen)
-        # Behind somebody in front, too, a pause takes nothing of the time, and kills nobody.
-        with trying.still():
-            _await_pace(run, context, listen, work)
-
-    with throttled(run, Work.SWAP, *[Work.REBUILD] * (whole is not None)):
-        try:
-            # Before the time begins in which the lock has to be had.
-            if _await_pace(run, context, listen, work):
-                # It may have lasted longer than a session may idle.
-                _renew(run, native, session)
-            with trying:
-                turns = _turns(run, session, context, attend, trying)
-
-                @contextlib.contextmanager
-                def sending(algorithm: shortcut.Algorithm) -> Iterator[in_place.Sending]:
-                    if work is Work.REBUILD:
-                        _require_rebuildable(run, context)
-                    with (
-                        _sending(run, heeded, work) as sent,
-                        _watched(run, native, turns, algorithm),
-                    ):
-                        yield sent
-
-                return in_place.Shortcut(
-                    native,
-                    session,
-                    context.source,
-                    context.statement,
-                    turns,
-                    made=made,
-                    proof=proof,
-                    before=before,
-                    whole=whole is not None,
-                    renew=partial(_renew, run, native, session),
-                    await_turn=await_turn,
-                    sending=sending,
-                    refused=run.veto.try_ended,
-                ).try_all()
-        except (in_place.OtherModesAccept, _Deferred) as reason:
-            if whole and isinstance(reason, in_place.OtherModesAccept):
-                raise
-            # The copy goes on with what may have idled for as long as the wait has lasted.
-            _renew(run, native, session)
-            return shortcut.ShortcutResult(reason=str(reason))
-
-
-def _drop_key(
-    run: Run,
-    native: Session,
-    session: Session,
-    context: PreflightContext,
-    key: KeyProof,
-    *,
-    listen: Callable[[], None],
-) -> None:
-    """Drop a foreign key that was added; a SpiritError where that was not possible."""
-    # The search may have lasted longer than a session may idle.
-    _renew(run, native, session)
-    schema, table = context.schema, context.table
-    drop = alter_of(schema, table, f"DROP FOREIGN KEY {quote_identifier(key.wanted.name)}")
-    found = read_table(session, schema, table)
-    dropping = replace(context, statement=drop, altered={}, found=found)
-    result = _tried(run, native, session, dropping, listen)
-    if result.algorithm is None:
-        raise MigrationFailure(result.reason, error_code=ErrorCode.SWAP_HELD_BACK)
-
-
 def _proof_of(session: SqlSession, context: PreflightContext) -> OutcomeProof | None:
     clause, table = clauses.made_by_server([context]), (context.schema, context.table)
     if clause is None:
@@ -312,182 +195,280 @@ class _Deferred(Exception):
     """The change is to wait for the operator, which only a copy can."""
 
 
-def _rebuilds(context: PreflightContext, algorithm: shortcut.Algorithm) -> bool:
-    """Return whether the server may build the whole table anew."""
-    if algorithm == "inplace":
-        return clauses.why_not_metadata_only(context.source, context.statement) != ""
-    return algorithm == "native"
-
-
-def _await_turn(
-    run: Run, context: PreflightContext, listen: Callable[[], None], heeded: int, work: Work
-) -> bool:
-    """Wait until nothing holds the change back, and the hook agrees; return whether it waited.
-
-    Another postponement than those that are ``heeded`` ends the wait for the hook.
-    """
-    waited = _await_pace(run, context, listen, work)
-    if run.veto.asks:
-        _reach(listen)
-        hindered = partial(run.pace.reason, work)
-        waited = run.veto.wait(lambda: hindered() or run.state.postponements != heeded) or waited
-    if not waited:
-        # It may have waited for a lock, and for days.
-        _leave_deferred(run, context)
-        table = (context.schema, context.table)
-        run.step("shortcut", partial(require_still_here, config=run.config, tables=[table]))
-    return waited
-
-
-def _await_pace(
-    run: Run, context: PreflightContext, listen: Callable[[], None], work: Work
-) -> bool:
-    """Wait until nothing holds the change back; return whether it waited."""
-    waited = bool(run.pace.reason(work))
-    if waited:
-        _reach(listen)
-        await_turn(run.pace, work, pause=run.stop.pause, show=run.show)
-    if waited or run.state.postponements:
-        _leave_deferred(run, context)
-    return waited
-
-
-def _leave_deferred(run: Run, context: PreflightContext) -> None:
-    if run.state.unproven:
-        # A key that is dropped again is no change that could wait.
-        return
-    found = run.step(
-        "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
-    )
-    if found is not None:
-        raise _Deferred(f"table {found.full_name} defers the change")
-
-
-def _reach(listen: Callable[[], None]) -> None:
-    """Let operators reach the run; a server that is away does not end the wait."""
-    with contextlib.suppress(ServerFault):
-        listen()
-
-
-@contextlib.contextmanager
-def _sending(run: Run, heeded: int, work: Work) -> Iterator[in_place.Sending]:
-    """Show operators that the ALTER is under way; in this order no pause request is lost."""
-    run.note(PlainFact.ALTER_SENT)
-    held = run.giving_up or run.pace.reason(work) or run.veto.too_old()
-    sending = in_place.Sending(allowed=not held and run.state.postponements == heeded)
-    try:
-        yield sending
-    finally:
-        run.note(AlterAnswered(sending.made))
-
-
-def _require_rebuildable(run: Run, context: PreflightContext) -> None:
-    """Refuse what has grown beyond --native since the start, or has no room for a second copy."""
-
-    def look(session: Session) -> TableSchema | None:
-        found = read_table(session, schema=context.schema, table=context.table)
-        return found and with_file_bytes(session, found)
-
-    found = run.step("shortcut", look)
-    if found is not None and not clauses.made_natively([replace(context, found=found)]):
-        size, most = human_bytes(sum(likely_sizes(found))), human_bytes(run.config.native)
-        raise MigrationFailure(
-            f"table {found.full_name} has {size} by now, more than the {most} of --native",
-            hint="run the same command again, which decides anew, or with a larger --native",
-            error_code=ErrorCode.SWAP_HELD_BACK,
-        )
-    if found is not None and (lack := lacking_room(replace(context, found=found))):
-        raise MigrationFailure(lack.cause, hint=lack.remedy, error_code=ErrorCode.NO_DISK_SPACE)
-
-
 _LOOK_SECONDS: Final = 0.5
 _ANSWER_WITHIN: Final = 5
 _log = logging.getLogger(__name__)
 
 
-@contextlib.contextmanager
-def _watched(
-    run: Run, native: Session, turns: LockTurns, algorithm: shortcut.Algorithm
-) -> Iterator[None]:
-    """Show what the server does, and kill who may be killed once it waits for a lock.
+@dataclass(eq=False)
+class _InPlace:
+    """The change of one table by the server, which waits for its turn.
 
-    That is its second one as a rule, after a rebuild of hours: whoever is in front of it may have
-    been for as long.
+    ``native``, with the server's own settings, makes it; ``session`` looks; ``listen`` lets
+    operators reach the run. ``work``: what the ALTER may be that is sent next, after a look with so
+    many postponements ``heeded``.
     """
-    number, ((_, front),) = native.id, turns.fronts
-    what = "the server to make the ALTER"
-    if algorithm == "native":
-        what = "the server to copy the rows, for which writes wait"
 
-    def look(session: Session) -> None:
-        waits = not front.unseen and bool(waited_for(session, number))
-        found = front.look(session, number, waits=waits)
-        stage = build_stage(session, number)
-        how = f" ({stage})" if stage else ""
-        who = f"; it waits for {named(found)}" if waits and found else ""
-        run.show(f"{what}{how}{who}")
-        if waits:
-            front.kill(session)
+    run: Run
+    native: Session
+    session: Session
+    context: PreflightContext
+    listen: Callable[[], None]
+    work: Work = field(default=Work.SWAP, init=False)
+    heeded: int = field(default=0, init=False)
 
-    def watch(ended: threading.Event) -> None:
-        opened = partial(run.session, "lock-look", read_timeout=_ANSWER_WITHIN)
-        with contextlib.closing(RenewedSession(opened)) as asked:
-            while not ended.wait(_LOOK_SECONDS):
-                try:
-                    asked.ask(look)
-                except SpiritError:
-                    _log.debug("cannot look at the ALTER", exc_info=True)
+    def __post_init__(self) -> None:
+        self._trying = Stopwatch()
+        self._table = self.context.schema, self.context.table
+        self._whole = clauses.made_natively([self.context])
 
-    try:
-        with Background("lock-watch", watch):
-            yield
-    finally:
-        run.show("")
+    def probe(self) -> shortcut.ShortcutResult:
+        """Return what the server would do, by an empty copy of the table."""
+        try:
+            return shortcut.probe_shortcut(
+                self.native,
+                self.session,
+                self.context.source,
+                self.context.statement,
+                building=read_proofs(self.session, *self._table).building,
+                by_server=clauses.made_by_server([self.context]),
+                whole=self._whole,
+            )
+        except Refusal as refusal:
+            if self.run.config.dry_run:
+                raise
+            return shortcut.ShortcutResult(reason=refusal.message)
 
+    def change(self) -> shortcut.ShortcutResult:
+        """Change the table once nothing holds that back; other modes are left to the copy."""
+        run, context, made = self.run, self.context, ""
+        # Else its temporary table is in the binary log, under the name of the table itself.
+        if context.facts.text("binlog_format").upper() != "STATEMENT":
+            # A session of its own: the temporary table hides the table itself.
+            with run.session("trial", native=True) as trial:
+                made = shape_after(trial, context.source, context.statement)
+        proof = _proof_of(self.session, context)
+        if self._whole:
+            zone = clauses.native_zone(context)
+            proof = in_place.WholeProof(
+                session=self.session, source=context.source, made=made, zone=zone
+            )
+        before = proof.keeping_indexes(context.source) if isinstance(proof, KeyProof) else ()
+        with throttled(run, Work.SWAP, *[Work.REBUILD] * self._whole):
+            try:
+                # Before the time begins in which the lock has to be had.
+                if self._await_pace():
+                    # It may have lasted longer than a session may idle.
+                    self.renew()
+                with self._trying:
+                    turns = self._turns()
+                    return in_place.Shortcut(
+                        self.native,
+                        self.session,
+                        context.source,
+                        context.statement,
+                        turns,
+                        made=made,
+                        proof=proof,
+                        before=before,
+                        whole=self._whole,
+                        renew=self.renew,
+                        await_turn=self.await_turn,
+                        sending=partial(self._sending_watched, turns),
+                        refused=run.veto.try_ended,
+                    ).try_all()
+            except (in_place.OtherModesAccept, _Deferred) as reason:
+                if self._whole and isinstance(reason, in_place.OtherModesAccept):
+                    raise
+                # The copy goes on with what may have idled for as long as the wait has lasted.
+                self.renew()
+                return shortcut.ShortcutResult(reason=str(reason))
 
-def _reopen(run: Run, lost: Session, *, native: bool) -> None:
-    lost.take_over(run.session(lost.role, native=native))
+    def drop_key(self, key: KeyProof) -> None:
+        """Drop a foreign key that was added; a SpiritError where that was not possible."""
+        # The search may have lasted longer than a session may idle.
+        self.renew()
+        drop = alter_of(*self._table, f"DROP FOREIGN KEY {quote_identifier(key.wanted.name)}")
+        found = read_table(self.session, *self._table)
+        dropping = replace(self.context, statement=drop, altered={}, found=found)
+        result = _InPlace(self.run, self.native, self.session, dropping, self.listen).change()
+        if result.algorithm is None:
+            raise MigrationFailure(result.reason, error_code=ErrorCode.SWAP_HELD_BACK)
 
+    def await_turn(self, algorithm: shortcut.Algorithm) -> bool:
+        """Wait until nothing holds the ALTER back, and the hook agrees; return whether it waited.
 
-def _renew(run: Run, native: Session, session: Session) -> bool:
-    """Open lost sessions again, on the same server (R14); return whether the second was lost."""
-    lost = False
-    # A server that goes away ends sessions one by one: the second one is checked after the first.
-    for one, is_native in ((native, True), (session, False)):
-        lost = not one.alive()
-        if lost:
-            again = partial(_reopen, run, one, native=is_native)
-            patiently(again, run.config.connection, run.stop, tell=run.show)
-    return lost
+        Another postponement than those that are heeded ends the wait for the hook.
+        """
+        run = self.run
+        self.work = Work.REBUILD if self._rebuilds(algorithm) else Work.SWAP
+        # Those that are counted after this may have their sentinel after the look.
+        self.heeded = run.state.postponements
+        with self._trying.still():
+            waited = self._await_pace()
+            if run.veto.asks:
+                self.reach()
+                waited = run.veto.wait(self._is_hindered) or waited
+            if not waited:
+                # It may have waited for a lock, and for days.
+                self._leave_deferred()
+                here = partial(require_still_here, config=run.config, tables=[self._table])
+                run.step("shortcut", here)
+        return waited
 
+    def _rebuilds(self, algorithm: shortcut.Algorithm) -> bool:
+        """Return whether the server may build the whole table anew."""
+        if not self._whole or algorithm == "instant":
+            return False
+        rebuild = clauses.why_not_metadata_only(self.context.source, self.context.statement)
+        return algorithm == "native" or rebuild != ""
 
-def _turns(
-    run: Run,
-    session: SqlSession,
-    context: PreflightContext,
-    attend: Callable[[], None],
-    clock: Clock,
-) -> LockTurns:
-    policy, tables = LockPolicy.of(run.config), in_place.locked_tables(session, context)
-    instead = (
-        "; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and the same"
-        " command with --no-shortcut"
-    )
-    if clauses.made_natively([context]) or clauses.made_by_server([context]):
-        instead = ""
-    request = LockRequest(tables=tables, defines=True)
-    return LockTurns(
-        [(run.config.connection, Front(request, policy.kills, clock=clock))],
-        policy,
-        run.stop,
-        what="the metadata lock of the ALTER",
-        show=run.show,
-        tell=run.tell,
-        held_up=run.held_up,
-        attend=attend,
-        instead=instead,
-        clock=clock,
-    )
+    def _is_hindered(self) -> bool:
+        run = self.run
+        return bool(run.pace.reason(self.work)) or run.state.postponements != self.heeded
+
+    def _await_pace(self) -> bool:
+        """Wait until nothing holds the change back; return whether it waited."""
+        run = self.run
+        waited = bool(run.pace.reason(self.work))
+        if waited:
+            self.reach()
+            await_turn(run.pace, self.work, pause=run.stop.pause, show=run.show)
+        if waited or run.state.postponements:
+            self._leave_deferred()
+        return waited
+
+    def _leave_deferred(self) -> None:
+        if self.run.state.unproven:
+            # A key that is dropped again is no change that could wait.
+            return
+        schema, sentinel = self.context.schema, self.context.names.sentinel
+        look = partial(read_table, schema=schema, table=sentinel)
+        found = self.run.step("sentinel", look)
+        if found is not None:
+            raise _Deferred(f"table {found.full_name} defers the change")
+
+    def reach(self) -> None:
+        """Let operators reach the run; a server that is away does not end the wait."""
+        with contextlib.suppress(ServerFault):
+            self.listen()
+
+    def _attend(self) -> None:
+        self.reach()
+        # Behind somebody in front, too, a pause takes nothing of the time, and kills nobody.
+        with self._trying.still():
+            self._await_pace()
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[in_place.Sending]:
+        """Show operators that the ALTER is under way; in this order no pause request is lost."""
+        run = self.run
+        run.note(PlainFact.ALTER_SENT)
+        held = run.giving_up or run.veto.too_old() or self._is_hindered()
+        sending = in_place.Sending(allowed=not held)
+        try:
+            yield sending
+        finally:
+            run.note(AlterAnswered(sending.made))
+
+    @contextlib.contextmanager
+    def _sending_watched(
+        self, turns: LockTurns, algorithm: shortcut.Algorithm
+    ) -> Iterator[in_place.Sending]:
+        """Show what the server does, and kill who may be killed once it waits for a lock.
+
+        That is its second one as a rule, after a rebuild of hours: whoever is in front of it may
+        have been for as long.
+        """
+        run, number, ((_, front),) = self.run, self.native.id, turns.fronts
+        what = "the server to make the ALTER"
+        if algorithm == "native":
+            what = "the server to copy the rows, for which writes wait"
+
+        def look(session: Session) -> None:
+            waits = not front.unseen and bool(waited_for(session, number))
+            found = front.look(session, number, waits=waits)
+            stage = build_stage(session, number)
+            how = f" ({stage})" if stage else ""
+            who = f"; it waits for {named(found)}" if waits and found else ""
+            run.show(f"{what}{how}{who}")
+            if waits:
+                front.kill(session)
+
+        def watch(ended: threading.Event) -> None:
+            opened = partial(run.session, "lock-look", read_timeout=_ANSWER_WITHIN)
+            with contextlib.closing(RenewedSession(opened)) as asked:
+                while not ended.wait(_LOOK_SECONDS):
+                    try:
+                        asked.ask(look)
+                    except SpiritError:
+                        _log.debug("cannot look at the ALTER", exc_info=True)
+
+        if self.work is Work.REBUILD:
+            self._require_rebuildable()
+        try:
+            with self.sending() as sent, Background("lock-watch", watch):
+                yield sent
+        finally:
+            run.show("")
+
+    def _require_rebuildable(self) -> None:
+        """Refuse what has grown beyond --native since the start, or has no room for another."""
+
+        def look(session: Session) -> TableSchema | None:
+            found = read_table(session, *self._table)
+            return found and with_file_bytes(session, found)
+
+        if (found := self.run.step("shortcut", look)) is None:
+            return
+        context = replace(self.context, found=found)
+        if not clauses.made_natively([context]):
+            size, most = human_bytes(sum(likely_sizes(found))), human_bytes(context.config.native)
+            raise MigrationFailure(
+                f"table {found.full_name} has {size} by now, more than the {most} of --native",
+                hint="run the same command again, which decides anew, or with a larger --native",
+                error_code=ErrorCode.SWAP_HELD_BACK,
+            )
+        if lack := lacking_room(context):
+            raise MigrationFailure(lack.cause, hint=lack.remedy, error_code=ErrorCode.NO_DISK_SPACE)
+
+    def renew(self) -> bool:
+        """Open lost sessions again, on the same server (R14); return whether ``session`` was."""
+        run, lost = self.run, False
+
+        def reopen(one: Session, *, native: bool) -> None:
+            one.take_over(run.session(one.role, native=native))
+
+        # A server that goes away ends one by one: the second one is checked after the first.
+        for one, native in ((self.native, True), (self.session, False)):
+            lost = not one.alive()
+            if lost:
+                again = partial(reopen, one, native=native)
+                patiently(again, run.config.connection, run.stop, tell=run.show)
+        return lost
+
+    def _turns(self) -> LockTurns:
+        run, policy = self.run, LockPolicy.of(self.run.config)
+        tables = in_place.locked_tables(self.session, self.context)
+        instead = (
+            "; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and the"
+            " same command with --no-shortcut"
+        )
+        if self._whole or clauses.made_by_server([self.context]):
+            instead = ""
+        request = LockRequest(tables=tables, defines=True)
+        return LockTurns(
+            [(run.config.connection, Front(request, policy.kills, clock=self._trying))],
+            policy,
+            run.stop,
+            what="the metadata lock of the ALTER",
+            show=run.show,
+            tell=run.tell,
+            held_up=run.held_up,
+            attend=self._attend,
+            instead=instead,
+            clock=self._trying,
+        )
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:

@@ -30,8 +30,9 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
-from spirit_py.migration import auxiliary, entry, shortcuts
+from spirit_py.migration import auxiliary, entry
 from spirit_py.migration.in_place import Shortcut
+from spirit_py.migration.shortcuts import _InPlace
 from spirit_py.plan import make_plan
 from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
@@ -242,7 +243,7 @@ def test_a_stop_hides_no_row_without_a_parent(db, desk, engine, monkeypatch, rea
         stop.request(reason)
         raise MigrationFailure("no lock")
 
-    monkeypatch.setattr(shortcuts, "_drop_key", stops)
+    monkeypatch.setattr(_InPlace, "drop_key", stops)
     monkeypatch.setattr(OrphanSearch, "run", lambda *_: ("'77'",))
     config = config_for(db, table="t", alter=ADD)
     with pytest.raises(SpiritError, match=says) as ended:
@@ -425,7 +426,7 @@ def test_a_key_that_cannot_be_dropped_again_is_said_to_be_there(db, desk, engine
         raise MigrationFailure("no lock")
 
     with monkeypatch.context() as patched:
-        patched.setattr(shortcuts, "_drop_key", drops_not)
+        patched.setattr(_InPlace, "drop_key", drops_not)
         patched.setattr(OrphanSearch, "run", lambda *_: ("'77'",))
         with pytest.raises(MigrationFailure, match="could not be dropped again: no lock"):
             migrate(db, engine)

@@ -28,13 +28,14 @@ from spirit_py.locks import turns as turns_module
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration import in_place
 from spirit_py.migration.in_place import Shortcut
-from spirit_py.migration.shortcuts import _renew
+from spirit_py.migration.shortcuts import _InPlace
 from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan import make_plan
 from spirit_py.plan.definition import shape_after
+from spirit_py.preflight.preflight import prepare
 from spirit_py.preflight.shortcut import ShortcutResult, probe_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
@@ -771,7 +772,9 @@ def test_a_session_that_ends_while_the_other_is_opened_again_is_opened_too(db, d
         show=lambda _: None,
     )
     db.execute(f"KILL {desk.native.id}")
-    assert _renew(run, desk.native, desk.session)  # type: ignore[arg-type]
+    (context,) = prepare(desk.session, desk.config("ADD c INT"))
+    parts: Any = run, desk.native, desk.session, context, str
+    assert _InPlace(*parts).renew()
     assert opened == ["ddl", "driver"]
     assert desk.session.alive()
 

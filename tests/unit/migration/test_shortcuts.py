@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,13 +12,26 @@ from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.events.event import untold
 from spirit_py.migration import in_place, shortcuts
 from spirit_py.migration.facts import AlterAnswered, PlainFact
-from spirit_py.migration.shortcuts import _sending
+from spirit_py.migration.shortcuts import _InPlace
 from spirit_py.migration.swap.swap import Stopwatch
-from spirit_py.pace import Work, uncounted
+from spirit_py.pace import uncounted
 from spirit_py.preflight import clauses
 from spirit_py.threads import StopSwitch
 
 CONFIG = MigrationConfig(connection=ConnectionOptions(), database="shop", table="t")
+
+
+def change(run: Any, **context: Any) -> _InPlace:
+    """Return a change of ``shop.t`` by a run, whose sessions are not used."""
+    nothing: Any = None
+    found: Any = SimpleNamespace(**({"schema": "shop", "table": "t"} | context))
+    return _InPlace(run, nothing, nothing, found, lambda: None)
+
+
+@pytest.fixture(autouse=True)
+def in_place_alone(monkeypatch):
+    """What no --native makes."""
+    monkeypatch.setattr(clauses, "made_natively", lambda _: False)
 
 
 class Run:
@@ -48,7 +61,7 @@ def test_a_request_that_comes_with_the_alter_holds_it_back(asked):
     run = Run(asked)
     # Since the last look at its sentinel, as the table was looked at once more.
     run.state.postponements = int(asked == "earlier")
-    with _sending(cast("Any", run), 0, Work.SWAP) as sending:
+    with change(run).sending() as sending:
         assert sending.allowed is not bool(asked)
         sending.made = sending.allowed
     assert run.facts == [PlainFact.ALTER_SENT, AlterAnswered(not asked)]
@@ -66,19 +79,13 @@ def test_a_sentinel_is_looked_for_before_each_request(unproven):
         return SimpleNamespace(full_name="shop._t_snt") if role == "sentinel" else None
 
     run.step, run.config = step, CONFIG  # type: ignore[attr-defined]
-    context: Any = SimpleNamespace(
-        schema="shop", table="t", names=SimpleNamespace(sentinel="_t_snt")
-    )
-
-    def turn() -> bool:
-        return shortcuts._await_turn(cast("Any", run), context, lambda: None, 0, Work.SWAP)
-
+    one = change(run, names=SimpleNamespace(sentinel="_t_snt"))
     if unproven:
-        assert not turn()
+        assert not one.await_turn("instant")
         assert steps == ["shortcut"]
         return
     with pytest.raises(shortcuts._Deferred, match=r"table shop\._t_snt defers the change"):
-        turn()
+        one.await_turn("instant")
 
 
 def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeypatch):
@@ -114,23 +121,22 @@ def test_what_holds_an_alter_back_takes_nothing_of_the_time_for_its_lock(monkeyp
         now += 500.0
         return True
 
-    held = [True, False]
+    held = [True, True, False]
     doubles: dict[str, Any] = {
         "shape_after": lambda *_: "",
         "throttled": lambda *_, **__: nullcontext(),
-        "_await_pace": lambda *_: held.pop() and held_back(),
-        "_await_turn": held_back,
         "_proof_of": lambda *_: None,
         "Stopwatch": lambda: Stopwatch(clock),
     }
     for name, instead in doubles.items():
         monkeypatch.setattr(shortcuts, name, instead)
-    monkeypatch.setattr(clauses, "made_natively", lambda _: False)
+    monkeypatch.setattr(
+        _InPlace, "_await_pace", lambda _: bool(held) and held.pop() and held_back()
+    )
     monkeypatch.setattr(clauses, "made_by_server", lambda _: None)
     monkeypatch.setattr(in_place, "locked_tables", lambda *_: [])
     monkeypatch.setattr(in_place, "Shortcut", Tried)
     facts = anything(text=lambda _: "ROW")
-    context = anything(source=None, statement=None, facts=facts)
-    shortcuts._tried(run, anything(), anything(), context, lambda: None)
+    change(run, source=None, statement=None, facts=facts).change()
     assert seen == [(0.0, True), (-1.0, True)]
     assert not held
