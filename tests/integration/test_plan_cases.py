@@ -20,7 +20,7 @@ from spirit_py.cli import migrate as command
 from spirit_py.cli.changes import migration_config
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan
-from spirit_py.preflight.clauses import why_not_metadata_only
+from spirit_py.preflight.clauses import made_by_server, why_not_metadata_only
 from spirit_py.preflight.preflight import prepare
 from tests.kits.cases import case_arguments
 from tests.kits.command import codes_told
@@ -97,8 +97,10 @@ def changed_by_the_server(config: MigrationConfig, db: Database) -> tuple[str, s
             return "", ""
         source, statement = context.source, context.statement
     table = f"`{source.schema}`.`{source.name.replace('`', '``')}`"
-    made = "copy"
-    for algorithm, modifiers in MODIFIERS.items():
+    # No modifier goes with a clause about partitions that the server makes itself.
+    by_server = made_by_server([context]) is not None
+    made = "inplace" if by_server else "copy"
+    for algorithm, modifiers in MODIFIERS.items() if not by_server else ():
         if algorithm == "inplace" and why_not_metadata_only(source, statement):
             break
         try:
@@ -109,7 +111,7 @@ def changed_by_the_server(config: MigrationConfig, db: Database) -> tuple[str, s
             continue
         made = algorithm
         break
-    if made == "copy":
+    if by_server or made == "copy":
         with contextlib.suppress(MySQLdb.Error):
             _natively(db, config, f"ALTER TABLE {table} {statement.clauses}")
             return made, _shape(config, source)
