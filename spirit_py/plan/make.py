@@ -31,7 +31,7 @@ from spirit_py.plan.definition import LOCK_WAIT, Tried, refused_keys, tried_defi
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.findings import Remarks, note_checks, note_surroundings, timed
 from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
-from spirit_py.plan.sample import native_time, take_sample, time_of
+from spirit_py.plan.sample import Sampler, native_time, time_of
 from spirit_py.preflight.checks.kept_rows import kept_share, with_margin
 from spirit_py.preflight.checks.other_writers import require_own_rehearsal
 from spirit_py.preflight.checks.syntax import syntax
@@ -359,7 +359,7 @@ class PlanMaker:
             built = all(record.phase in _BUILT for record in records)
             indexes = replace(indexes, deferred=() if built else begun[0].deferred)
         try:
-            sample = take_sample(
+            sample = Sampler(
                 self.config.connection,
                 mapping,
                 without_indexes(create, clauses_of(mapping, indexes)),
@@ -367,7 +367,7 @@ class PlanMaker:
                 stop=self.sampling,
                 limits=self._limits,
                 carried=self.carried(mapping),
-            )
+            ).take()
         except ValueLost as lost:
             self.noted.refusals.append(Remarks.of_error(lost, plain.name))
             return TimePlan(how="no time is estimated for a copy that would fail")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
-from spirit_py.classes import dataclass, replace
+from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.meter import LostValue
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
@@ -31,10 +31,11 @@ from spirit_py.sql import identifier_list, quote_table
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.threads import Background
+from spirit_py.throttle.server import excess
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
     from spirit_py.threads import StopSwitch
+    from spirit_py.throttle.settings import LoadLimits
 
 SECONDS: Final = 1.5
 COMPARED_SECONDS: Final = 0.5
@@ -97,53 +99,11 @@ class Carried:
     copy: Callable[[Session, Session, Chunk], int]
 
 
-def take_sample(
-    connection: ConnectionOptions,
-    mapping: TableMapping,
-    create: str,
-    *,
-    sessions: int,
-    stop: StopSwitch,
-    limits: Iterable[tuple[str, float]] = (),
-    carried: Carried | None = None,
-) -> Sample:
-    """Measure until a status variable exceeds its limit; an empty ``create`` hashes alone.
-
-    Raises ValueLost where a row does not fit (R10), whatever was measured before.
-    """
-    began = time.monotonic()
-    load = dict(limits)
-    with connect(connection, role="plan", lock_wait_timeout=LOCK_WAIT) as reader:
-        if trouble := _above_load(reader, load):
-            return Sample(trouble=trouble)
-        sampler = _Sampler(
-            connection,
-            mapping,
-            create,
-            reader,
-            limits=load,
-            sessions=sessions,
-            stop=stop,
-            carried=carried,
-        )
-        with contextlib.ExitStack() as stack:
-            background = partial(Background, failed=sampler.fail, join_seconds=_JOIN_SECONDS)
-            for number in range(sessions):
-                stack.enter_context(background(f"sample-{number}", sampler.body(number)))
-            sampler.wait()
-        stop.check()
-        spent = time.monotonic() - began
-        if carried is None:
-            return sampler.result(spent, _log_byte(reader))
-    with connect(carried.there, role="plan") as writer:
-        return sampler.result(spent, _log_byte(writer))
-
-
 def native_time(
     session: SqlSession,
     source: TableSchema,
     stop: StopSwitch,
-    limits: Iterable[tuple[str, float]] = (),
+    limits: LoadLimits = (),
 ) -> TimePlan:
     """Estimate how long the server copies the rows, by some that go into a temporary table.
 
@@ -151,13 +111,12 @@ def native_time(
     """
     if outdated(source):
         return TimePlan(how=_OUTDATED)
-    load = dict(limits)
     most = max(1, int(_MOST_BYTES / (source.row_bytes or 1.0)))
     rows, limit, seconds = 0, 0, 0.0
     try:
         for asked in _NATIVE_ROWS:
             stop.check()
-            if trouble := _above_load(session, load):
+            if trouble := _above_load(session, limits):
                 return TimePlan(how=f"no sample was taken: {trouble}")
             limit = min(asked, most)
             # One more tells whether these are all.
@@ -196,12 +155,9 @@ def _put_aside(session: SqlSession, source: TableSchema, most: int) -> tuple[int
         session.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
 
 
-def _above_load(session: SqlSession, limits: Mapping[str, float]) -> str:
-    found = read_status(session, limits) if limits else {}
-    for name, value in limits.items():
-        if found.get(name.lower(), 0.0) > value:
-            return f"{name} is {found[name.lower()]:g}, above {value:g}"
-    return ""
+def _above_load(session: SqlSession, limits: LoadLimits) -> str:
+    found = read_status(session, {name for name, _ in limits}) if limits else {}
+    return next(iter(excess(found, limits)), "")
 
 
 def _log_byte(session: Session) -> float | None:
@@ -228,55 +184,67 @@ def log_byte(files: Iterable[tuple[int, ...]]) -> float | None:
 
 
 @dataclass
-class _Sampler:
+class Sampler:
+    """Measures until a status variable exceeds its limit; an empty ``create`` hashes alone."""
+
     connection: ConnectionOptions
     mapping: TableMapping
     create: str
-    reader: Session
-    limits: Mapping[str, float]
+    _: KW_ONLY
     sessions: int
     stop: StopSwitch
+    limits: LoadLimits = ()
     carried: Carried | None = None
 
     def __post_init__(self) -> None:
-        mapping, numbers = self.mapping, range(self.sessions)
-        self._part = part_rows(mapping.source)
-        self._chunker = LaneChunker(mapping, self.reader.query, workers=self.sessions)
-        self._plan = ComparisonPlan(mapping=mapping if self.create else _with_itself(mapping))
+        self._part = part_rows(self.mapping.source)
+        self._plan = ComparisonPlan(
+            mapping=self.mapping if self.create else _with_itself(self.mapping)
+        )
         self._lock = threading.Lock()
-        self._ended = threading.Semaphore(0)
         self._bytes = 0.0
-        self._pieces: dict[int, list[tuple[int, float, float]]] = {n: [] for n in numbers}
+        self._pieces: list[list[tuple[int, float, float]]] = [[] for _ in range(self.sessions)]
         self._error: BaseException | None = None
         self._trouble = ""
         self._all_rows = False
 
-    def body(self, number: int) -> Callable[[threading.Event], None]:
-        def run(_: threading.Event) -> None:
-            try:
-                self._run(number)
-            finally:
-                self._ended.release()
+    def take(self) -> Sample:
+        """Return what was measured; ValueLost where a row does not fit (R10), whatever was."""
+        began = time.monotonic()
+        with connect(self.connection, role="plan", lock_wait_timeout=LOCK_WAIT) as reader:
+            if trouble := _above_load(reader, self.limits):
+                return Sample(trouble=trouble)
+            self._reader = reader
+            self._chunker = LaneChunker(self.mapping, reader.query, workers=self.sessions)
+            background = partial(Background, failed=self._fail, join_seconds=_JOIN_SECONDS)
+            with contextlib.ExitStack() as stack:
+                bodies = [partial(self._run, number) for number in range(self.sessions)]
+                threads = [
+                    stack.enter_context(background(f"sample-{number}", body))
+                    for number, body in enumerate(bodies)
+                ]
+                for one in threads:
+                    one.wait(None)
+            self.stop.check()
+            spent = time.monotonic() - began
+            if self.carried is None:
+                return self._result(spent, _log_byte(reader))
+        with connect(self.carried.there, role="plan") as writer:
+            return self._result(spent, _log_byte(writer))
 
-        return run
-
-    def fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         if self._error is None or isinstance(error, ValueLost):
             self._error = error
 
-    def wait(self) -> None:
-        for _ in range(self.sessions):
-            self._ended.acquire()
-
-    def result(self, seconds: float, log_byte: float | None) -> Sample:
+    def _result(self, seconds: float, log_byte: float | None) -> Sample:
         if isinstance(self._error, ValueLost):
             raise self._error
-        pieces = [piece for each in self._pieces.values() for piece in each]
+        pieces = [piece for each in self._pieces for piece in each]
         if not pieces:
             if isinstance(self._error, SpiritError):
                 raise self._error
             return Sample(seconds=seconds, trouble=self._trouble or "the table has no rows")
-        rates = [self._rates(each) for each in self._pieces.values() if each]
+        rates = [self._rates(each) for each in self._pieces if each]
         each = [(copied or hashed) / rows for rows, copied, hashed in pieces]
         mean = sum(each) / len(each)
         return Sample(
@@ -299,7 +267,7 @@ class _Sampler:
             rows / max(1e-9, sum(hashed for _, _, hashed in pieces)),
         )
 
-    def _run(self, number: int) -> None:
+    def _run(self, number: int, _: threading.Event) -> None:
         with contextlib.ExitStack() as stack:
             session = own = stack.enter_context(
                 connect(self.connection, role="plan", lock_wait_timeout=LOCK_WAIT)
@@ -322,7 +290,7 @@ class _Sampler:
         if self.stop.requested or self._bytes > _MOST_BYTES:
             return False
         with self._lock:
-            self._trouble = self._trouble or _above_load(self.reader, self.limits)
+            self._trouble = self._trouble or _above_load(self._reader, self.limits)
         return not self._trouble
 
     def _next(self, number: int) -> Chunk | None:
@@ -376,7 +344,7 @@ class _Sampler:
             " of the table",
         )
         with self._lock:
-            raise lost.named(mapping, chunk, self.reader.query)
+            raise lost.named(mapping, chunk, self._reader.query)
 
 
 def _with_itself(mapping: TableMapping) -> TableMapping:

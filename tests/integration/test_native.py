@@ -99,7 +99,10 @@ def test_the_sample_of_a_native_copy_keeps_the_limits_of_the_plan(keyless, monke
         return table.time
 
     assert planned().sample_rows == ROWS
-    assert "Threads_connected is" in planned(max_load=(("Threads_connected", 0.5),)).how
+    most = (("Threads_connected", 0.5),)
+    assert "Threads_connected is" in planned(max_load=most).how
+    higher = (("Threads_connected", 1e6),)
+    assert "Threads_connected is" in planned(max_load=most, critical_load=higher).how
     with monkeypatch.context() as patched:
         patched.setattr(sample, "SECONDS", 0.0)
         assert (

@@ -31,7 +31,7 @@ from spirit_py.mysql.facts import server_now
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
-from spirit_py.plan.sample import comparison_time, take_sample
+from spirit_py.plan.sample import Sampler, comparison_time
 from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.threads import Background, every
@@ -158,7 +158,9 @@ class SwapBack:
         sessions = min(FIRST_TASKS, self._job.config.threads)
         for pair in self._pairs:
             try:
-                sample = take_sample(options, pair.mapping, "", sessions=sessions, stop=pair.stop)
+                sample = Sampler(
+                    options, pair.mapping, "", sessions=sessions, stop=pair.stop
+                ).take()
             except errors.ServerFault as fault:
                 return f"its time was not measured: {fault.message}"
             one = comparison_time(pair.mapping, sample)
