@@ -149,8 +149,8 @@ class Shortcut:
 
     ``native``, with the server's own settings, runs the ALTER; ``session`` looks who is in front,
     and at the table when the answer is lost. ``made``: the definition that it makes, empty where
-    not known; ``proof`` is that of a clause which only the server makes, or of a ``whole`` ALTER;
-    the clauses ``before`` it change nothing.
+    not known; ``proof`` is that of a clause which only the server makes, or of a whole ALTER; the
+    clauses ``before`` it change nothing.
     ``renew`` opens lost sessions again, and returns whether ``session`` was lost; ``await_turn``
     waits until the ALTER may be sent, and returns whether that took time. ``sending``, with the
     algorithm, is open meanwhile; ``refused`` is called before the next ``await_turn``.
@@ -164,7 +164,6 @@ class Shortcut:
     made: str = ""
     proof: OutcomeProof | None = None
     before: tuple[str, ...] = ()
-    whole: bool = False
     renew: Callable[[], bool] = lambda: False
     await_turn: Callable[[Algorithm], bool] = lambda _: False
     sending: Callable[[Algorithm], AbstractContextManager[Sending]] = lambda _: (
@@ -180,6 +179,7 @@ class Shortcut:
     def __post_init__(self) -> None:
         self._attend = self.turns.attend
         self.turns = replace(self.turns, attend=self._keep_alive)
+        self._whole = isinstance(self.proof, WholeProof)
         self._numbers = identity(self.session, self.source.schema, self.source.name)
 
     def try_all(self) -> ShortcutResult:
@@ -192,7 +192,7 @@ class Shortcut:
         """
         by_server = self.proof is not None
         found = choose(
-            self.source, self.statement, self._run, by_server=by_server, whole=self.whole
+            self.source, self.statement, self._run, by_server=by_server, whole=self._whole
         )
         return replace(found, attempts=self._sends, unchanged=self._unchanged)
 
@@ -229,12 +229,12 @@ class Shortcut:
                 # keeps writes waiting for no longer than another request, and is as often repeated.
                 took = self.turns.clock() - began
                 lost = took > 2 * wait + 1 or late.error.code == INTERRUPTED
-                self._lost_rebuilds += self.whole and lost
+                self._lost_rebuilds += self._whole and lost
                 if self.turns.over or self._lost_rebuilds >= _MOST_LOST:
                     raise self._no_lock(late.error) from late.error
                 self.refused()
                 # Writes may have waited all the time: not less than twice that until the next.
-                least = 2.0 * took if self.whole else 0.0
+                least = 2.0 * took if self._whole else 0.0
                 if least > self.turns.left:
                     raise self._no_lock(late.error) from late.error
                 self.turns.pause(self._sends, took, "", in_vain=True, least=least)
@@ -302,12 +302,12 @@ class Shortcut:
 
     def _judge(self, error: ServerFault, fence: str) -> str:
         fate = disposition(error, committing=True)
-        not_so = error.code in _NOT_SO or (self.whole and error.code == _LOG_TOO_BIG)
+        not_so = error.code in _NOT_SO or (self._whole and error.code == _LOG_TOO_BIG)
         not_so = not_so or _IMPOSSIBLE.search(_QUOTED.sub("", error.text)) is not None
         if fate is Disposition.FATAL and not_so:
             return error.text
         if fate is Disposition.FATAL and not error.hint:
-            modes = copying_modes(error) if self.whole else ""
+            modes = copying_modes(error) if self._whole else ""
             refusal = server_refusal(error, "the ALTER", modes)
             if error.code in REMEDIES:
                 refusal.hint = REMEDIES[error.code]
@@ -320,7 +320,7 @@ class Shortcut:
             self.native.close()
         if self._changed(error, fence):
             return ""
-        if self.whole and error.code == INTERRUPTED:
+        if self._whole and error.code == INTERRUPTED:
             # Perhaps by this run, for a global lock that waited behind it.
             raise _NotGranted(error) from error
         raise error

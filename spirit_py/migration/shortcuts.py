@@ -271,7 +271,6 @@ class _InPlace:
                         made=made,
                         proof=proof,
                         before=before,
-                        whole=self._whole,
                         renew=self.renew,
                         await_turn=self.await_turn,
                         sending=partial(self._sending_watched, turns),
@@ -473,12 +472,9 @@ class _InPlace:
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
     if clauses.made_by_server(contexts) is None and not clauses.made_natively(contexts):
-        if reason := clauses.why_copied(contexts):
-            return reason
-        if clause := clauses.certainly_copied(contexts[0].statement):
-            why = f"{clause!r} is neither INSTANT nor a change of metadata alone"
-            return "; ".join(filter(None, (why, clauses.why_not_native(contexts[0]))))
-        if reason := shortcut.why_rebuilt(session, contexts[0]):
+        first = contexts[0]
+        reason = clauses.why_copied(contexts) or clauses.why_not_in_place(first)
+        if reason := reason or shortcut.why_rebuilt(session, first):
             return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):

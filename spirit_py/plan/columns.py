@@ -170,11 +170,8 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         return Method(algorithm="copy", certain=True, why=reason)
     if whole and (target is None or clauses.certainly_copied(context.statement)):
         return Method(algorithm="native", certain=True, why=_WHOLE)
-    if text := clauses.certainly_copied(context.statement):
-        why = f"{text!r} is neither INSTANT nor a change of metadata alone"
-        if zone := clauses.why_not_native(context):
-            why += f"; {zone}"
-        return Method(algorithm="copy", certain=True, why=why)
+    if reason := clauses.why_not_in_place(context):
+        return Method(algorithm="copy", certain=True, why=reason)
     if not whole and (reason := why_rebuilt(context.session, context)):
         return Method(algorithm="copy", certain=True, why=reason)
     if target is None:

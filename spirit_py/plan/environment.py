@@ -115,19 +115,17 @@ def pace_of(config: MigrationConfig) -> Iterator[str]:
         yield f"ends when {name} is above {value:g} (--critical-load)"
     if config.allow:
         yield f"works only at these times: {', '.join(map(str, config.allow))} (--allow)"
-    if config.min_free_disk:
-        least = human_bytes(config.min_free_disk)
-        yield f"waits while less than {least} are free, where that can be seen"
-    if config.max_binlog_space:
-        yield f"waits while the binary logs are above {human_bytes(config.max_binlog_space)}"
-    if config.max_history_length:
-        yield f"waits while InnoDB's history is longer than {config.max_history_length}"
-    if config.max_checkpoint_age:
-        yield f"waits while more than {config.max_checkpoint_age:g} % of the redo log are in use"
-    if config.throttle_http:
-        yield "waits while the endpoint of --throttle-http does not answer 200"
-    if config.throttle_query:
-        yield f"waits while this is not 0: {config.throttle_query}"
+    disk, logs = human_bytes(config.min_free_disk), human_bytes(config.max_binlog_space)
+    history, age = config.max_history_length, config.max_checkpoint_age
+    waits = {
+        f"less than {disk} are free, where that can be seen": config.min_free_disk,
+        f"the binary logs are above {logs}": config.max_binlog_space,
+        f"InnoDB's history is longer than {history}": history,
+        f"more than {age:g} % of the redo log are in use": age,
+        "the endpoint of --throttle-http does not answer 200": config.throttle_http,
+        f"this is not 0: {config.throttle_query}": config.throttle_query,
+    }
+    yield from (f"waits while {what}" for what, given in waits.items() if given)
 
 
 def attached_to(

@@ -213,14 +213,18 @@ def _time(time: model.TimePlan) -> Iterator[str]:
     if time.seconds is None:
         yield f"not known{f': {time.how}' if time.how else ''}"
         return
-    between = ""
-    if time.least is not None and time.most is not None:
-        between = f" ({human_seconds(time.least)} to {human_seconds(time.most)})"
-    yield f"about {human_seconds(time.seconds)}{between}"
+    yield _seconds(time)
     if time.phases:
         yield ", ".join(f"{one.phase} {human_seconds(one.seconds)}" for one in time.phases)
     if time.how:
         yield time.how
+
+
+def _seconds(time: model.TimePlan | model.Totals) -> str:
+    between = ""
+    if time.least is not None and time.most is not None:
+        between = f" ({human_seconds(time.least)} to {human_seconds(time.most)})"
+    return f"about {human_seconds(time.seconds)}{between}"
 
 
 def _disk_line(space: model.SpacePlan) -> str:
@@ -241,8 +245,7 @@ def _totals(plan: model.Plan) -> Iterator[PlanLine]:
     size = f"~{human_count(totals.rows)} rows, {human_bytes(totals.data_bytes)} of rows"
     yield from listed("size", [f"{size}, {human_bytes(totals.index_bytes)} of indexes"])
     if totals.seconds is not None:
-        between = f" ({human_seconds(totals.least)} to {human_seconds(totals.most)})"
-        yield from listed("time", [f"about {human_seconds(totals.seconds)}{between}"])
+        yield from listed("time", [_seconds(totals)])
     if any(table.space is not None or table.ways for table in plan.tables):
         writes = f"about {human_bytes(totals.table_bytes)} of tables"
         yield from listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])

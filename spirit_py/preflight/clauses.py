@@ -196,6 +196,14 @@ def certainly_copied(statement: AlterStatement) -> str:
     return next((one.text for one in statement.parsed if one.kind in _NEVER_IN_PLACE), "")
 
 
+def why_not_in_place(context: PreflightContext) -> str:
+    """Return which clause no server makes in place, and why ``--native`` does not; else empty."""
+    if clause := certainly_copied(context.statement):
+        why = f"{clause!r} is neither INSTANT nor a change of metadata alone"
+        return "; ".join(filter(None, (why, why_not_native(context))))
+    return ""
+
+
 def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
     """Return why the options have the rows copied (``tables``: 0 for all); empty if they do not."""
     config, tables = contexts[0].config, tables or len(contexts[0].altered)

@@ -295,7 +295,7 @@ def test_an_answer_that_is_lost_is_found_out(keyless, more, ended):
         native: Any = LosesTheAnswer(desk, keyless, **more)
         proof = WholeProof(session=desk.session, source=source, made=made, zone="SYSTEM")
         parts = (native, desk.session, source, statement, turns_on(desk))
-        shortcut = Shortcut(*parts, made=made, proof=proof, whole=True)
+        shortcut = Shortcut(*parts, made=made, proof=proof)
         if not ended:
             assert shortcut.try_all().algorithm == "native"
             return
@@ -358,7 +358,7 @@ def test_copies_that_are_lost_at_their_end_are_far_apart_and_few(
         )
         proof = WholeProof(session=desk.session, source=source, made="", zone="SYSTEM")
         native: Any = Loses(desk, keyless)
-        shortcut = Shortcut(native, desk.session, source, statement, turns, proof=proof, whole=True)
+        shortcut = Shortcut(native, desk.session, source, statement, turns, proof=proof)
         with pytest.raises(MigrationFailure, match=f"not granted to {requests}"):
             shortcut.try_all()
     assert pauses == paused

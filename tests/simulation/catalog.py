@@ -361,13 +361,6 @@ def _born(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
 _constant(r"SELECT ROW_FORMAT FROM information_schema\.TABLES WHERE .*", ("Dynamic",))
 
 
-@statement(
-    rf"SELECT 1 FROM information_schema\.TABLES WHERE TABLE_SCHEMA = {_HEX} AND TABLE_NAME = {_HEX}"
-)
-def _is_there(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
-    return [(1,)] if (_text(found[1]), _text(found[2])) in session.server.tables else []
-
-
 @statement(rf"ANALYZE NO_WRITE_TO_BINLOG TABLE {_ID}")
 def _analyze(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     session.server.table((found[1], found[2]))

@@ -19,11 +19,12 @@ from spirit_py.cutover.plan import SwapGate
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import CutoverDeferred, CutoverReleased
 from spirit_py.mysql.retry import RenewedSession, retrying
+from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.preflight.checks.other_writers import require_still_here
-from spirit_py.sql import quote_table, string_literal
+from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.threads import Background
 from spirit_py.units import human_seconds
@@ -220,12 +221,7 @@ class Deferral(SwapGate):
 
     def _sentinel(self, session: SqlSession) -> Name | None:
         for schema, name in self._names:
-            found = session.query(
-                "SELECT 1 FROM information_schema.TABLES"
-                f" WHERE TABLE_SCHEMA = {string_literal(schema)}"
-                f" AND TABLE_NAME = {string_literal(name)}"
-            )
-            if found:
+            if existing_tables(session, schema, [name]):
                 return schema, name
         return None
 

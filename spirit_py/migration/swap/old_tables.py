@@ -11,7 +11,7 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from spirit_py.archiving.folder import ArchiveFailure
 from spirit_py.checkpoint.drop import drop_old_table
@@ -78,10 +78,9 @@ def drop_swapped_out(
     left, turn = [], turn or DropTurn()
     for source in tables:
         name = direction.swapped_out(source[1])
-        turn.wait(job, f"drop of {name}")
-        _ask(job, writable)
+        await_turn = partial(_await_turn, job, turn, name, writable)
+        await_turn()
         noted = partial(noted_proof, table=source, proof=direction.outgoing)
-        rest = partial(_between_partitions, job, turn, name, writable)
         try:
             proof = job.step("cleanup", noted)
             why = drop_old_table(
@@ -91,7 +90,7 @@ def drop_swapped_out(
                 proof=proof,
                 stop=job.stop,
                 backups=job.config.cutover_timeout,
-                before_each=rest,
+                before_each=partial(_between_partitions, job, await_turn),
                 last_look=last_look,
             )
         except ArchiveFailure:
@@ -109,18 +108,12 @@ def drop_swapped_out(
 class DropTurn:
     """The turn to drop an old table: of a batch one migration has it at a time.
 
-    It is given up while something holds back the drop, and at the end of the block.
+    It is given up while something holds back the drop, and when it is closed.
     """
 
     def __init__(self, measures: Measures | None = None) -> None:
         self._lock = None if measures is None else measures.dropping
         self._held = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     def wait(self, job: Job, what: str, until: Callable[[], bool] = lambda: False) -> None:
         """Wait until the drop may begin, or ``until`` is true; raise the reason of a stop."""
@@ -130,7 +123,7 @@ class DropTurn:
             job.stop.check()
         job.show("")
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Let others of the batch drop theirs."""
         if self._held and self._lock is not None:
             self._lock.release()
@@ -139,24 +132,24 @@ class DropTurn:
     def _reason(self, pace: Pace) -> str:
         """Return what the drop has to wait for; empty with the turn."""
         if reason := pace.reason(Work.DROP):
-            self.end()
+            self.close()
             return reason
         self._held = self._held or self._lock is None or self._lock.acquire(blocking=False)
         return "" if self._held else "the drop of another table of the batch"
 
 
-def _between_partitions(
+def _await_turn(
     job: Job, turn: DropTurn, name: str, writable: Callable[[SqlSession], None] | None
 ) -> None:
-    """Leave the disk to others for a moment, and longer while something holds back the drop."""
-    job.stop.wait(_REST_SECONDS)
     turn.wait(job, f"drop of {name}")
-    _ask(job, writable)
-
-
-def _ask(job: Job, writable: Callable[[SqlSession], None] | None) -> None:
     if writable is not None:
         job.step("cleanup", writable)
+
+
+def _between_partitions(job: Job, await_turn: Callable[[], None]) -> None:
+    """Leave the disk to others for a moment, and longer while something holds back the drop."""
+    job.stop.wait(_REST_SECONDS)
+    await_turn()
 
 
 T = TypeVar("T")
@@ -264,7 +257,7 @@ def settle_old_tables(
 
     if run.config.drop_old_after:
         _step(run, partial(end_reverse, tables=tables))
-    with DropTurn(run.measures) as turn:
+    with contextlib.closing(DropTurn(run.measures)) as turn:
         waits = run.config.drop_old_after and not for_good
         if waits and _wait(run, tables, way_back, direction, last_first, turn=turn):
             return
@@ -278,7 +271,7 @@ def settle_old_tables(
         reads = bool(run.config.archive_to) and not for_good
         if reads:
             # An archive may read the rows again, for hours; others of the batch may drop theirs.
-            turn.end()
+            turn.close()
         last_look = None if for_good else before_drop()
         run.go_on_to(Phase.CLEANUP)
         if reads:
@@ -371,7 +364,7 @@ def _wait(
                     turn.wait(run, f"drop of {names}", lambda: back.asked)
             if back is None or back.closed():
                 return False
-            turn.end()
+            turn.close()
         if not kept and left > 0:
             due = time.monotonic() + left
             kept = f"is {OldTableRecord(swapped_at=0.0, until=until)}"

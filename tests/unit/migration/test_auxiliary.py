@@ -220,7 +220,7 @@ def dropping(monkeypatch, measures: Measures, drop: Callable[..., object]) -> An
     run.config = SimpleNamespace(connection=None, drop_old_after=1.0, cutover_timeout=1.0)
 
     def drop_all(given: Measures | None = measures) -> list[str]:
-        with DropTurn(given) as turn:
+        with contextlib.closing(DropTurn(given)) as turn:
             dropped = partial(drop_swapped_out, turn=turn)
             return old_tables._drop(run, TABLES, FORWARD, lambda: [run], dropped)
 
@@ -287,7 +287,7 @@ def test_who_waits_for_anothers_drop_can_be_swapped_back(monkeypatch):
             return not self.asked
 
     fronts: Any = lambda: [run]  # noqa: E731
-    with DropTurn(measures) as turn:
+    with contextlib.closing(DropTurn(measures)) as turn:
         with measures.dropping:
             assert old_tables._wait(run, TABLES, Back, FORWARD, fronts, turn=turn)
         assert not measures.dropping.locked()

@@ -39,7 +39,7 @@ def deferral_of(
     """Return the deferral of table ``t`` on a server that answers each look in turn."""
 
     class Session:
-        def query(self, _sql: str) -> Any:
+        def query(self, _sql: str, _values: Any) -> Any:
             return answers.pop(0)()
 
         def close(self) -> None:
