@@ -67,15 +67,11 @@ def prove_key(
             f"a look at each row: {human_count(rows)}{of_about(context.source.estimated_rows)}"
         )
 
-    def ask(sql: str) -> Sequence[tuple[Any, ...]]:
-        try:
-            return held.session().query(sql)
-        except errors.ServerFault:
-            held.close()
-            raise
-
     def query(sql: str) -> Sequence[tuple[Any, ...]]:
-        return patiently(partial(ask, sql), options, run.stop, tell=run.show)
+        def ask() -> Sequence[tuple[Any, ...]]:
+            return held.ask(lambda session: session.query(sql))
+
+        return patiently(ask, options, run.stop, tell=run.show)
 
     with _said_to_stay(run.stop), throttled(run, Work.CHECKSUM), contextlib.closing(held):
         child = read_table(held.session(), *key.child)

@@ -171,8 +171,7 @@ class SwapAttachments(AttachedObjects):
         if not self._noted:
             return
         try:
-            with self._session() as session:
-                settle_left(self.job, session, self._names, seconds=_AT_ONCE_SECONDS)
+            self._settle(_AT_ONCE_SECONDS)
         except SpiritError as error:
             self.job.tell(AttachmentsLeft(reason=error.message))
 
@@ -180,13 +179,8 @@ class SwapAttachments(AttachedObjects):
         """Settle what is left after the swap, and forget it; if that fails, a rerun settles it."""
         if not self._noted:
             return
-
-        def settle() -> None:
-            with self._session() as session:
-                settle_left(self.job, session, self._names)
-
         try:
-            retrying(self.job.stop, attempts=_ATTEMPTS, passing=takes_no_writes)(settle)
+            retrying(self.job.stop, attempts=_ATTEMPTS, passing=takes_no_writes)(self._settle)
         except Interrupted as stopped:
             raise stopped.saying(_SETTLES) from stopped
         except SpiritError as error:
@@ -196,6 +190,10 @@ class SwapAttachments(AttachedObjects):
                 hint=_SETTLES,
                 error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
             ) from error
+
+    def _settle(self, seconds: float = 0.0) -> None:
+        with self._session() as session:
+            settle_left(self.job, session, self._names, seconds=seconds)
 
     @property
     def _names(self) -> list[Name]:

@@ -18,7 +18,7 @@ def test_what_is_left_after_the_swap_is_settled_on_a_server_that_was_read_only(m
     """It is read-only for a moment, and nobody has to run the command again."""
     tried: list[object] = []
 
-    def settle(_process: object, session: object, _names: object) -> None:
+    def settle(_process: object, session: object, _names: object, **_: object) -> None:
         tried.append(session)
         if len(tried) < 2:
             raise ServerFault(READ_ONLY, "not now", where="attached")
