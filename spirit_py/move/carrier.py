@@ -41,6 +41,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.mysql.lost_values import VALUE_ERRORS
+from spirit_py.pace import PART_BYTES
 from spirit_py.sql import node_types, quote_identifier
 from spirit_py.table.schema import SPATIAL
 from spirit_py.table.values import KeyedChange, RenderedRow, key_select_expressions, row_key_sql
@@ -66,7 +67,7 @@ _STATEMENT_ROWS: Final = 10_000
 _FETCHED: Final = 100
 _LONG_TYPES: Final = SPATIAL | {"json", "vector"}
 #: Characters of the literals that a task gathers before it writes them: rows may be long.
-_GATHERED: Final = 16 << 20
+_GATHERED: Final = 2 * PART_BYTES
 _ROW: Final = re.compile(r"\bat row \d+")
 
 

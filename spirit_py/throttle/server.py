@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import re
 import shutil
+import time
 import urllib.error
 import urllib.request
 from functools import partial
@@ -37,31 +38,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import SqlSession
+    from spirit_py.contracts import Clock, SqlSession
     from spirit_py.events.event import Tell
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.settings import LiveSettings, LoadLimits
 
 
+#: Between two looks that see it, of which those that lie between failed.
+_SUCCESSION_SECONDS: Final = 10.0
+
+
 def load_throttler(
-    connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
+    connection: ConnectionOptions,
+    settings: LiveSettings,
+    stop: StopSwitch,
+    *,
+    clock: Clock = time.monotonic,
 ) -> Looking:
     """Return what compares counters with their limits; critical load requests ``stop``."""
     session = own_session(connection, "load")
-    critical_before = False
+    critical_at = float("-inf")
 
     def look() -> str:
-        nonlocal critical_before
-        # Of a look that fails, or asks for nothing, the next one is no second.
-        before, critical_before = critical_before, False
+        nonlocal critical_at
         current = settings.current
         names = {name for name, _ in (*current.max_load, *current.critical_load)}
-        if not names:
-            return ""
-        found = session.ask(partial(read_status, names=sorted(names)))
+        found = session.ask(partial(read_status, names=sorted(names))) if names else {}
         critical = excess(found, current.critical_load)
-        critical_before = bool(critical)
-        if critical and before:
+        before, critical_at = critical_at, clock() if critical else float("-inf")
+        if critical and critical_at - before < _SUCCESSION_SECONDS:
             stop.request(
                 CriticalLoad(
                     f"the load of the server is critical: {', '.join(critical)}",

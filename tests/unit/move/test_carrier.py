@@ -73,6 +73,15 @@ def test_rows_that_may_be_long_are_fetched_one_by_one(kind, at_a_time):
     assert reader.at_a_time == at_a_time
 
 
+def test_rows_longer_than_the_average_make_no_larger_transaction():
+    """Each list is one: a chunk is cut by the average length of the table's rows."""
+    long = [(f"{n}, '{'x' * 1_000_000}'", "0") for n in range(8)]
+    reader: Any = Reader(long)
+    found = [rows for _, rows in rows_in(reader, TABLE, chunk(0, None, None))]
+    assert sum(map(len, found)) == 8
+    assert max(sum(len(row.sql) for row in rows) for rows in found) < 6_000_000
+
+
 def test_where_the_text_of_one_row_is_too_long_all_are_read_anew(monkeypatch):
     """Column by column, from the first one on; the rest of the answer is read to its end before."""
     monkeypatch.setattr(carrier, "_GATHERED", 20)
