@@ -99,11 +99,9 @@ class SparkLease:
         slots = self._engine.slots
         return max(1, min(self._slots, slots, slots * self._slots // self._of))
 
-    def run_gang(
-        self, function: Callable[[int], _R], *, size: int, group: str, description: str
-    ) -> list[Outcome[_R]]:
-        """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended."""
-        return self._engine.run_gang(function, size=size, group=group, description=description)
+    def run_gang(self, function: Callable[[int], _R], **how: Any) -> list[Outcome[_R]]:
+        """Run ``function(rank)`` in some tasks at once; block until all have ended."""
+        return self._engine.run_gang(function, **how)
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""

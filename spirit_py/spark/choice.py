@@ -51,13 +51,19 @@ class DriverEngine:
         """Do nothing; the threads start with their gang."""
 
     def run_gang(
-        self, function: Callable[[int], _R], *, size: int, group: str, description: str
+        self,
+        function: Callable[[int], _R],
+        *,
+        size: int,
+        group: str,
+        description: str,
+        failed: list[Outcome[_R]] | None = None,
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` threads at once; return the outcomes.
 
         Raises `MigrationFailure` when cancelled or stopped; threads end with their sessions.
         """
-        job: _Job[_R] = _Job(function, size, description)
+        job = _Job(function, size, description, [] if failed is None else failed)
         with self._lock:
             if self._stopped:
                 raise SparkFailure("the driver's tasks were stopped")
@@ -85,8 +91,15 @@ class DriverEngine:
 
 
 class _Job(Generic[_R]):
-    def __init__(self, function: Callable[[int], _R], size: int, description: str) -> None:
+    def __init__(
+        self,
+        function: Callable[[int], _R],
+        size: int,
+        description: str,
+        failed: list[Outcome[_R]],
+    ) -> None:
         self._function = function
+        self._failed = failed
         self._description = description
         self._lock = threading.Lock()
         self._outcomes: list[Outcome[_R]] = []
@@ -114,6 +127,8 @@ class _Job(Generic[_R]):
 
     def _perform(self, rank: int) -> None:
         outcome = guarded(rank, self._function)
+        if outcome.error is not None:
+            self._failed.append(outcome)
         with self._lock:
             self._outcomes.append(outcome)
             complete = len(self._outcomes) == len(self._tasks)
@@ -321,12 +336,10 @@ class _SparkOrDriver:
             self._engine = self._driver
             return self._driver.slots
 
-    def run_gang(
-        self, function: Callable[[int], _R], *, size: int, group: str, description: str
-    ) -> list[Outcome[_R]]:
+    def run_gang(self, function: Callable[[int], _R], **how: Any) -> list[Outcome[_R]]:
         engine, failed = self._living(), True
         try:
-            outcomes = engine.run_gang(function, size=size, group=group, description=description)
+            outcomes = engine.run_gang(function, **how)
             failed = any(one.error is not None for one in outcomes)
             return outcomes
         finally:

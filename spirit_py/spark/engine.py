@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import SparkFailure
 from spirit_py.spark.java import require_java, said_by_java
-from spirit_py.spark.member import Outcome, guarded
+from spirit_py.spark.member import Gathering, Outcome, guarded
 from spirit_py.spark.runtime import SparkRuntime
 from spirit_py.spark.settings import master, settings
 from spirit_py.threads import Background
@@ -89,15 +89,26 @@ class SparkEngine:
         return max(1, min(self._config.threads, capacity))
 
     def run_gang(
-        self, function: Callable[[int], _R], *, size: int, group: str, description: str
+        self,
+        function: Callable[[int], _R],
+        *,
+        size: int,
+        group: str,
+        description: str,
+        failed: list[Outcome[_R]] | None = None,
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` tasks of a barrier stage; return the outcomes."""
+        context = self.context()
 
         def attempt(ranks: Iterator[int]) -> Iterator[Outcome[_R]]:
-            yield from (guarded(rank, function) for rank in ranks)
+            for rank in ranks:
+                outcome = guarded(rank, function)
+                if outcome.error is not None:
+                    told.add([outcome])
+                yield outcome
 
-        context = self.context()
         try:
+            told = context.accumulator([] if failed is None else failed, Gathering())
             context.setJobGroup(group, description)
             dataset = context.parallelize(range(size), size)
             return list(dataset.barrier().mapPartitions(attempt).collect())

@@ -29,7 +29,7 @@ from spirit_py.mysql.faults import Disposition, disposition, login_refused, refu
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.processlist import any_idle
 from spirit_py.mysql.session import OWN_QUERIES
-from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask, guarded
+from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -76,9 +76,18 @@ class GangEngine(Protocol):
         """How many tasks can run at the same time."""
 
     def run_gang(
-        self, function: Callable[[int], _R], *, size: int, group: str, description: str
+        self,
+        function: Callable[[int], _R],
+        *,
+        size: int,
+        group: str,
+        description: str,
+        failed: list[Outcome[_R]] | None = None,
     ) -> list[Outcome[_R]]:
-        """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended."""
+        """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended.
+
+        Outcomes that are errors are added to ``failed`` at once, while the other tasks run.
+        """
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""
@@ -135,7 +144,7 @@ class Gang(Generic[_R]):
         # In a thread: Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
         self._outcomes: list[Outcome[_R]] = []
-        #: Of threads that have failed, while the job goes on: the others wait for orders.
+        #: Of tasks that have failed, while the job goes on: the others wait for orders.
         self._failed: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
         self._assembled = False
@@ -254,21 +263,12 @@ class Gang(Generic[_R]):
         return [results[rank] for rank in range(self.size)]  # type: ignore[misc]
 
     def _run(self, _stopping: threading.Event) -> None:
-        task = GangTask(join=self.join, mailbox=self.mailbox.box)
-
-        def perform(rank: int) -> Any:
-            outcome = guarded(rank, task)
-            if outcome.error is not None:
-                self._failed.append(outcome)
-                raise outcome.error
-            return outcome.result
-
-        # Executors would need a copy of this gang.
         self._outcomes = self.engine.run_gang(
-            task if self._elsewhere else perform,
+            GangTask(join=self.join, mailbox=self.mailbox.box),
             size=self.size,
             group=self._group,
             description=self.description,
+            failed=self._failed,
         )
 
     def _note_failure(self, error: BaseException) -> None:

@@ -117,6 +117,19 @@ def guarded(rank: int, function: Callable[[int], _R]) -> Outcome[_R]:
         return Outcome(rank=rank, error=failure)
 
 
+class Gathering:
+    """A parameter of Spark's accumulators: lists, whose items the driver has as each task ends."""
+
+    def zero(self, _value: list[_R]) -> list[_R]:
+        """Return what a task begins with."""
+        return []
+
+    def addInPlace(self, found: list[_R], more: list[_R]) -> list[_R]:  # noqa: N802 - Spark's name
+        """Add what a task has found, to the driver's own list at the end."""
+        found += more
+        return found
+
+
 def lacking(modules: Sequence[str]) -> str:
     """Return why one of these cannot be imported in this task; empty where all can."""
     try:

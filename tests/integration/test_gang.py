@@ -233,14 +233,24 @@ def one_refused(options, rank) -> Echo:
     return join(options, rank)
 
 
-@pytest.mark.parametrize("far", [False, True])
-def test_a_member_that_is_refused_its_session_is_named(db, far):
-    """The others wait for orders: with threads at once, with executors when time is up."""
-    given = {"kind": "variables", "engine": RemoteEngine(), "seconds": 1} if far else {}
+def assert_a_refusal_is_known(db, kind, engine):
+    """A member is refused, and what it was refused is raised long before the time is up."""
     member = partial(one_refused, connection_options(db))
     with pytest.raises(WorkersLost, match="Too many connections") as lost:
-        run(db, **({"kind": "memory", "body": print, "member": member} | given))
+        run(db, kind, print, engine, member=member, seconds=3600)
     assert gang_module.lacked_sessions(lost.value)
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_member_that_is_refused_its_session_is_named(db, far):
+    """At once, while the others wait for orders."""
+    assert_a_refusal_is_known(db, "variables", RemoteEngine() if far else ThreadEngine())
+
+
+@pytest.mark.slow
+def test_a_member_that_is_refused_its_session_is_named_on_spark(db, spark_engine):
+    """Its error arrives while the job goes on: two minutes passed before that was known."""
+    assert_a_refusal_is_known(db, "variables", spark_engine)
 
 
 @pytest.mark.parametrize("error", FAR_FROM_HERE, ids=lambda one: one.error_code.value)

@@ -50,9 +50,7 @@ class ThreadEngine(DriverEngine):
         """Note that it was stopped; a test may use it for another command."""
         self.stopped = True
 
-    def run_gang(
-        self, function: Callable[[int], Any], *, size: int, group: str, description: str
-    ) -> list[Outcome[Any]]:
+    def run_gang(self, function: Callable[[int], Any], **how: Any) -> list[Outcome[Any]]:
         """Count the gangs."""
         self.runs += 1
-        return super().run_gang(function, size=size, group=group, description=description)
+        return super().run_gang(function, **how)

@@ -336,10 +336,10 @@ def test_a_comparison_goes_on_in_the_driver_when_spark_is_lost(engines, said):
         def slots(self, _):
             pass
 
-        def run_gang(self, function, *, size, group, description):
+        def run_gang(self, function, **how):
             """Fail when it is lost."""
             assert not self.lost
-            return super().run_gang(function, size=size, group=group, description=description)
+            return super().run_gang(function, **how)
 
     spark = Lost(ready=True)
     both, _ = engines(spark)
