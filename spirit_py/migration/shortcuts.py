@@ -416,7 +416,7 @@ class _InPlace:
 
         def look(session: Session) -> TableSchema | None:
             found = read_table(session, *self._table)
-            return found and with_file_bytes(session, found)
+            return with_file_bytes(session, [found])[0]
 
         if (found := self.run.step("shortcut", look)) is None:
             return

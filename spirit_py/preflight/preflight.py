@@ -127,18 +127,17 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
             facts=facts,
             grants=grants,
             statement=with_present_name(session, statement),
-            found=_found(session, statement.schema, statement.table),
+            found=read_table(session, statement.schema, statement.table),
         )
         for statement in statements
     )
     _refuse_twice(contexts)
     altered = {(context.schema, context.table): context.statement for context in contexts}
-    return tuple(replace(context, altered=altered) for context in contexts)
-
-
-def _found(session: SqlSession, schema: str, table: str) -> TableSchema | None:
-    found = read_table(session, schema, table)
-    return None if found is None else with_file_bytes(session, found)
+    held = with_file_bytes(session, [context.found for context in contexts])
+    return tuple(
+        replace(context, altered=altered, found=found)
+        for context, found in zip(contexts, held, strict=True)
+    )
 
 
 def with_present_name(session: SqlSession, statement: AlterStatement) -> AlterStatement:

@@ -105,7 +105,7 @@ def why_rebuilt(session: SqlSession, context: PreflightContext) -> str:
     if used is None or most - used > most * _LEFT:
         return ""
     # Statistics may be old; the file is as large as it is.
-    sizes = file_bytes(session, *table)
+    sizes = file_bytes(session, [table])[table]
     if not sizes or sum(sizes) > REBUILT_BYTES:
         return ""
     # What the account may not see may be attached.

@@ -163,7 +163,7 @@ class LagThrottler:
             self._tell(
                 where,
                 f"replica {where} is watched no more: the server does not list it now, and its lag"
-                f" was never known: {NAME}",
+                f" is not known: {NAME}",
             )
         for watch in replicas.watched():
             if watch.was:
@@ -249,7 +249,7 @@ class Replicas:
         self.silent: tuple[KnownReplica, ...] = ()
         #: Replicas that no verified TLS proves.
         self.unproved: tuple[KnownReplica, ...] = ()
-        #: Addresses that went before they were well.
+        #: Addresses that went before they were well, or gave their places to others.
         self.forgotten: set[str] = set()
         #: Why the server's list cannot be read; empty when it can.
         self.unlisted = ""
@@ -300,7 +300,6 @@ class Replicas:
             # Anyone with REPLICATION SLAVE may have named it: a replica that was well is relied on.
             if not (watch.named or watch.well or watch.address in listed):
                 self._forget(watch)
-                self.forgotten.add(watch.address)
         for one in found:
             address = address_of(one.host, one.port)
             if not one.host or address in self._watches:
@@ -338,6 +337,7 @@ class Replicas:
 
     def _forget(self, watch: replica.ReplicaWatch) -> None:
         watch.stop()
+        self.forgotten.add(watch.address)
         self._gone.append(self._watches.pop(watch.address))
 
     def _add(self, address: str, options: ConnectionOptions, *, named: bool = True) -> None:

@@ -20,6 +20,7 @@ from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.own_sessions import new_run
+from spirit_py.mysql.session import Session
 from spirit_py.mysql.tables import definition
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.preflight.check import Severity
@@ -485,6 +486,23 @@ def test_room_for_indexes_that_are_added_is_counted(db, desk, monkeypatch):
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 2 * rows + indexes + 1)
     assert desk.after("ADD c INT")[1] == ()
     assert "with its new indexes" in after(desk, "ADD c INT, ADD INDEX (c)")[0]
+
+
+def test_the_files_of_many_tables_are_found_by_one_query(db, desk, monkeypatch):
+    """The server looks at all tablespaces for each; a table with partitions has several."""
+    db.execute("CREATE TABLE t1 (id INT PRIMARY KEY)")
+    db.execute("CREATE TABLE p (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")
+    asked, query = list[str](), Session.query
+    monkeypatch.setattr(
+        Session, "query", lambda self, sql, *more: asked.append(sql) or query(self, sql, *more)
+    )
+    names = ["t", "t1", "p", "absent"]
+    statement = "; ".join(f"ALTER TABLE `{db.name}`.`{name}` ADD c INT" for name in names)
+    asking = replace(desk.config("ADD c INT"), statement=statement, alter="", table="")
+    found = [context.found for context in prepare(desk.session, asking)]
+    assert [one and one.files for one in found] == [1, 1, 3, None]
+    assert all(one.file_bytes >= 3 * 16_384 for one in found[:3])
+    assert sum("INNODB_TABLESPACES" in sql for sql in asked) == 1
 
 
 def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, monkeypatch):

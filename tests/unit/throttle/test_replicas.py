@@ -102,6 +102,8 @@ def test_a_new_replica_takes_the_place_of_one_that_has_gone(monkeypatch) -> None
         one._state = ReplicaState(lost=True)
     assert listed(*first[2:], "new") == [*first[1:], "new"]
     assert listed(*first[2:], "new", "newer") == [*first[2:], "new", "newer"]
+    # A warning names them.
+    assert replicas.forgotten == {"r0:3306", "r1:3306"}
     assert listed(*first[2:], "new", "newer", "newest") == [*first[2:], "new", "newer"]
     replicas.close()
 
