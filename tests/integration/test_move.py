@@ -100,6 +100,16 @@ def test_a_table_moves_under_writes(two):
     assert two.tables(two.here) == []
 
 
+def test_behind_a_failover_of_the_source_cleanup_knows_what_is_out_of_the_way(two):
+    """R24: a promoted replica has the record with the numbers of the first server."""
+    two.move()
+    ((own,),) = two.here.query("SELECT @@server_uuid")
+    first = "5c0a7e5e-0000-0000-0000-000000000001"
+    two.here.execute(f"UPDATE _t_chkpnt SET record = REPLACE(record, '{own}', '{first}')")
+    two.cleanup(two.here, "t", "--drop-old")
+    assert two.tables(two.here) == []
+
+
 @pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.kills
