@@ -160,7 +160,9 @@ def proofs_here(
         return found if len(found) == 1 else {}
 
     new = find(proofs.new, progress.shapes, (names.new, table, names.undone))
-    source = find(proofs.source, frozenset({progress.source_shape}), (names.old, names.moved, table))
+    source = find(
+        proofs.source, frozenset({progress.source_shape}), (names.old, names.moved, table)
+    )
     if proofs.swap_begun and source and not new:
         place = names.new if table in source else table
         new = find(proofs.new, progress.shapes, (place,), altered=True)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunker import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.spark.gang import Gang
+    from spirit_py.table.keys import KeyBound
 
     _Order: TypeAlias = tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], None]]
 
@@ -164,12 +165,12 @@ class SegmentReading:
         """Cut pieces, each with a snapshot of its own, in which its rows are counted again."""
         chunks = self._chunks()
         while piece := list(islice(chunks, _PIECE_CHUNKS)):
-            span = Chunk(number=0, lower=piece[0].lower, upper=piece[-1].upper, target_rows=0)
+            span = piece[0].lower, piece[-1].upper
             yield [
                 ({"do": "snapshot", "short": True}, _nothing),
                 *map(self._asked, piece),
-                self._count(SOURCE, span),
-                self._count(TARGET, span),
+                self._count(SOURCE, *span),
+                self._count(TARGET, *span),
                 ({"do": "release"}, _nothing),
             ]
 
@@ -213,17 +214,15 @@ class SegmentReading:
                 if not self._handed_out:
                     self.show(doing=self._beside)
             for side in sides:
-                yield self._count(
-                    side, Chunk(number=0, lower=lower, upper=last.upper, target_rows=0)
-                )
+                yield self._count(side, lower, last.upper)
             lower = last.upper
         if segment.at_end and not aligned:
-            yield self._count(TARGET, Chunk(number=0, lower=None, upper=None, target_rows=0))
+            yield self._count(TARGET, None, None)
             if segment.lower is not None:
-                below = Chunk(number=0, lower=None, upper=segment.lower, target_rows=0)
-                yield self._count(SOURCE, below)[0], self._counted_below
+                yield self._count(SOURCE, None, segment.lower)[0], self._counted_below
 
-    def _count(self, side: Side, span: Chunk) -> _Order:
+    def _count(self, side: Side, lower: KeyBound | None, upper: KeyBound | None) -> _Order:
+        span = Chunk(number=0, lower=lower, upper=upper, target_rows=0)
         order = {"do": "count", "side": side, "chunk": encode_chunk(span)}
         return order, partial(self._add_rows, side)
 

@@ -171,20 +171,15 @@ def rows_of_keys(
     if mapping.keep is not None:
         where += f" AND {mapping.keep.condition()}"
     index = quote_identifier(mapping.key.name)
-    return read_rows(
-        session, mapping, f"{mapping.source.quoted} FORCE INDEX ({index}) WHERE {where}"
-    )
-
-
-def read_rows(
-    session: SqlSession, mapping: TableMapping, what: str, hint: str = ""
-) -> list[tuple[str, RenderedRow]]:
-    """Read rows of the source, each with its key; see :func:`each_row`."""
-    return list(each_row(session.query, mapping, what, hint))
+    what = f"{mapping.source.quoted} FORCE INDEX ({index}) WHERE {where}"
+    return list(each_row(session.query, mapping, what))
 
 
 def each_row(
-    run: Callable[[str], Iterable[tuple[Any, ...]]], mapping: TableMapping, what: str, hint: str
+    run: Callable[[str], Iterable[tuple[Any, ...]]],
+    mapping: TableMapping,
+    what: str,
+    hint: str = "",
 ) -> Iterator[tuple[str, RenderedRow]]:
     """Yield rows of the source, each with its key, as literals of exactly the stored values.
 

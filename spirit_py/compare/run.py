@@ -47,7 +47,7 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
+    from spirit_py.checksum.result import ChecksumProgress
     from spirit_py.checksum.worker import Follower
     from spirit_py.command_config import CompareConfig
     from spirit_py.compare.column_matching import Matching
@@ -307,11 +307,6 @@ class CompareRun:
             )
         self._left = tuple(str(example) for example in checker.result.examples)
 
-    def _advice(self, result: ChecksumResult) -> str:
-        return advice(
-            result, repair=self.options.repair, unrepaired=self._unrepaired, unfit=self._unfit
-        )
-
     def _tell_unfit(self, repairer: FittingRows | None) -> None:
         unfit = {} if repairer is None else repairer.unfit
         self._unfit = len(unfit)
@@ -350,11 +345,13 @@ class CompareRun:
         shown = len(self._left)
         what = "all are listed" if result.remaining <= shown else f"the first {shown} are listed"
         rows = counted(result.remaining, "row")
+        then = advice(
+            result, repair=self.options.repair, unrepaired=self._unrepaired, unfit=self._unfit
+        )
         raise DifferencesFound(
             f"{report.names}: {again}{rows} {'differs' if result.remaining == 1 else 'differ'};"
             f" {what}",
-            hint="missing: only the source has the row; extra: only the target has it"
-            f"{self._advice(result)}",
+            hint=f"missing: only the source has the row; extra: only the target has it{then}",
             details=self._left,
         )
 

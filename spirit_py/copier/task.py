@@ -49,7 +49,7 @@ _Member = TypeVar("_Member", bound="ChunkWriter")
 #: A chunk waits this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
-_SESSION_SECONDS: Final = 86_400
+SESSION_SECONDS: Final = 86_400
 
 #: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up. IF
 #: evaluates its branch last, so the licence is looked up under the chunk's lock.
@@ -112,7 +112,7 @@ class JoinCopy:
 
     def joined(self, made: Callable[[Session], _Member]) -> _Member:
         """Open the session that writes, found by a slot of the table (R18), and make its member."""
-        session = connect(self.connection, role="chunk", wait_timeout=_SESSION_SECONDS)
+        session = connect(self.connection, role="chunk", wait_timeout=SESSION_SECONDS)
         try:
             slots = copying_slots(self.mapping, self.connection.origin)
             take_slot(session.query, session.id, slots)

@@ -27,7 +27,7 @@ from spirit_py.chunk.chunker import index_hint
 from spirit_py.classes import dataclass, replace
 from spirit_py.compare.copyback import document_sql, each_row, rows_of_keys
 from spirit_py.copier.chunk_sql import source_range
-from spirit_py.copier.task import ChunkWriter, JoinCopy
+from spirit_py.copier.task import SESSION_SECONDS, ChunkWriter, JoinCopy
 from spirit_py.errors import (
     MEETING_PAUSE,
     MEETING_SECONDS,
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 _T = TypeVar("_T")
-_SESSION_SECONDS: Final = 86_400
 #: The name of the server that a task reads, among those of its sessions.
 _READS: Final = "reads"
 _STATEMENT_ROWS: Final = 10_000
@@ -231,7 +230,7 @@ class JoinAcross(JoinCopy):
 
     def __call__(self, _rank: int) -> RowCarrier:
         """Return the member of that rank."""
-        reader = connect(self.reads, role="chunk-read", wait_timeout=_SESSION_SECONDS)
+        reader = connect(self.reads, role="chunk-read", wait_timeout=SESSION_SECONDS)
         try:
             return self.joined(lambda session: RowCarrier(self, session, reader))
         except BaseException:

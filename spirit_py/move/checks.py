@@ -279,7 +279,8 @@ def _about_target(
         yield warn(
             f"the target has an older version ({facts.version}) than the source ({own.version})"
         )
-    yield from _about_replication(session, there, (own.uuid, facts.uuid))
+    yield from _replicating("the source", session, {facts.uuid: "the target"})
+    yield from _replicating("the target", there, {own.uuid: "the source"})
     room = free_bytes(facts)
     if room is not None and room < size:
         yield refuse(
@@ -365,13 +366,6 @@ def _set_there(there: SqlSession, facts: ServerFacts, name: str, value: str) -> 
 def _of_the_target(found: Iterable[Finding], **changes: ErrorCode) -> Iterator[Finding]:
     for one in found:
         yield replace(one, cause=f"on the target, {one.cause}", **changes)
-
-
-def _about_replication(
-    session: SqlSession, there: SqlSession, uuids: tuple[str, str]
-) -> Iterator[Finding]:
-    yield from _replicating("the source", session, {uuids[1]: "the target"})
-    yield from _replicating("the target", there, {uuids[0]: "the source"})
 
 
 def _replicating(which: str, session: SqlSession, others: Mapping[str, str]) -> Iterator[Finding]:

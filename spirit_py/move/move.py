@@ -166,7 +166,8 @@ def _new_tables(
     tables = _names(home.contexts)
     if not begun:
         run.enter(Phase.CREATE)
-    run.stack.push(_leaving(run, tables, taken_over=bool(begun)))
+    leave = partial(auxiliary.leave, run, tables, taken_over=bool(begun), drop=try_to_drop_all)
+    run.stack.push(leave)
     if begun:
         _resumed(run, opened, theirs)
     else:
@@ -296,11 +297,6 @@ def _made_there(
         if (mapping.source.schema, mapping.source.name) == (context.schema, context.table):
             return mapped_there(way, there, context, mapping.target)
     return create_there(way, there, context)
-
-
-def _leaving(run: MoveRun, tables: Sequence[Name], *, taken_over: bool) -> Callable[..., None]:
-    """Return what keeps, or drops, what a run has made, at its end."""
-    return partial(auxiliary.leave, run, tables, taken_over=taken_over, drop=try_to_drop_all)
 
 
 def require_aligned(mappings: Iterable[TableMapping]) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from spirit_py.move.run import MoveRun
     from spirit_py.move.sides import Incoming, LockSide, Outgoing, Sides, WatchedSide
     from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.table.names import Name, Swap
 
 _LOOK_PAUSE: Final = 0.05
@@ -237,13 +238,11 @@ class Renames:
         """Look whether the RENAME was made, once its session has ended; or OutcomeUnknown."""
         noted = {pair.source_name: pair.tables.noted[pair.source_name] for pair in origin.pairs}
 
-        def all_are(session: Session, name: str) -> bool:
-            return all(
-                is_one_of(session, s.schema, getattr(s, name), noted[s.name]) for s in self._swaps
-            )
+        def proof(_session: Session, name: Name) -> Identity:
+            return noted[name]
 
         opened = partial(origin.run.session, "look")
-        away = _seen(opened, fence, all_are, made="old", seconds=_LOOK_SECONDS)
+        away = _seen(opened, fence, self._swaps, proof, made="old", seconds=_LOOK_SECONDS)
         if away is not None:
             return away
         raise OutcomeUnknown(
@@ -292,14 +291,9 @@ class Renames:
 
     def _has_left(self, target: Incoming, there: LockSide) -> bool:
         there.session.close()
-
-        def all_are(session: Session, name: str) -> bool:
-            proofs = [noted_proof(session, s.name, self._direction.incoming) for s in target.swaps]
-            named = zip(target.swaps, proofs, strict=True)
-            return all(is_one_of(session, s.schema, getattr(s, name), p) for s, p in named)
-
+        proof = partial(noted_proof, proof=self._direction.incoming)
         opened = partial(target.run.session, "look", there=True)
-        left = _seen(opened, there.fence, all_are, made="new", seconds=_LEAVE_SECONDS)
+        left = _seen(opened, there.fence, target.swaps, proof, made="new", seconds=_LEAVE_SECONDS)
         if left is None:
             raise _Unanswered("the answer to RENAME was lost, and its tables could not be seen")
         return left
@@ -354,7 +348,8 @@ class Renames:
 def _seen(
     opened: Callable[[], AbstractContextManager[Session]],
     fence: str,
-    all_are: Callable[[Session, str], bool],
+    swaps: Sequence[Swap],
+    proof: Callable[[Session, Name], Identity],
     *,
     made: str,
     seconds: float,
@@ -363,6 +358,12 @@ def _seen(
 
     No other server shows it (R14), and not to a run that another one has taken over from.
     """
+
+    def all_are(session: Session, name: str) -> bool:
+        return all(
+            is_one_of(session, s.schema, getattr(s, name), proof(session, s.name)) for s in swaps
+        )
+
     # Also after a stop request.
     pause, deadline = threading.Event(), time.monotonic() + seconds
     while time.monotonic() < deadline:

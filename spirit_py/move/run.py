@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.mysql.tables.new_table import Making
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
@@ -379,10 +378,6 @@ def _drop(session: SqlSession, config: MoveConfig, tables: Sequence[Name], *, th
     return "; ".join(filter(None, left))
 
 
-def _any_of(session: SqlSession, schema: str, names: Iterable[str], proof: Identity) -> bool:
-    return any(is_one_of(session, schema, name, proof) for name in names)
-
-
 def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
     """Drop the targets' checkpoints, once the tables are in use there."""
 
@@ -391,9 +386,8 @@ def forget_there(run: MoveRun, tables: Sequence[Name]) -> None:
             names, proof = AuxiliaryNames.of(table[1]), noted_proof(there, table, "new")
             # After a revert with --skip-drop nothing else proves what is left; and what another
             # command has noted since is its own.
-            left = (names.undone, names.new)
-            anothers = is_anothers(run.config, there, table)
-            if not (anothers or _any_of(there, table[0], left, proof)):
+            left = (is_one_of(there, table[0], one, proof) for one in (names.undone, names.new))
+            if not (is_anothers(run.config, there, table) or any(left)):
                 drop_checkpoint(there, table)
 
     for way in run.backs():

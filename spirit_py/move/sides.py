@@ -15,7 +15,6 @@ from spirit_py.classes import dataclass
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import ChangesNotFlushed, CutoverFailure, RowsMeet, ServerFault
 from spirit_py.locks.table import TableLock, open_lock_session
-from spirit_py.move.run import MoveRun
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.sql import quote_table
 
@@ -255,7 +254,6 @@ def bring_home(
     the feed can go on: clients wait until that has returned.
     """
     config, old = run.config, [(swap.schema, swap.old) for swap in swaps]
-    renaming = ", ".join(f"{quote_table(s.schema, s.old)} TO {quote_table(*s.name)}" for s in swaps)
     source = BinlogSource(config.connection, config.feed, tell=run.tell)
     with (
         contextlib.closing(source),
@@ -271,5 +269,5 @@ def bring_home(
                 hint="see who renamed or dropped them",
             )
         TableLock(session, old).acquire()
-        session.execute(f"RENAME TABLE {renaming}")
+        session.execute(_renaming((s.schema, s.old, s.table) for s in swaps))
         note(source.position_here(session))

@@ -18,7 +18,7 @@ from spirit_py.throttle.unapplied import part_bytes, pressure, why_behind
 from spirit_py.units import host_and_port, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
@@ -81,7 +81,8 @@ class LagThrottler:
                 raise
             self._tell("source", f"replica lag is not watched: {fault.message}")
             return ""
-        self._tell_unwatched()
+        for about, text in self._unwatched():
+            self._tell(about, text)
         if self.pressure() >= _NEAR:
             self._slow_until = self.clock() + _SLOW_SECONDS
         found = ((one, self._why(one, limit)) for one in self.replicas.watched())
@@ -141,47 +142,36 @@ class LagThrottler:
         silent = self.clock() - state.looked_at >= GRACE
         return state.lost or silent or state.behind is None or state.trouble in replica.NO_LAG
 
-    def _tell_unwatched(self) -> None:
+    def _unwatched(self) -> Iterator[tuple[str, str]]:
+        """Yield what is to be known of replicas that are not watched, with what that is about."""
         replicas = self.replicas
         if replicas.unlisted:
-            self._tell("list", f"replicas cannot be listed: {replicas.unlisted}; {NAME}")
+            yield "list", f"replicas cannot be listed: {replicas.unlisted}; {NAME}"
         known = {one.uuid for one in replicas.watched()}
         for silent in replicas.silent:
             if silent.uuid not in known:
-                self._tell(
-                    silent.uuid,
-                    f"the lag of replica server_id {silent.server_id} is not watched: {NO_ADDRESS}:"
-                    f" {NAME}",
-                )
+                which = f"replica server_id {silent.server_id}"
+                yield silent.uuid, f"the lag of {which} is not watched: {NO_ADDRESS}: {NAME}"
         for one in replicas.unproved:
             where = address_of(one.host, one.port)
             if one.uuid not in known:
-                self._tell(
-                    where, f"the lag of replica {where} is not watched: {UNPROVED}: {NAME_OR_PROVE}"
-                )
+                why = f"{UNPROVED}: {NAME_OR_PROVE}"
+                yield where, f"the lag of replica {where} is not watched: {why}"
         for where in sorted(replicas.forgotten):
-            self._tell(
-                where,
-                f"replica {where} is watched no more: the server does not list it now, and its lag"
-                f" is not known: {NAME}",
-            )
+            gone = "the server does not list it now, and its lag is not known"
+            yield where, f"replica {where} is watched no more: {gone}: {NAME}"
         for watch in replicas.watched():
             if watch.was:
-                self._tell(
-                    f"{watch.address} {watch.uuid}",
-                    f"replica {watch.address} is another server than before ({watch.uuid}, not"
-                    f" {watch.was}): one server is watched there at a time; name each one with"
-                    " --replica HOST:PORT",
+                other = f"is another server than before ({watch.uuid}, not {watch.was})"
+                each = (
+                    "one server is watched there at a time; name each one with --replica HOST:PORT"
                 )
+                yield f"{watch.address} {watch.uuid}", f"replica {watch.address} {other}: {each}"
         if replicas.beyond:
-            self._tell(
-                "beyond",
-                f"the lag of replica {replicas.beyond}, and of others perhaps, is not watched: more"
-                f" than {_MOST_FOUND} were found; {NAME}",
-            )
-        reported = replicas.watched() or replicas.silent or replicas.unproved
-        if self.strict and not reported:
-            self._tell("none", f"--max-lag: the server knows no replica; {NAME}")
+            which = f"the lag of replica {replicas.beyond}, and of others perhaps,"
+            yield "beyond", f"{which} is not watched: more than {_MOST_FOUND} were found; {NAME}"
+        if self.strict and not (replicas.watched() or replicas.silent or replicas.unproved):
+            yield "none", f"--max-lag: the server knows no replica; {NAME}"
 
     def _tell(self, about: str, text: str) -> None:
         if about not in self.told:

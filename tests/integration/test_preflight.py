@@ -493,15 +493,18 @@ def test_the_files_of_many_tables_are_found_by_one_query(db, desk, monkeypatch):
     db.execute("CREATE TABLE t1 (id INT PRIMARY KEY)")
     db.execute("CREATE TABLE p (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")
     asked, query = list[str](), Session.query
-    monkeypatch.setattr(
-        Session, "query", lambda self, sql, *more: asked.append(sql) or query(self, sql, *more)
-    )
+
+    def noted(self, sql, *more):
+        asked.append(sql)
+        return query(self, sql, *more)
+
+    monkeypatch.setattr(Session, "query", noted)
     names = ["t", "t1", "p", "absent"]
     statement = "; ".join(f"ALTER TABLE `{db.name}`.`{name}` ADD c INT" for name in names)
     asking = replace(desk.config("ADD c INT"), statement=statement, alter="", table="")
     found = [context.found for context in prepare(desk.session, asking)]
     assert [one and one.files for one in found] == [1, 1, 3, None]
-    assert all(one.file_bytes >= 3 * 16_384 for one in found[:3])
+    assert all(one.file_bytes >= 3 * 16_384 for one in found if one)
     assert sum("INNODB_TABLESPACES" in sql for sql in asked) == 1
 
 

@@ -78,7 +78,7 @@ def test_another_server_does_not_show_whether_a_rename_was_made():
         raise AnotherServer("another server answers")
 
     nothing: Any = None
-    assert _seen(opened, "fence", nothing, made="old", seconds=60.0) is None
+    assert _seen(opened, "fence", [], nothing, made="old", seconds=60.0) is None
     assert asked == ["look"]
 
 
