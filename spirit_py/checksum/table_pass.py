@@ -98,10 +98,6 @@ def _global_lock(server: ConnectionOptions) -> str:
         return _waits(session, (), rolling=True)
 
 
-def _any(_: ServerFault) -> bool:
-    return True
-
-
 def _late(error: SpiritError) -> bool:
     """Return whether a lock did not come in time, for the driver or for a task."""
     cause = error.__cause__ if isinstance(error, WorkersLost) else error
@@ -162,7 +158,11 @@ class TablePass:
         self._differing: dict[str, int] = {}
         #: Those of tries of the segment that were given up.
         self._left_open: dict[str, int] = {}
-        self._suspects = Suspects(self.what, wait_for=self._wait_for, locked=self._note_lock)
+        self._suspects = Suspects(
+            self.what,
+            wait_for=self._wait_for,
+            locked=lambda figures: self.on_snapshot(figures, 0.0),
+        )
 
     @property
     def _size(self) -> int:
@@ -269,7 +269,7 @@ class TablePass:
         what = self.what
         await_turn(what.pace, Work.CHECKSUM, pause=what.stop.pause, show=self._wait_for)
         for server in filter(None, (what.source, what.target)):
-            while who := excused(partial(_global_lock, server), "", _any):
+            while who := excused(partial(_global_lock, server), "", lambda _: True):
                 self._wait_for(who)
                 what.stop.pause(_LOCK_PAUSE)
                 self._wait_for("")
@@ -375,9 +375,6 @@ class TablePass:
         self.show(differences=self._coverage.differences)
         return found
 
-    def _note_lock(self, figures: LockFigures) -> None:
-        self.on_snapshot(figures, 0.0)
-
     def _locked_out(self, here: SqlSession, there: RenewedSession) -> str:
         """Return whose lock, of a table or of all, waits for what the tasks read."""
         both = self.what.mapping.source, self.what.mapping.target
@@ -387,7 +384,7 @@ class TablePass:
         if found := _waits(here, names[:1], rolling=self._rolling):
             return found
         look = partial(_waits, tables=names[1:], rolling=self._rolling)
-        return excused(partial(there.ask, look), "", _any)
+        return excused(partial(there.ask, look), "", lambda _: True)
 
     def _read(
         self,

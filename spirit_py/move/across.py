@@ -110,7 +110,24 @@ class Across(OneServer["MoveRun"]):
         way_back = None
         if self._reverse is not None:
             way_back = partial(note_way_back, self._reverse, run.config.keep_old_current)
-        switch = _switch(run, pairs, altered, gate, checkpoints, way_back=way_back)
+        places = {one.server: one.go_on_behind for one in checkpoints}
+
+        def require_whole(there: SqlSession) -> None:
+            for pair in pairs:
+                pair.plan.deferred.require_whole(there)
+
+        switch = Switch(
+            run,
+            pairs,
+            MOVED,
+            gate,
+            check=require_whole,
+            behind=lambda address, place: places[address](place),
+            counters={
+                name: one.auto_increment for name, one in altered.items() if one.auto_increment
+            },
+            way_back=way_back,
+        )
         run.swap_with(switch)
         return partial(_made, run, switch)
 
@@ -128,34 +145,6 @@ class Across(OneServer["MoveRun"]):
 
     def way_back(self, _run: MoveRun, _table: Name) -> None:
         """Return None: without reverse replication there is none."""
-
-
-def _switch(
-    run: MoveRun,
-    pairs: Sequence[CopiedPair],
-    altered: Mapping[Name, AlterStatement],
-    gate: SwapGate,
-    checkpoints: Sequence[Checkpoints],
-    *,
-    way_back: Callable[[Session, str], object] | None,
-) -> Switch:
-    """Return the switch of a move to the target; nothing is done yet."""
-
-    def require_whole(there: SqlSession) -> None:
-        for pair in pairs:
-            pair.plan.deferred.require_whole(there)
-
-    places = {one.server: one.go_on_behind for one in checkpoints}
-    return Switch(
-        run,
-        pairs,
-        MOVED,
-        gate,
-        check=require_whole,
-        behind=lambda address, place: places[address](place),
-        counters={name: one.auto_increment for name, one in altered.items() if one.auto_increment},
-        way_back=way_back,
-    )
 
 
 def _made(run: MoveRun, switch: Switch) -> CutoverResult:

@@ -174,8 +174,10 @@ def _new_tables(
         # Its first tables are made on all servers: none may wait for a backup then.
         auxiliary.await_definitions(run, *(one.session for one in opened), *theirs)
     records = list(begun) or _first_records(run, opened, theirs)
+    # One moment for all: that of the first source's record.
+    begin = records[0].started_at
     ways = [
-        (way, replace(one, contexts=_at(one, records[0], way)), there)
+        (way, replace(one, contexts=facing(evaluated_at(one.contexts, begin), way.config)), there)
         for way, one, there in between(run, opened, theirs)
     ]
     mappings: dict[str, list[TableMapping]] = {}
@@ -227,11 +229,6 @@ def between(
     if run.config.sources:
         return [(way, one, theirs[0]) for way, one in zip(run.ways(), opened, strict=True)]
     return [(way, opened[0], there) for way, there in zip(run.ways(), theirs, strict=True)]
-
-
-def _at(one: Opened, home: CheckpointRecord, way: MoveRun) -> Contexts:
-    """Return the contexts of a way, whose moment is that of the first source's record."""
-    return facing(evaluated_at(one.contexts, home.started_at), way.config)
 
 
 def _first_records(

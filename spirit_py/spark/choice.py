@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SparkFailure
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _R = TypeVar("_R")
+_CANCELLED: Final = "its tasks were cancelled"
 
 
 class DriverEngine:
@@ -40,7 +41,8 @@ class DriverEngine:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._lock = threading.Lock()
-        self._jobs: dict[str, _Job[Any]] = {}
+        #: Ends the waiting of each group's call, for a reason.
+        self._jobs: dict[str, Callable[[str], None]] = {}
         self._stopped = False
 
     def context(self) -> Any:
@@ -63,81 +65,56 @@ class DriverEngine:
 
         Raises `MigrationFailure` when cancelled or stopped; threads end with their sessions.
         """
-        job = _Job(function, size, description, [] if failed is None else failed)
+        outcomes: list[Outcome[_R]] = []
+        ended, troubles = threading.Event(), list[str]()
+
+        def give_up(trouble: str) -> None:
+            troubles.append(trouble)
+            ended.set()
+
+        def perform(rank: int) -> None:
+            outcome = guarded(rank, function)
+            if outcome.error is not None and failed is not None:
+                failed.append(outcome)
+            outcomes.append(outcome)
+            if len(outcomes) == size:
+                ended.set()
+
+        def task(rank: int) -> Background:
+            def lost(error: BaseException) -> None:
+                give_up(f"task {rank} was ended by {type(error).__name__}")
+
+            return Background(f"task-{rank}", lambda _stopping: perform(rank), failed=lost)
+
         with self._lock:
             if self._stopped:
                 raise SparkFailure("the driver's tasks were stopped")
-            self._jobs[group] = job
+            self._jobs[group] = give_up
         try:
-            return job.run()
+            for one in [task(rank) for rank in range(size)]:
+                one.start()
+            ended.wait()
         finally:
             with self._lock:
                 del self._jobs[group]
+        if len(outcomes) < size:
+            raise SparkFailure(f"{description}: {troubles[0]}")
+        return outcomes
 
     def cancel(self, group: str) -> None:
         """Have the call that runs this group raise, without waiting for its tasks."""
         with self._lock:
-            job = self._jobs.get(group)
-        if job is not None:
-            job.cancel()
+            give_up = self._jobs.get(group)
+        if give_up is not None:
+            give_up(_CANCELLED)
 
     def stop(self) -> None:
         """Cancel everything that runs; safe to call again."""
         with self._lock:
             self._stopped = True
             jobs = list(self._jobs.values())
-        for job in jobs:
-            job.cancel()
-
-
-class _Job(Generic[_R]):
-    def __init__(
-        self,
-        function: Callable[[int], _R],
-        size: int,
-        description: str,
-        failed: list[Outcome[_R]],
-    ) -> None:
-        self._function = function
-        self._failed = failed
-        self._description = description
-        self._lock = threading.Lock()
-        self._outcomes: list[Outcome[_R]] = []
-        self._ended = threading.Event()
-        self._trouble = ""
-        self._tasks = [self._task(rank) for rank in range(size)]
-
-    def _task(self, rank: int) -> Background:
-        def failed(error: BaseException) -> None:
-            self._give_up(f"task {rank} was ended by {type(error).__name__}")
-
-        return Background(f"task-{rank}", lambda _stopping: self._perform(rank), failed=failed)
-
-    def run(self) -> list[Outcome[_R]]:
-        for task in self._tasks:
-            task.start()
-        self._ended.wait()
-        with self._lock:
-            if len(self._outcomes) < len(self._tasks):
-                raise SparkFailure(f"{self._description}: {self._trouble}")
-            return list(self._outcomes)
-
-    def cancel(self) -> None:
-        self._give_up("its tasks were cancelled")
-
-    def _perform(self, rank: int) -> None:
-        outcome = guarded(rank, self._function)
-        if outcome.error is not None:
-            self._failed.append(outcome)
-        with self._lock:
-            self._outcomes.append(outcome)
-            complete = len(self._outcomes) == len(self._tasks)
-        if complete:
-            self._ended.set()
-
-    def _give_up(self, trouble: str) -> None:
-        self._trouble = self._trouble or trouble
-        self._ended.set()
+        for give_up in jobs:
+            give_up(_CANCELLED)
 
 
 _log = logging.getLogger(__name__)
