@@ -98,7 +98,9 @@ def made_errors() -> list[tuple[str, ErrorCode, int]]:
     exits = {kind.__name__: kind.exit_code for kind in classes()} | {"refuse": 2, "warn": 0}
     found = []
     for path in (ROOT / "spirit_py").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        if "ErrorCode." not in (text := path.read_text()):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.Call):
                 continue
             exit_code = exits.get(getattr(node.func, "id", ""))

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from spirit_py import signals
 from spirit_py.batch.entry import run_batch
 from spirit_py.batch.plan import BatchPlan
 from spirit_py.command_config import BatchConfig, CompareConfig
@@ -255,6 +256,13 @@ def test_a_handler_of_a_program_around_python_stays():
     assert done.stdout == "goes on\n", done.stderr
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Have a stop that is not followed hurried at once."""
+    monkeypatch.setattr(signals, "_PATIENCE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_stop_that_is_not_followed_is_hurried():
     """Where the work does not end within seconds of a stop request, ``hurry`` is called."""
     hurried = threading.Event()
@@ -268,6 +276,7 @@ def test_a_stop_that_is_not_followed_is_hurried():
         run(work, hurry=hurried.set)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_hurry_that_fails_leaves_no_work_behind():
     """The work ends by itself, and may find that nobody knows what became of its statement."""
     hurried = threading.Event()
